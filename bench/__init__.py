@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the lab is. `python -m bench` prints it; no test asserts it."""
+"""Measurements of the lab's speed, printed by `python -m bench`; no test asserts them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench``: how fast the lab is, as ratios and rates measured in one run, each lab on one CPU.
+"""``make bench``: the lab's speed, as ratios and rates measured in one run, each lab on one CPU.
 
 The last figures are of the report of a study of 500 cells.
 """
@@ -7,7 +7,6 @@ The last figures are of the report of a study of 500 cells.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -20,14 +19,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress as Bar
 
-from bench.figure import Figure, show
 from bench.plans import BATCH, bare_plan, cost_steps, random_read
-from bench.report import report_figures
+from bench.report import Figure, report_figures, show
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.results.events import read_events
+from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Progress, Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import Device, find_device
@@ -48,7 +46,7 @@ SIZED = ("seagate-exos-x20-20tb", "intel-p5510-3840gb")
 
 
 class _Stopwatch:
-    """Real and virtual time of a trial's measure phase, as the runner's reports tell them."""
+    """Real and virtual time of a trial's measure phase, from the runner's reports."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
@@ -65,49 +63,51 @@ class _Stopwatch:
         return (self._last[1] - self._first[1]) / NS_PER_S / (self._last[0] - self._first[0])
 
 
-def _carry_out(runner: LabRunner, plan: Plan, device: Device, stopwatch: _Stopwatch) -> float:
-    """Run one plan; returns its real time from start to power off, in seconds."""
+def _carry_out(
+    runner: LabRunner, plan: Plan, device: Device, report: Callable[[Progress], None] = lambda _: None
+) -> tuple[float, Events]:
+    """Run one plan; returns its real time from start to power off, in seconds, and its events."""
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
         place = Path(folder)
         (place / PLAN_NAME).write_bytes(plan.to_json())
         cpu = max(os.sched_getaffinity(0))
-        task = Task(plan, {"disk0": device}, place, trace=False, cpu=cpu, report=stopwatch.report)
+        task = Task(plan, {"disk0": device}, place, trace=False, cpu=cpu, report=report)
         start = time.monotonic()
         runner.run(task)
         duration_s = time.monotonic() - start
-        end = json.loads((place / EVENTS_NAME).read_text().splitlines()[-1])
-    if end.get("outcome") != "ok":
-        raise SystemExit(f"bench: {plan.trial.id} failed: {end.get('reason')}")
-    return duration_s
+        events = read_events(place / EVENTS_NAME)
+    if events.end is None or events.end.outcome != "ok":
+        raise SystemExit(f"bench: {plan.trial.id} failed: {events.end}")
+    return duration_s, events
+
+
+def _boot_s(runner: LabRunner, device: Device) -> float:
+    return _carry_out(runner, bare_plan("boot", device), device)[0]
 
 
 def _boot(runner: LabRunner) -> Figure:
     device = find_device("wd-re4-500gb")
-    times = [_carry_out(runner, bare_plan("boot", device), device, _Stopwatch()) for _ in range(5)]
+    times = [_boot_s(runner, device) for _ in range(5)]
     return Figure("boot to power off, median of 5", statistics.median(times), "s", "< 0.6")
 
 
 def _ios_per_second(runner: LabRunner, model: str, ios: int, aim: str) -> Figure:
     device = find_device(model)
-    empty_s = min(_carry_out(runner, bare_plan("boot", device), device, _Stopwatch()) for _ in range(2))
+    empty_s = min(_boot_s(runner, device) for _ in range(2))
     step = random_read(queue_depth=32, limit=(f"--io_size={ios * 4}k",))
-    real_s = _carry_out(runner, bare_plan("random-read", device, (step,)), device, _Stopwatch()) - empty_s
-    return Figure(
-        f"modelled 4 KiB random reads, queue depth 32 in batches of {BATCH}, {model}",
-        ios / real_s,
-        "1/real s",
-        aim,
-    )
+    real_s, _ = _carry_out(runner, bare_plan("random-read", device, (step,)), device)
+    name = f"modelled 4 KiB random reads, queue depth 32 in batches of {BATCH}, {model}"
+    return Figure(name, ios / (real_s - empty_s), "1/real s", aim)
 
 
 class _Memory:
-    """The most that a lab holds of the host's memory besides its own: models, media, traces."""
+    """The lab's peak use of the host's memory besides its own: models, media, traces."""
 
     def __init__(self) -> None:
         self.peak_bytes = 0
 
     def report(self, progress: Progress) -> None:
-        """Look at all of our children: the only one is the lab."""
+        """Read the memory of our only child, the lab."""
         for task in Path("/proc/self/task").iterdir():
             for child in (task / "children").read_text().split():
                 with suppress(OSError):
@@ -119,68 +119,44 @@ class _Memory:
 def _host_cost_ns(runner: LabRunner, model: str, what: str) -> Figure:
     """Real time in the driver and the model, per I/O, as the driver itself measures it."""
     device = find_device(model)
-    said = _events_of(runner, bare_plan("cost", device, cost_steps(*COSTS[what], ios=COST_IOS)), device)
-    before, after = (int(said[step]) for step in ("cost-before", "cost-after"))
-    # The first write of a block that must be stored costs what the host's filesystem takes for a new page.
+    plan = bare_plan("cost", device, cost_steps(*COSTS[what], ios=COST_IOS))
+    _, events = _carry_out(runner, plan, device)
+    before, after = (int(events.output(step)) for step in ("cost-before", "cost-after"))
+    # The first write of a stored block includes the host's filesystem's cost of a new page.
     aim = "" if what == "random writes of random data" else "< 3,000"
     name = f"driver and model, 4 KiB {what}, queue depth 32, {model}"
     return Figure(name, (after - before) / COST_IOS, "ns", aim)
 
 
-def _events_of(
-    runner: LabRunner, plan: Plan, device: Device, memory: _Memory | None = None
-) -> dict[str, str]:
-    """Run one plan; returns what each of its steps wrote."""
-    with tempfile.TemporaryDirectory(prefix="strata-bench-") as folder:
-        place = Path(folder)
-        (place / PLAN_NAME).write_bytes(plan.to_json())
-        report = (memory or _Memory()).report
-        cpu = max(os.sched_getaffinity(0))
-        runner.run(Task(plan, {"disk0": device}, place, trace=False, cpu=cpu, report=report))
-        events = read_events(place / EVENTS_NAME)
-    if events.end is None or events.end.outcome != "ok":
-        raise SystemExit(f"bench: {plan.trial.id} failed: {events.end}")
-    return {step.id: events.output(step.id) for step in plan.steps}
-
-
 def _memory_per_tib(runner: LabRunner, model: str) -> Figure:
-    """What a disk costs of the host's memory after random writes all over it."""
+    """A disk's use of the host's memory after random writes all over it."""
     peaks = []
     for each, what in (("null", "random reads"), (model, "random writes of random data")):
         device, memory = find_device(each), _Memory()
         plan = bare_plan("memory", device, cost_steps(*COSTS[what], ios=COST_IOS))
-        _events_of(runner, plan, device, memory)
+        _carry_out(runner, plan, device, memory.report)
         peaks.append(memory.peak_bytes)
     tib = find_device(model).capacity_bytes / (1 << 40)
-    return Figure(
-        f"host memory after {COST_IOS:,} random writes, {model}",
-        (peaks[1] - peaks[0]) / tib / 2**20,
-        "MiB/TiB",
-        "",
-    )
+    value = (peaks[1] - peaks[0]) / tib / 2**20
+    return Figure(f"host memory after {COST_IOS:,} random writes, {model}", value, "MiB/TiB", "")
 
 
 def _pgbench_ratio(runner: LabRunner) -> Figure:
     study = load_study(HERE / "lab.toml", catalogue())
     stopwatch = _Stopwatch()
     plan = compile_trial(study, "ext4", "pgbench", 1)
-    _carry_out(runner, plan, study.devices["disk0"].device, stopwatch)
-    return Figure(
-        "pgbench, 10 clients, ext4 on the rotating disk",
-        stopwatch.virtual_per_real(),
-        "virtual s/real s",
-        "> 5",
-    )
+    _carry_out(runner, plan, study.devices["disk0"].device, stopwatch.report)
+    name = "pgbench, 10 clients, ext4 on the rotating disk"
+    return Figure(name, stopwatch.virtual_per_real(), "virtual s/real s", "> 5")
 
 
 def _fio_ratio(runner: LabRunner) -> Figure:
     device = find_device("wd-re4-500gb")
     stopwatch = _Stopwatch()
     step = random_read(queue_depth=1, limit=("--time_based", "--runtime=600"))
-    _carry_out(runner, bare_plan("random-read", device, (step,)), device, stopwatch)
-    return Figure(
-        "fio, queue depth 1, rotating disk", stopwatch.virtual_per_real(), "virtual s/real s", "> 60"
-    )
+    _carry_out(runner, bare_plan("random-read", device, (step,)), device, stopwatch.report)
+    name = "fio, queue depth 1, rotating disk"
+    return Figure(name, stopwatch.virtual_per_real(), "virtual s/real s", "> 60")
 
 
 def main() -> None:

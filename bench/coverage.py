@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench.coverage``: how often 95 % intervals hold what they are to hold, by simulation.
+"""``python -m bench.coverage``: the coverage of 95 % intervals, by simulation with seeded draws.
 
-It prints the tables of docs/explanation/statistics.md. Every draw is seeded, so that they are the same each
-time.
+It prints the tables of docs/explanation/statistics.md.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -38,7 +38,7 @@ Ends = tuple[Floats, Floats]
 
 SEEDS: Final = (6, 10, 20)
 MEANS: Final = ("normal", "skewed", "very skewed", "heavy tails", "double exponential", "outliers", "uniform")
-# Strata draws 10 000, which would take five times as long and moves no figure by more than its own error.
+# Strata draws 10 000: five times as slow here, with the same figures within their errors.
 DRAWS: Final = 2_000
 _TAIL: Final = 0.025
 _SEED: Final = 20_260_101
@@ -46,7 +46,7 @@ _BATCH: Final = 500
 
 
 class Drawn:
-    """Many samples, one per row, with what the methods need of them; resampled once for all of these."""
+    """Many samples, one per row, with their statistics; resampled once for all methods."""
 
     def __init__(self, values: Floats) -> None:
         self.values = values
@@ -65,11 +65,11 @@ class Drawn:
         self._sorted = _Sorted(self._means, self._shares)
 
     def of_means(self, low: Floats | float, high: Floats | float) -> Ends:
-        """The resampled means that such shares of them do not exceed."""
+        """The quantiles of the resampled means at these shares."""
         return self._sorted.quantiles(low), self._sorted.quantiles(high)
 
     def of_studentized(self, low: float, high: float) -> Ends:
-        """The same of the resampled means over their own standard errors."""
+        """The quantiles of the studentized resampled means at these shares."""
         away = self._means - self.mean[:, np.newaxis]
         known = self._errors > 1e-9 * self.error[:, np.newaxis]
         studentized = np.where(known, away / np.where(known, self._errors, 1), np.sign(away) * 1e9)
@@ -77,7 +77,7 @@ class Drawn:
         return ordered.quantiles(low), ordered.quantiles(high)
 
     def share_below(self) -> Floats:
-        """Which share of the resampled means lies below the mean; those at it count half."""
+        """The share of the resampled means below the mean; equal ones count half."""
         away = self._means - self.mean[:, np.newaxis]
         at = np.abs(away) <= 1e-12 * np.maximum(1, np.abs(self.mean))[:, np.newaxis]
         return np.asarray(((away < 0) & ~at) @ self._shares + at @ self._shares / 2)
@@ -92,7 +92,7 @@ class _Sorted:
         self._cumulative = np.cumsum(shares[order], axis=1)
 
     def quantiles(self, shares: Floats | float) -> Floats:
-        """Each row's lowest level that at least such a share does not exceed."""
+        """Each row's quantile at this share."""
         wanted = np.broadcast_to(shares, len(self._levels))[:, np.newaxis] - 1e-12
         places = np.minimum((self._cumulative < wanted).sum(axis=1), self._levels.shape[1] - 1)
         return np.asarray(self._levels[np.arange(len(self._levels)), places])
@@ -167,7 +167,7 @@ def halls_t(drawn: Drawn) -> Ends:
 
 
 def chosen(drawn: Drawn) -> Ends:
-    """What Strata shows."""
+    """Strata's interval."""
     return interval_of_means(drawn.values)
 
 
@@ -187,7 +187,7 @@ METHODS: Final[Mapping[str, Callable[[Drawn], Ends]]] = {
 def coverage_of_means(
     shape: Shape, n: int, repetitions: int, methods: Mapping[str, Callable[[Drawn], Ends]] = METHODS
 ) -> dict[str, tuple[float, float]]:
-    """By method, how often the interval holds the mean, and its median width over that of Student's."""
+    """By method, the interval's coverage of the mean, and its median width over that of Student's."""
     rng = np.random.default_rng(_SEED)
     held = dict.fromkeys(methods, 0)
     widths: dict[str, list[Floats]] = {name: [] for name in methods}
@@ -203,7 +203,7 @@ def coverage_of_means(
     }
 
 
-# How the seeds' latencies differ from each other: factors of a seed's gamma-distributed latencies.
+# The spread between seeds: factors of a seed's gamma-distributed latencies.
 APART: Final[Mapping[str, Callable[[np.random.Generator, int], Floats]]] = {
     "±5 %": lambda rng, n: np.exp(0.05 * rng.standard_normal(n)),
     "±20 %": lambda rng, n: np.exp(0.20 * rng.standard_normal(n)),
@@ -244,7 +244,7 @@ def _bca_of(n: int, upper: Level, lower: Level | None = None) -> Interval:
 
 
 def coverage_of_percentiles(apart: str, n: int, repetitions: int) -> dict[str, float]:
-    """How often intervals hold the 99th percentile of all seeds there may be, and the ratio of two stacks'.
+    """The coverage of the 99th percentile of all possible seeds, and of the ratio of two stacks'.
 
     The stacks share the seeds' factors; one is 1.2 times as slow as the other.
     """
@@ -269,28 +269,35 @@ def coverage_of_percentiles(apart: str, n: int, repetitions: int) -> dict[str, f
 
 
 def coverage_without_pairs(shape: Shape, sizes: tuple[int, int], repetitions: int) -> float:
-    """How often the interval of a ratio of two stacks that share no seeds holds it."""
+    """The coverage of the ratio of two stacks that share no seeds."""
     rng = np.random.default_rng(_SEED)
-    held = 0
-    for _ in range(repetitions):
+
+    def held() -> bool:
         sides = [(size, MeanLevel(np.exp(0.1 * shape.draw(rng, (size,))))) for size in sizes]
-        held += _holds(interval_between(*sides), 1.0)
-    return held / repetitions
+        return _holds(interval_between(*sides), 1.0)
+
+    return sum(held() for _ in range(repetitions)) / repetitions
 
 
 def _holds(interval: Interval | None, value: float) -> bool:
-    # The bins' upper ends are what is found, so that the truth is where they say within a bin's width.
+    # Found levels are bins' upper ends, exact within a bin's width.
     return interval is not None and interval.low * (1 - 1e-9) <= value <= interval.high * (1 + 1e-9)
 
 
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _head(*titles: str) -> str:
+    return _row(*titles) + "\n|" + "---|" * len(titles)
+
+
 def _rows(repetitions: int, seeds: Sequence[int]) -> Iterator[str]:
-    yield "| n | shape | " + " | ".join(METHODS) + " |"
-    yield "|---|---|" + "---|" * len(METHODS)
+    yield _head("n", "shape", *METHODS)
     for n in seeds:
         for name in MEANS:
             found = coverage_of_means(SHAPES[name], n, repetitions)
-            cells = (f"{100 * share:.1f} ({_width(width)})" for share, width in found.values())
-            yield f"| {n} | {name} | " + " | ".join(cells) + " |"
+            yield _row(n, name, *(f"{100 * share:.1f} ({_width(width)})" for share, width in found.values()))
 
 
 def _width(width: float) -> str:
@@ -299,22 +306,19 @@ def _width(width: float) -> str:
 
 
 def _percentile_rows(repetitions: int) -> Iterator[str]:
-    names = ("BCa", "Strata's", "ratio, BCa", "ratio, Strata's")
-    yield "| n | seeds differ by | " + " | ".join(names) + " |"
-    yield "|---|---|" + "---|" * len(names)
+    yield _head("n", "seeds differ by", "BCa", "Strata's", "ratio, BCa", "ratio, Strata's")
     for n in SEEDS:
         for apart in APART:
             found = coverage_of_percentiles(apart, n, repetitions)
-            yield f"| {n} | {apart} | " + " | ".join(f"{100 * found[name]:.1f}" for name in names) + " |"
+            yield _row(n, apart, *(f"{100 * share:.1f}" for share in found.values()))
 
 
 def _rows_without_pairs(repetitions: int) -> Iterator[str]:
     sizes = ((6, 6), (10, 10), (20, 20), (6, 20))
-    yield "| shape | " + " | ".join(f"{one} and {other}" for one, other in sizes) + " |"
-    yield "|---|" + "---|" * len(sizes)
+    yield _head("shape", *(f"{one} and {other}" for one, other in sizes))
     for name in MEANS:
         shares = (coverage_without_pairs(SHAPES[name], each, repetitions) for each in sizes)
-        yield f"| {name} | " + " | ".join(f"{100 * share:.1f}" for share in shares) + " |"
+        yield _row(name, *(f"{100 * share:.1f}" for share in shares))
 
 
 def main() -> None:
@@ -323,15 +327,11 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=10_000, help="samples of each size and shape")
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS), help="sizes of samples")
     arguments = parser.parse_args()
-    for line in _rows(arguments.repetitions, arguments.seeds):
+    fewer = max(1, arguments.repetitions // 5)
+    titles = ["\n99th percentiles of merged histograms\n"], ["\nWithout pairs\n"]
+    rows = _rows(arguments.repetitions, arguments.seeds)
+    for line in chain(rows, titles[0], _percentile_rows(fewer), titles[1], _rows_without_pairs(fewer)):
         print(line, flush=True)
-    for title, rows in (
-        ("99th percentiles of merged histograms", _percentile_rows(max(1, arguments.repetitions // 5))),
-        ("Without pairs", _rows_without_pairs(max(1, arguments.repetitions // 5))),
-    ):
-        print(f"\n{title}\n", flush=True)
-        for line in rows:
-            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ TIME_LIMIT_NS = 24 * 3600 * NS_PER_S  # virtual: a slow disk takes an hour for w
 def random_read(*, queue_depth: int, limit: tuple[str, ...]) -> Step:
     """4 KiB random reads of the bare disk through io_uring; ``limit`` says when fio ends.
 
-    A deep queue is submitted and reaped in batches, as a program that needs such rates does; one call
-    per I/O would measure what entering the kernel costs, not what the modelled disk costs.
+    A deep queue is submitted and reaped in batches: one call per I/O would measure the cost of entering the
+    kernel, not that of the modelled disk.
     """
     batch = min(BATCH, queue_depth)
     return Step(
@@ -49,7 +49,7 @@ def random_read(*, queue_depth: int, limit: tuple[str, ...]) -> Step:
 
 
 def cost_steps(*options: str, ios: int) -> tuple[Step, ...]:
-    """Random I/Os at queue depth 32; before and after them the host's time that the driver took."""
+    """Random I/Os at queue depth 32, between two readings of the host's time that the driver took."""
     read = ("sh", "-c", "cat /sys/block/sda/host_cost_ns")
     fio = random_read(queue_depth=32, limit=(f"--io_size={ios * 4}k",))
     argv = (*(word for word in fio.argv if not word.startswith("--rw=")), *options)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench.report``: how long the report of 500 cells takes, how large it is, when it is seen first.
+"""``python -m bench.report``: time, size and first paint of a report of 500 cells.
 
 Its results are made (tests/made_results.py), 25 workloads × 20 stacks × 6 seeds, and read from the page
-cache. The time is that of the whole command, Python's start included; beside it the processor time, which
-says on a busy machine what the command would about take on an idle one. It runs once before, uncounted, so
-that Python's own files are compiled, as they are where Strata was installed.
+cache. The time is of the whole command, Python's start included; on a busy machine the processor time
+estimates it for an idle one. A first, uncounted run compiles Python's files.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import shutil
@@ -17,10 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.figure import Figure, show
+from rich.console import Console
+from rich.table import Table
 
 WORKLOADS: Final = 25
 STACKS: Final = 20
@@ -29,12 +32,30 @@ _WIDTH_PX: Final = 1024
 _HEIGHT_PX: Final = 900
 
 
-def report_figures(results: Path | None = None) -> list[Figure]:
-    """Generate and open one report.
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure and what it should be at least (or at most)."""
 
-    Args:
-        results: Made by an earlier call, to measure them again; made anew without it.
-    """
+    name: str
+    value: float
+    unit: str
+    aim: str
+
+
+def show(figures: Sequence[Figure], title: str, *, as_json: bool) -> None:
+    """Print the figures as a table, or as JSON."""
+    if as_json:
+        print(json.dumps([asdict(figure) for figure in figures], indent=2))
+        return
+    table = Table("figure", "measured", "unit", "aim", title=title)
+    for figure in figures:
+        value = f"{figure.value:,.3g}" if figure.value < 1000 else f"{figure.value:,.0f}"
+        table.add_row(figure.name, value, figure.unit, figure.aim)
+    Console().print(table)
+
+
+def report_figures(results: Path | None = None) -> list[Figure]:
+    """Generate and open one report, of given results or of new ones."""
     with tempfile.TemporaryDirectory(prefix="strata-bench-") as place:
         folder = results if results is not None else Path(place) / "results"
         if not folder.exists():

@@ -47,7 +47,7 @@ def cargo_totals(line: str) -> Totals:
 
 
 class Slowest:
-    """Takes pytest's list of the slowest tests out of what it prints."""
+    """Takes pytest's list of the slowest tests out of its output."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

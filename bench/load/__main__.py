@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m bench.load``: what an operation costs by the load generator, by fio and by a plain C loop.
+"""``python -m bench.load``: the cost of an operation by the load generator, by fio and by a plain C loop.
 
-On tmpfs, pinned to one CPU, in turns. A cost is CPU time, of user and kernel, as the kernel accounts it to
-the process, of a long run less that of a short one: neither start-up nor what else the machine does is in it.
+On tmpfs, pinned to one CPU, in turns. A cost is the process's CPU time, of user and kernel, of a long run
+less that of a short one: without start-up, and without other work of the machine.
 
 The C loop on files is measured in a thread of its own as well, because a process with two threads pays more
-for some system calls; the load generator of one thread has no second.
+for some system calls.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Run = Callable[[int], Sequence[str]]
 
 @dataclass(frozen=True)
 class Figure:
-    """The cost of an operation: medians of all rounds, and of each round's ratios to the C loop."""
+    """The cost of an operation: medians of all rounds, and of the rounds' ratios to the C loop."""
 
     operation: str
     c_ns: float
     load_ns: float
     fio_ns: float | None
-    load_per_c: float
+    load_per_c: float | None
     fio_per_c: float | None
     c_thread_ns: float | None
     load_per_c_thread: float | None
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Case:
-    """One operation: how each program does ``n`` units of it, and how many are a short and a long run."""
+    """One operation: each program's command for ``n`` units, and the lengths of a short and a long run."""
 
     operation: str
     short: int
@@ -85,28 +85,25 @@ def _measured(case: Case, rounds: int, cpu: int) -> Figure:
     runs = {"c": case.c, "load": case.load, **{name: run for name, run in more.items() if run}}
     costs: dict[str, list[float]] = {name: [] for name in runs}
     for each in range(rounds):
-        # Whoever comes first finds the caches otherwise than whoever comes last.
-        order = list(runs)[:: 1 if each % 2 else -1]
-        for name in order:
+        # The first and the last program find the caches in different states.
+        for name in list(runs)[:: 1 if each % 2 else -1]:
             costs[name].append(_cost_ns(runs[name], case, cpu))
     middle = {name: statistics.median(found) for name, found in costs.items()}
-    ratio = {
-        name: statistics.median(mine / theirs for mine, theirs in zip(found, costs["c"], strict=True))
-        for name, found in costs.items()
-    }
-    per_c_thread = None
-    if "c_thread" in costs:
-        pairs = zip(costs["load"], costs["c_thread"], strict=True)
-        per_c_thread = statistics.median(mine / theirs for mine, theirs in pairs)
+
+    def ratio(mine: str, theirs: str) -> float | None:
+        if mine not in costs or theirs not in costs:
+            return None
+        return statistics.median(a / b for a, b in zip(costs[mine], costs[theirs], strict=True))
+
     return Figure(
         case.operation,
         c_ns=middle["c"],
         load_ns=middle["load"],
         fio_ns=middle.get("fio"),
-        load_per_c=ratio["load"],
-        fio_per_c=ratio.get("fio"),
+        load_per_c=ratio("load", "c"),
+        fio_per_c=ratio("fio", "c"),
         c_thread_ns=middle.get("c_thread"),
-        load_per_c_thread=per_c_thread,
+        load_per_c_thread=ratio("load", "c_thread"),
     )
 
 
@@ -123,31 +120,22 @@ def _cases(load: str, loop: str, folder: Path) -> list[Case]:
     files = sorted(path for path in (folder / "visit").rglob("*") if path.is_file())
     (folder / "visited").write_text("".join(f"{path} {path.stat().st_size}\n" for path in files))
     (folder / "churned").write_text("".join(f"{path}.new {path.stat().st_size}\n" for path in files))
+
+    def write(kib: int, short: int) -> Case:
+        rewrite = (load, "fragment", "rewrite", *layout, "--seed=1", f"--extent-bytes={kib << 10}")
+        return Case(
+            f"{kib} KiB written at a random place",
+            short,
+            6 * short,
+            1,
+            lambda n: (loop, "write", str(file), str(n), str(kib << 10)),
+            lambda n: (*rewrite, f"--extents={n}"),
+            lambda n: (*fio, "--rw=randwrite", f"--bs={kib}k", f"--io_size={n * kib}k", "--norandommap"),
+        )
+
     return [
-        Case(
-            "4 KiB written at a random place",
-            100_000,
-            600_000,
-            1,
-            lambda n: (loop, "write", str(file), str(n), "4096"),
-            lambda n: (
-                *(load, "fragment", "rewrite", *layout, "--seed=1"),
-                *(f"--extents={n}", "--extent-bytes=4096"),
-            ),
-            lambda n: (*fio, "--rw=randwrite", "--bs=4k", f"--io_size={n * 4}k", "--norandommap"),
-        ),
-        Case(
-            "64 KiB written at a random place",
-            10_000,
-            60_000,
-            1,
-            lambda n: (loop, "write", str(file), str(n), "65536"),
-            lambda n: (
-                *(load, "fragment", "rewrite", *layout, "--seed=1"),
-                *(f"--extents={n}", "--extent-bytes=65536"),
-            ),
-            lambda n: (*fio, "--rw=randwrite", "--bs=64k", f"--io_size={n * 64}k", "--norandommap"),
-        ),
+        write(4, 100_000),
+        write(64, 10_000),
         Case(
             "16 KiB file opened, read, closed (personality)",
             20,

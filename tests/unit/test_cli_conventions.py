@@ -389,3 +389,18 @@ def test_the_pages_are_written_and_named_for_man(tmp_path: Path) -> None:
         f"{page_name(each)}.1" for each in EVERYTHING
     }
     assert (tmp_path / "strata-lab-build.1").read_text().startswith('.\\"')
+
+
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    # Found before the real one: Ctrl-C is pressed when the first library is loaded.
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+
+    done = subprocess.run(
+        [sys.executable, "-c", "from strata.program import main; main()", "--version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (130, "strata: interrupted\n")

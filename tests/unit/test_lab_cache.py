@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from strata.cli.lab import _row
 from strata.errors import LabError
-from strata.lab.cache import Cache, Inputs, shared_cache, tree_hashes
+from strata.lab.cache import KINDS, Cache, Entry, Inputs, shared_cache, tree_hashes
 
 INPUTS = Inputs({"source": "1"}, {"compiler": "gcc 12"})
 
@@ -235,3 +236,14 @@ def test_hashes_of_a_tree_change_with_a_name_a_byte_and_the_executable_bit(tmp_p
 
     assert executable != before
     assert changed["a/one"] != executable["a/one"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_entry_has_a_description(kind: str, tmp_path: Path) -> None:
+    def make(folder: Path) -> dict[str, object]:
+        (folder / "made").write_text("x")
+        return {"sha256": "0", "size_bytes": 1}
+
+    entry: Entry = Cache(tmp_path).build(kind, Inputs({"a": "1"}, {}), make)
+
+    assert _row(entry, {})["what"]

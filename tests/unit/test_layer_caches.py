@@ -177,7 +177,7 @@ def test_bcache_data_begin_at_a_full_stripe() -> None:
 @pytest.mark.parametrize(
     ("keys", "mistake"),
     [
-        ('cache = "ssd", bucket = "100KiB"', "no power of two"),
+        ('cache = "ssd", bucket = "100KiB"', "not a power of two"),
         ('cache = "ssd", bucket = "8KiB", block = "4KiB"', "too small for blocks"),
         ('cache = "ssd", writeback_delay = "100ms"', "whole seconds"),
         ('cache = "ssd", writeback_percent = 50', "40"),
@@ -192,7 +192,7 @@ def test_what_bcache_does_not_take_is_refused(keys: str, mistake: str, tmp_path:
 @pytest.mark.parametrize(
     ("layer", "keys", "mistake"),
     [
-        ("dm-cache", 'cache = "ssd", chunk = "48KiB"', "not a chunk"),
+        ("dm-cache", 'cache = "ssd", chunk = "48KiB"', "not a multiple of 32KiB"),
         ("dm-cache", 'cache = "ssd", policy = "mq"', "smq"),
         ("dm-writecache", 'cache = "ssd", low_watermark = 60', "lies above"),
         ("dm-writecache", 'cache = "ssd", block_size = 1024', "4096"),

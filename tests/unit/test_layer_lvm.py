@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -144,7 +145,6 @@ def test_a_thin_volume_keeps_stripes_that_its_chunks_and_extents_consist_of(
         ({"type": "raid1", "stripe_size": "64KiB"}, 2, "stripe_size"),
         ({"initial_sync": "wait"}, 1, "initial_sync"),
         ({"spares": ["disk9"]}, 1, "spares"),
-        ({"snapshot_chunk": "1MiB", "snapshot_size": "1GiB"}, 1, "snapshot_chunk"),
         ({"snapshot_chunk": "64KiB"}, 1, "snapshot_chunk"),
         ({"snapshots": 2}, 1, "snapshots"),
         ({"size": "9GiB"}, 2, "size"),
@@ -187,10 +187,21 @@ def test_volumes_have_the_sectors_of_what_is_below(layer: Layer) -> None:
     assert layer.provided(on(4).with_sectors(4096)).sector_bytes == 4096
 
 
-@pytest.mark.parametrize("key", ["size", "snapshot_size"])
-def test_sizes_are_whole_extents(key: str) -> None:
-    with pytest.raises(ValueError, match="not a multiple of 4MiB"):
-        lvm(**{key: "10MiB"})
+@pytest.mark.parametrize(
+    ("layer", "key", "size", "cause"),
+    [
+        (lvm, "size", "10MiB", "not a multiple of 4MiB"),
+        (lvm, "snapshot_size", "10MiB", "not a multiple of 4MiB"),
+        (lvm, "snapshot_chunk", "1MiB", "not a power of two from 4KiB to 512KiB"),
+        (thin, "chunk", "96KiB", "not a multiple of 64KiB, 64KiB at least, 1GiB at most"),
+        (thin, "chunk", "2GiB", "not a multiple of 64KiB, 64KiB at least, 1GiB at most"),
+    ],
+)
+def test_sizes_have_the_form_that_lvm_takes(
+    layer: Callable[..., Layer], key: str, size: str, cause: str
+) -> None:
+    with pytest.raises(ValueError, match=cause):
+        layer(**{key: size})
 
 
 def test_a_snapshot_has_its_store_where_space_was_set_aside() -> None:
@@ -284,8 +295,6 @@ def test_more_than_the_pool_has_is_refused_unless_it_is_meant() -> None:
 @pytest.mark.parametrize(
     ("keys", "key"),
     [
-        ({"chunk": "96KiB"}, "chunk"),
-        ({"chunk": "2GiB"}, "chunk"),
         ({"stripes": 3}, "stripes"),
         ({"stripe_size": "64KiB"}, "stripe_size"),
         ({"metadata_size": "20GiB"}, "metadata_size"),

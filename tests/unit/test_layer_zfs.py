@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -279,13 +280,25 @@ def test_a_compression_that_zfs_has_not_is_refused(level: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("layer", "key", "size", "cause"),
+    [
+        (zfs, "recordsize", "100kB", "not a power of two from 512B to 16MiB"),
+        (zfs, "recordsize", "32MiB", "not a power of two from 512B to 16MiB"),
+        (zvol, "volblocksize", "256KiB", "not a power of two from 512B to 128KiB"),
+    ],
+)
+def test_a_block_size_that_zfs_has_not_is_refused(
+    layer: Callable[..., Layer], key: str, size: str, cause: str
+) -> None:
+    with pytest.raises(ValueError, match=cause):
+        layer(**{key: size})
+
+
+@pytest.mark.parametrize(
     ("layer", "cause"),
     [
-        (zfs(recordsize="100kB"), "not a power of two"),
-        (zfs(recordsize="32MiB"), "not a power of two from 512B to 16MiB"),
         (zfs(properties={"mountpoint": "/mnt"}), "Strata gives the property mountpoint itself"),
         (zfs(properties={"sync": "always"}), "Strata gives the property sync itself"),
-        (zvol(volblocksize="256KiB"), "not a power of two from 512B to 128KiB"),
         (zvol(size="1073742336B"), "not a multiple of the volume's blocks of 16KiB"),
         (zvol(size="16GiB"), "does not fit into the pool"),
         (zvol(size="12GiB", copies=2), "does not fit into the pool"),

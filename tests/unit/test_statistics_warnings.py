@@ -153,7 +153,7 @@ def test_what_a_check_denies_is_told_with_its_share_of_the_seeds(
 def test_what_a_check_cannot_tell_is_told(tmp_path: Path) -> None:
     warning = told(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
 
-    assert warning.text == "was the steady state reached: it cannot be told: because of 45.0%"
+    assert warning.text == "was the steady state reached: the check cannot tell: because of 45.0%"
 
 
 def test_a_seed_far_from_the_others_is_told_and_counted(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from results_factory import (
     store_trial,
 )
 
+from strata.durable import write_durably
 from strata.errors import ResultError
 from strata.results.record import record_sha256
 from strata.results.store import ResultsFolder
@@ -298,3 +299,18 @@ def test_a_finished_study_lists_its_trials_in_its_own_order(tmp_path: Path) -> N
     assert [reading.trial_id for reading in folder.readings()][:5] == [
         *("ext4.oltp.s1", "ext4.oltp.s2", "ext4.random-mix.s1", "ext4.random-mix.s2", "xfs.oltp.s1")
     ]
+
+
+def test_an_interrupt_during_writing_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "study.json").write_text("before")
+    monkeypatch.setattr(os, "fsync", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        write_durably(tmp_path / "study.json", b"after")
+
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("study.json", "before")]

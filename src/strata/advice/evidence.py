@@ -115,10 +115,8 @@ def _parts(
     """
     found: list[Part] = []
     for weight, workloads in counting:
-        measured: dict[str, dict[MetricKind, float]] = {}
-        for workload in workloads:
-            if metrics := _metrics(results, weight, workload, stacks, scorer):
-                measured[workload] = metrics
+        each_metrics = {name: _metrics(results, weight, name, stacks, scorer) for name in workloads}
+        measured = {name: metrics for name, metrics in each_metrics.items() if metrics}
         for workload, metrics in measured.items():
             total = sum(metrics.values())
             found += [

@@ -15,7 +15,7 @@ import numpy as np
 from strata.advice.model import Part
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import Floats
-from strata.statistics.level import Level, Method, interval_of
+from strata.statistics.level import Level, Method, interval_of, once
 from strata.statistics.ratio import Ratio
 from strata.statistics.resampling import Positions, resamples
 from strata.statistics.study import StudyResults
@@ -74,11 +74,11 @@ class Scorer:
 
     def score(self, stack: str, parts: Iterable[Part], seeds: Sequence[int]) -> Score:
         """A stack's score over these seeds, all of which it must have."""
-        levels = []
-        for part in parts:
-            sign = 1.0 if part.kind.better == "higher" else -1.0
-            levels.append((sign * part.share, self._level(stack, part, tuple(seeds))))
-        return Score(levels)
+        signs = {"higher": 1.0, "lower": -1.0}
+        its = tuple(seeds)
+        return Score(
+            [(signs[each.kind.better] * each.share, self._level(stack, each, its)) for each in parts]
+        )
 
     def _level(self, stack: str, part: Part, seeds: tuple[int, ...]) -> Remembered:
         place = (stack, part.workload, part.kind.name, seeds)
@@ -91,8 +91,8 @@ class Scorer:
         self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
     ) -> dict[str, float]:
         """The logarithm of each stack's score, each seed taken once."""
-        once = np.arange(len(seeds))[np.newaxis]
-        return {stack: float(self.score(stack, parts, seeds).log_at(once)[0]) for stack in stacks}
+        all_once = once(len(seeds))
+        return {stack: float(self.score(stack, parts, seeds).log_at(all_once)[0]) for stack in stacks}
 
     def best_shares(
         self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
@@ -110,11 +110,9 @@ class Scorer:
     ) -> Comparison:
         """A stack's score against another's."""
         upper, lower = (self.score(each, parts, seeds) for each in (stack, baseline))
-        once = np.arange(len(seeds))[np.newaxis]
-        ratio = float(np.exp(upper.log_at(once)[0] - lower.log_at(once)[0]))
-        return Comparison(
-            use, stack, baseline, SCORE, Ratio(len(seeds), ratio, interval_of(len(seeds), upper, lower))
-        )
+        n, all_once = len(seeds), once(len(seeds))
+        ratio = float(np.exp(upper.log_at(all_once)[0] - lower.log_at(all_once)[0]))
+        return Comparison(use, stack, baseline, SCORE, Ratio(n, ratio, interval_of(n, upper, lower)))
 
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
         """A part's metric on a stack against another."""

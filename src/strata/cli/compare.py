@@ -30,7 +30,7 @@ _NAMED_MAX: Final = 5
 
 
 class FailOn(StrEnum):
-    """What makes the exit code 1."""
+    """A reason for the exit code 1."""
 
     WORSE = "worse"
     UNDECIDED = "undecided"

@@ -27,7 +27,7 @@ Name = Annotated[str, typer.Argument(help="Its name in study files.", metavar="N
 
 
 class Offered(StrEnum):
-    """What a layer stands on or provides."""
+    """An interface that a layer requires or provides."""
 
     BLOCK = "block"
     FILESYSTEM = "filesystem"

@@ -18,7 +18,7 @@ from strata.printable import printable
 
 
 class Format(StrEnum):
-    """What a trace can be written as."""
+    """The form of a written trace."""
 
     BLKPARSE = "blkparse"
     PARQUET = "parquet"

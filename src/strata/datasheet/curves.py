@@ -28,8 +28,6 @@ class Curve:
 
 @dataclass(frozen=True)
 class Picture:
-    """Curves over the same axes."""
-
     title: str
     x: str
     y: str

@@ -99,7 +99,6 @@ def sequential_trace(
 
 
 def sequential_bytes_per_s(trace: Trace, depth: int) -> float:
-    """The rate of `sequential_trace`."""
     # The first third fills a cache or a bucket, where there is one.
     return rate_per_s(trace, depth=depth, warm_up=1 / 3) * _SEQUENTIAL_BYTES
 

@@ -44,13 +44,11 @@ class Rating:
 
     @property
     def ratio(self) -> float | None:
-        """Model over published."""
         if self.published is None or isinstance(self.published.value, str) or not self.published.value:
             return None
         return self.value / self.published.value
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
         published = self.published.model_dump(mode="json") if self.published else None
         return {**vars(self), "published": published, "ratio": self.ratio}
 

@@ -18,23 +18,15 @@ _ERRORS: Final = (5, 187, 197, 198)
 
 @dataclass(frozen=True)
 class Health:
-    """A disk's own health report.
+    """A disk's own health report."""
 
-    Attributes:
-        source: The program that read it; empty if none did.
-        passed: The disk's overall verdict, if it gives one.
-        wear_percent: How much of a flash drive's life is used, by its own estimate.
-        errors: Sectors reallocated, pending or unreadable; for NVMe, media errors.
-        note: Why there is no report.
-    """
-
-    source: str = ""
-    passed: bool | None = None
+    source: str = ""  # the program that read it
+    passed: bool | None = None  # the disk's overall verdict, if it gives one
     temperature_c: int | None = None
     power_on_h: int | None = None
-    wear_percent: int | None = None
-    errors: int | None = None
-    note: str = ""
+    wear_percent: int | None = None  # of a flash drive's life, by its own estimate
+    errors: int | None = None  # sectors reallocated, pending or unreadable; for NVMe, media errors
+    note: str = ""  # why there is no report
 
     def __str__(self) -> str:
         if self.note:

@@ -37,8 +37,6 @@ _BY_NAME: Final = (
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition on a disk."""
-
     name: str
     number: str
     size_bytes: int
@@ -47,46 +45,24 @@ class Partition:
 
 @dataclass(frozen=True)
 class Backing:
-    """The file behind a loop device.
-
-    Attributes:
-        filesystem: The device number of the file's filesystem, ``MAJOR:MINOR``.
-        inode: The file's number there; 0 if unknown.
-    """
+    """The file behind a loop device."""
 
     file: str
-    filesystem: str = ""
-    inode: int = 0
+    filesystem: str = ""  # the device number of its filesystem, MAJOR:MINOR
+    inode: int = 0  # 0 if unknown
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A block device, or a partition used by itself.
+    """A block device, or a partition used by itself; unknown texts are empty."""
 
-    Attributes:
-        name: The kernel's name, such as ``sda``, which may pass to another disk at the next start.
-        number: ``MAJOR:MINOR``.
-        path: Its permanent name: a link in /dev/disk/by-id; a loop device's own; else None.
-        links: All links in /dev/disk/by-id.
-        serial: The disk's own serial number, or empty.
-        wwn: Its worldwide name, or empty.
-        write_cache: ``write back`` (volatile) or ``write through``, as the kernel assumes.
-        transport: Its connection (``sata``, ``sas``, ``nvme``, ``usb``, ``virtio``, …) or driver (``dm``,
-            ``md``, ``bcache``, ``zvol``, ``loop``, ``nbd``, ``zram``, …).
-        scheduler: The active one.
-        discard_bytes_max: The largest TRIM; 0 for none.
-        zoned: ``none``, ``host-aware`` or ``host-managed``.
-        sequence: The kernel's number for each disk it meets (diskseq), or empty.
-        whole: A partition's disk; else None.
-    """
-
-    name: str
-    number: str
-    path: str | None = None
-    links: tuple[str, ...] = ()
+    name: str  # the kernel's, such as sda, which may pass to another disk at the next start
+    number: str  # MAJOR:MINOR
+    path: str | None = None  # its permanent name: a link in /dev/disk/by-id; a loop device's own
+    links: tuple[str, ...] = ()  # in /dev/disk/by-id
     model: str = ""
     serial: str = ""
-    wwn: str = ""
+    wwn: str = ""  # worldwide name
     firmware: str = ""
     size_bytes: int = 0
     logical_sector_bytes: int = SYSFS_SECTOR_BYTES
@@ -95,15 +71,15 @@ class Disk:
     removable: bool = False
     hidden: bool = False
     read_only: bool = False
-    write_cache: str = ""
-    transport: str = ""
-    scheduler: str = ""
-    discard_bytes_max: int = 0
-    zoned: str = "none"
-    sequence: str = ""
+    write_cache: str = ""  # "write back" (volatile) or "write through", as the kernel assumes
+    transport: str = ""  # connection (sata, nvme, usb, …) or driver (dm, md, zvol, loop, nbd, …)
+    scheduler: str = ""  # the active one
+    discard_bytes_max: int = 0  # of one TRIM; 0 for none
+    zoned: str = "none"  # or host-aware, host-managed
+    sequence: str = ""  # the kernel's number for each disk it meets (diskseq)
     partitions: tuple[Partition, ...] = field(default=())
     backing: Backing | None = None
-    whole: str | None = None
+    whole: str | None = None  # a partition's disk
 
     @property
     def node(self) -> Path:
@@ -116,7 +92,7 @@ class Disk:
         return self.serial or self.wwn or (Path(self.path).name if self.path else "")
 
     def identity(self) -> dict[str, Any]:
-        """What distinguishes this disk, as attached now, from any other: as JSON types."""
+        """The properties that distinguish this disk, as attached now, from any other, as JSON types."""
         names = ("name", "number", "model", "serial", "wwn", "size_bytes", "sequence")
         return {name: getattr(self, name) for name in names}
 

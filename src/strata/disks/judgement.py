@@ -18,6 +18,7 @@ from strata.disks.usage import Usage, Use, UseKind
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
 _MADE: Final = {"dm": "by the device mapper", "md": "by MD", "bcache": "by bcache", "zvol": "by ZFS"}
 _IN_MEMORY: Final = ("zram", "ram")
+_LIST_REMEDY: Final = "name one disk as /dev/disk/by-id/…; `strata disks` lists them"
 _NETWORK: Final = ("nbd", "rbd", "drbd", "iscsi", "fc", "nvme-tcp", "nvme-rdma", "nvme-fc")
 _OTHER_LINKS: Final = {
     "by-path": "names a place where a disk is plugged in, and after the next start another disk can be there",
@@ -57,18 +58,14 @@ def judged(
 ) -> list[Reason]:
     """Everything that forbids a disk to any study, whatever its content.
 
-    Args:
-        machine: The machine.
-        disk: The disk.
-        usage: The uses of its disks.
-        holding: Folders that must not be on the disk, by their content, such as ``the results``.
-        uses: The uses of this disk, if known already.
+    `holding` names folders that must not be on the disk, such as ``the results``; `uses` are the disk's uses,
+    if known already.
     """
     uses = usage.of(disk) if uses is None else uses
     below = {what: usage.below(folder) for what, folder in holding.items()}
     return [
         *(
-            Reason(f"{disk.name} holds {what} ({holding[what]})", "name a disk that holds nothing of yours")
+            Reason(f"{disk.name} holds {what} ({holding[what]})", "name a disk without data of yours")
             for what, names in below.items()
             if not names.isdisjoint({disk.name, disk.whole})
         ),
@@ -150,7 +147,7 @@ def _of_names(machine: Machine, disk: Disk) -> Iterator[Reason]:
         return
     if disk.path is None or not disk.erase_name:
         yield Reason(
-            f"{disk.name} has no name that stays: no link in /{BY_ID} carries a serial number of it",
+            f"{disk.name} has no name that stays: no link in /{BY_ID} carries its serial number",
             "give a virtual disk a serial number (QEMU: `serial=`); else see whether udev runs",
         )
     twins = [each.name for each in disks(machine) if _is_twin(each, disk)]
@@ -171,10 +168,10 @@ def _is_twin(other: Disk, disk: Disk) -> bool:
 def named(machine: Machine, path: str) -> tuple[Disk | None, list[Reason]]:
     """The disk that a user's path means, None if there is none, and why the path is unsuitable."""
     if _PATTERN.search(path):
-        return None, [Reason("a pattern can mean any number of disks", _list_remedy())]
+        return None, [Reason("a pattern can mean any number of disks", _LIST_REMEDY)]
     given = Path(path)
     if not given.is_absolute() or ".." in given.parts:
-        return None, [Reason("this is not a plain absolute path", _list_remedy())]
+        return None, [Reason("this is not a plain absolute path", _LIST_REMEDY)]
     node = machine.node(given)
     if node.kind != "block":
         return None, [Reason(*_no_device(node.kind))]
@@ -182,7 +179,7 @@ def named(machine: Machine, path: str) -> tuple[Disk | None, list[Reason]]:
     devices = Path(os.path.realpath(machine.root / "dev"))
     disk = disk_at(machine, node.number)
     if disk is None or not target.is_relative_to(devices):
-        return None, [Reason("it leads to no device of /dev that the kernel has", _list_remedy())]
+        return None, [Reason("it leads to no device of /dev that the kernel has", _LIST_REMEDY)]
     return disk, list(_of_given(given, disk))
 
 
@@ -207,13 +204,7 @@ def _no_device(kind: str) -> tuple[str, str]:
         "file": "this is a file, not a disk",
         "folder": "this is a folder, not a disk",
     }
-    remedy = _list_remedy()
-    if kind == "file":
-        remedy = (
-            "for files, leave --disk out and use --scratch; or attach it yourself (`losetup --find --show`)"
-        )
-    return what.get(kind, "this is not a disk"), remedy
-
-
-def _list_remedy() -> str:
-    return "name one disk as /dev/disk/by-id/…; `strata disks` lists them"
+    for_files = (
+        "for files, leave --disk out and use --scratch; or attach it yourself (`losetup --find --show`)"
+    )
+    return what.get(kind, "this is not a disk"), for_files if kind == "file" else _LIST_REMEDY

@@ -23,7 +23,7 @@ NodeKind = Literal["missing", "block", "character", "file", "folder", "other"]
 
 @dataclass(frozen=True)
 class Node:
-    """What a path leads to; ``number`` is ``MAJOR:MINOR`` of a device."""
+    """The target of a path; ``number`` is ``MAJOR:MINOR`` of a device."""
 
     kind: NodeKind
     number: str = ""
@@ -53,11 +53,7 @@ def call(
 
 @dataclass(frozen=True)
 class Machine(SystemFiles):
-    """A machine with its devices.
-
-    Attributes:
-        call: Runs a program there.
-    """
+    """A machine with its devices; `call` runs a program there."""
 
     call: Call = call
 

@@ -39,28 +39,17 @@ _LVM_GROUP: Final = re.compile(rb'([A-Za-z0-9+_.-]+) \{\nid = "([A-Za-z0-9-]{38}
 
 @dataclass(frozen=True)
 class Signature:
-    """A filesystem, table or membership on a disk or a partition.
+    """A filesystem, table or membership on a disk or a partition; unreadable values are empty, 0 or None."""
 
-    Attributes:
-        device: The kernel's name of the disk or partition.
-        kind: libblkid's name for it: ``ext4``, ``gpt``, ``LVM2_member``, ``linux_raid_member``, …
-        label: Its label; for members the name of the array or pool.
-        group: The volume group of a physical volume, if readable.
-        group_id: The group's UUID without hyphens, if readable.
-        size_bytes: A filesystem's size by its own account; 0 if unreadable.
-        used_bytes: A filesystem's used bytes, if readable.
-        members: The number of a filesystem's devices; mostly 1.
-    """
-
-    device: str
-    kind: str
-    label: str = ""
+    device: str  # the kernel's name
+    kind: str  # libblkid's name: ext4, gpt, LVM2_member, linux_raid_member, …
+    label: str = ""  # for members the name of the array or pool
     uuid: str = ""
-    group: str = ""
-    group_id: str = ""
-    size_bytes: int = 0
+    group: str = ""  # the volume group of a physical volume
+    group_id: str = ""  # the group's UUID without hyphens
+    size_bytes: int = 0  # of a filesystem, by its own account
     used_bytes: int | None = None
-    members: int = 1
+    members: int = 1  # the number of a filesystem's devices
 
     def __str__(self) -> str:
         if self.kind in _TABLES:

@@ -26,16 +26,11 @@ _MD_MEMBER: Final = re.compile(r"([A-Za-z0-9_-]+)\[[0-9]+\]")
 
 @dataclass(frozen=True)
 class Use:
-    """A use of a disk or of one of its partitions.
-
-    Attributes:
-        device: The kernel's name of the used device.
-        clause: The use, as half a sentence after that name.
-    """
+    """A use of a disk or of one of its partitions."""
 
     kind: UseKind
-    device: str
-    clause: str
+    device: str  # the kernel's name
+    clause: str  # the use, as half a sentence after that name
 
     def __str__(self) -> str:
         return f"{self.device} {self.clause}"
@@ -43,15 +38,12 @@ class Use:
 
 @dataclass
 class Usage:
-    """The uses of a machine's disks, read once; make a new object to read again.
-
-    Args:
-        machine: The machine.
-        own: Processes whose open devices do not count, such as one's own.
-    """
+    """The uses of a machine's disks, read once; make a new object to read again."""
 
     machine: Machine
-    own: frozenset[int] = field(default_factory=lambda: frozenset({os.getpid()}))
+    own: frozenset[int] = field(
+        default_factory=lambda: frozenset({os.getpid()})
+    )  # whose open files are ignored
     _known: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def of(self, disk: Disk) -> list[Use]:
@@ -190,13 +182,10 @@ class Usage:
 
     @cached_property
     def _arrays(self) -> dict[str, list[str]]:
-        """The arrays that MD lists, also those that are not running."""
-        found: dict[str, list[str]] = {}
-        for line in self.machine.content("proc/mdstat").decode(errors="replace").splitlines():
-            array, _, rest = line.partition(" : ")
-            for member in _MD_MEMBER.findall(rest):
-                found.setdefault(member, []).append(array)
-        return found
+        """The arrays that MD lists, running or not."""
+        lines = self.machine.content("proc/mdstat").decode(errors="replace").splitlines()
+        arrays = (line.partition(" : ") for line in lines)
+        return _grouped((member, array) for array, _, rest in arrays for member in _MD_MEMBER.findall(rest))
 
     @cached_property
     def _btrfs(self) -> dict[str, list[str]]:

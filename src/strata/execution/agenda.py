@@ -204,13 +204,7 @@ def _is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
 
 
 def fingerprint_of(runner: Runner) -> Fingerprint:
-    identity = runner.identity
-    return Fingerprint(
-        kernel_sha256=identity.kernel_sha256,
-        image_sha256=identity.image_sha256,
-        agent_sha256=identity.agent_sha256,
-        setting_sha256=identity.setting_sha256,
-    )
+    return Fingerprint(**{name: getattr(runner.identity, name) for name in Fingerprint.model_fields})
 
 
 def discard_unfinished(folder: ResultsFolder, trial: TrialKey) -> int:

@@ -60,12 +60,7 @@ def finalise(
         runner=runner.name,
         time_domain=runner.time_domain,
         versions=Versions(strata=version("strata"), kernel="", agent="", packages=dict(identity.packages)),
-        charges=Charges(
-            syscall_ns=identity.syscall_ns,
-            yield_ns=identity.yield_ns,
-            clock_read_ns=identity.clock_read_ns,
-            reclaim_ns=identity.reclaim_ns,
-        ),
+        charges=Charges(**{name: getattr(identity, name) for name in Charges.model_fields}),
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
         console_log=attempt.console_path if in_lab else None,
         kernel_logs=[layer.kernel_log for layer in study.stacks[trial.plan.trial.stack].layers],

@@ -6,45 +6,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictStr
+from pydantic import Field, StrictStr
 
+from strata.layers.keys import power_of_two, whole
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
-from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size, is_power_of_two
+from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
 
 _REGISTER: Final = "/sys/fs/bcache/register_quiet"
 # Where data begin on the backing device when nothing is striped; the default of make-bcache.
 _DATA_OFFSET_BYTES: Final = 8 << 10
-# What the kernel asks of a cache: more than 512 (cache_alloc in drivers/md/bcache/super.c of Linux 7.2).
+# The kernel refuses a cache with fewer (cache_alloc in drivers/md/bcache/super.c of Linux 7.2).
 _BUCKETS_MIN: Final = 513
 _STOP_LIMIT_NS: Final = 600 * NS_PER_S
-
-
-def _power_of_two(least_bytes: int, most_bytes: int) -> AfterValidator:
-    def check(size_bytes: int) -> int:
-        if not is_power_of_two(size_bytes) or not least_bytes <= size_bytes <= most_bytes:
-            raise Diagnostic(
-                f"{describe_size(size_bytes)} is no power of two between {describe_size(least_bytes)} and "
-                f"{describe_size(most_bytes)}",
-                remedy="leave it out for the default",
-            )
-        return size_bytes
-
-    return AfterValidator(check)
-
-
-def _whole_seconds(duration_ns: int) -> int:
-    if duration_ns % NS_PER_S:
-        raise Diagnostic("the kernel takes whole seconds", remedy='write "30s", for instance')
-    return duration_ns
 
 
 class Bcache(Layer):
     """A block device whose hot blocks lie on the device ``cache``.
 
-    It is taken down with what is dirty in the cache, which is there again when it is assembled.
+    Dirty blocks stay in the cache when it is taken down, and are there when it is assembled again.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
@@ -60,6 +42,7 @@ class Bcache(Layer):
         )
     )
     packages: ClassVar[tuple[str, ...]] = ("bcache-tools",)
+    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
 
     layer: Literal["bcache"] = "bcache"
     cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
@@ -68,14 +51,14 @@ class Bcache(Layer):
         description="Where writes go: to both devices at once, to the cache first, or past the cache; with "
         "none nothing is cached at all",
     )
-    bucket_bytes: Annotated[Size, _power_of_two(4 << 10, 16 << 20)] = Field(
+    bucket_bytes: Annotated[Size, power_of_two(4 << 10, 16 << 20)] = Field(
         default=512 << 10,
         alias="bucket",
         description="What the cache allocates and gives up as one piece, a power of two from 4KiB to 16MiB; a"
         " cache has more than 512 of them",
         examples=["1MiB"],
     )
-    block_bytes: Annotated[Size, _power_of_two(512, 4 << 10)] = Field(
+    block_bytes: Annotated[Size, power_of_two(512, 4 << 10)] = Field(
         default=512,
         alias="block",
         description="Logical sectors of the cached device, and the least that is cached, a power of two from "
@@ -94,7 +77,7 @@ class Bcache(Layer):
         description="How much of the cache may be dirty before it is written back faster; default: 10",
         examples=[40],
     )
-    writeback_delay_ns: Annotated[Duration, AfterValidator(_whole_seconds)] | None = Field(
+    writeback_delay_ns: Annotated[Duration, whole(NS_PER_S, "seconds")] | None = Field(
         default=None,
         alias="writeback_delay",
         description="How long something is dirty before it is written back, in whole seconds; default: 30 s",
@@ -114,12 +97,7 @@ class Bcache(Layer):
         examples=["0s"],
     )
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The cache."""
-        return {"cache": (self.cache,)}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Devices that are too small, and pieces that do not fit in one another."""
         if self.block_bytes > self.bucket_bytes // 8:
             yield Diagnostic(
                 f"a bucket of {describe_size(self.bucket_bytes)} is too small for blocks of "
@@ -147,31 +125,28 @@ class Bcache(Layer):
             )
 
     def _data_offset_bytes(self, lower: Provided) -> int:
-        """Where the data begin: at a full stripe, so that what is aligned above is aligned below."""
+        """Where the data begin: at a full stripe, so that the layers above are aligned to those below."""
         stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
         return -(-_DATA_OFFSET_BYTES // stripe_bytes) * stripe_bytes
 
     def provided(self, lower: Provided) -> Provided:
-        """What the superblock leaves of the backing device, striped as what is below."""
         data_bytes = max(0, lower.smallest_bytes - self._data_offset_bytes(lower))
         return lower.of(data_bytes).with_sectors(self.block_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What the superblock leaves of a backing device that is not striped."""
+        """The space beside the superblock on a backing device that is not striped."""
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:
-        """The cached device, as the kernel numbers it."""
         return f"/dev/{_node(context)}"
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Write the superblocks, with one set for both; bring it up."""
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         sizes = ["--bucket", str(self.bucket_bytes), "--block", str(self.block_bytes)]
         offset = ["--data-offset", str(self._data_offset_bytes(context.provided) // 512)]
         where = " and ".join(context.devices)
         return [
-            # It refuses a device on which anything is recognised.
+            # make-bcache refuses a device with a known signature.
             context.step(
                 "wipe",
                 f"Remove what is recognised on {where}",
@@ -191,7 +166,7 @@ class Bcache(Layer):
     def assemble(self, context: LayerContext) -> list[Step]:
         """Register both devices and set what the superblocks do not hold.
 
-        Stopping is asynchronous: the undos of registering begin it, those of the first steps wait for it.
+        Stopping is asynchronous: the undos of registering start it, those of the first steps wait for it.
         """
         cache, backing = (
             f"/sys/dev/block/${{{context.name}-{which}}}/bcache" for which in ("cache", "backing")
@@ -229,18 +204,18 @@ class Bcache(Layer):
 
     def _settings(self, context: LayerContext, members: str) -> Iterable[Step]:
         device = f"/sys/block/{_node(context)}/bcache"
-        values = {
-            f"{device}/cache_mode": self.mode,
-            f"{device}/sequential_cutoff": self.sequential_cutoff_bytes,
-            f"{device}/writeback_percent": self.writeback_percent,
-            f"{device}/writeback_delay": _in(NS_PER_S, self.writeback_delay_ns),
-            f"{members}/congested_read_threshold_us": _in(NS_PER_US, self.congested_read_threshold_ns),
-            f"{members}/congested_write_threshold_us": _in(NS_PER_US, self.congested_write_threshold_ns),
-        }
-        for path, value in values.items():
+        for folder, name, value, unit_ns in (
+            (device, "cache_mode", self.mode, 1),
+            (device, "sequential_cutoff", self.sequential_cutoff_bytes, 1),
+            (device, "writeback_percent", self.writeback_percent, 1),
+            (device, "writeback_delay", self.writeback_delay_ns, NS_PER_S),
+            (members, "congested_read_threshold_us", self.congested_read_threshold_ns, NS_PER_US),
+            (members, "congested_write_threshold_us", self.congested_write_threshold_ns, NS_PER_US),
+        ):
             if value is not None:
-                what = path.rpartition("/")[2].replace("_", " ")
-                yield _write(context, what.replace(" ", "-"), f"Set {what}", (path, str(value)))
+                text = value if isinstance(value, str) else str(value // unit_ns)
+                title = f"Set {name.replace('_', ' ')}"
+                yield _write(context, name.replace("_", "-"), title, (f"{folder}/{name}", text))
 
 
 def _set(context: LayerContext) -> str:
@@ -251,22 +226,16 @@ def _node(context: LayerContext) -> str:
     return f"${{{context.name}-node}}"
 
 
-def _in(unit_ns: int, duration_ns: int | None) -> int | None:
-    return None if duration_ns is None else duration_ns // unit_ns
-
-
 def _write(context: LayerContext, name: str, title: str, place: tuple[str, str], **fields: Any) -> Step:
     path, value = place
     return context.step(name, title, "tee", path, stdin=f"{value}\n", **fields)
 
 
 def _find(context: LayerContext, which: str, path: str, **fields: Any) -> Step:
-    """Bind the numbers by which the kernel calls a device; a stack's path may be a link."""
+    """Bind the device's numbers in the kernel; a stack's path may be a link."""
     look = ("lsblk", "--noheadings", "--nodeps", "--raw", "--output", "MAJ:MIN", path)
-    name = f"{context.name}-{which}"
-    return context.step(
-        f"find-{which}", f"Find the number of the {which} device", *look, binds=name, **fields
-    )
+    fields["binds"] = f"{context.name}-{which}"
+    return context.step(f"find-{which}", f"Find the number of the {which} device", *look, **fields)
 
 
 def _ended(folder: str) -> Command:
@@ -274,10 +243,10 @@ def _ended(folder: str) -> Command:
 
 
 def _until(*test: str) -> tuple[str, ...]:
-    """A command that ends when the command ``test`` succeeds, and a moment later.
+    """Poll until the command ``test`` succeeds, then wait a moment.
 
-    find runs it for one entry after the other of a folder that has about a thousand, whatever they are. When
-    a bcache device has left sysfs, the kernel still holds the devices below, for some clock ticks.
+    find runs it for each of the thousand entries of a folder, as a loop. After a bcache device has left
+    sysfs, the kernel holds the devices below for some clock ticks.
     """
     poll = ("-exec", *test, ";", "-exec", "sleep", "0.2", ";", "-quit", "-o", "-exec", "sleep", "0.1", ";")
     return ("find", "/proc/sys", *poll)

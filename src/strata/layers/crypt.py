@@ -14,20 +14,20 @@ from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
 
-# What LUKS2 sets aside for its header and key slots when nothing else is said (cryptsetup 2.1 and later).
+# The default size of LUKS2's header with its key slots (cryptsetup 2.1 and later).
 _HEADER_BYTES: Final = 16 << 20
 _KEY_BITS: Final = {"aes-xts-plain64": (512, 256), "aes-cbc-essiv:sha256": (256, 128)}
 # It protects nothing: the volume key derives from the seed, which stands in the plan.
 _PASSPHRASE: Final = "strata"  # noqa: S105
-# The fewest that cryptsetup takes. They cost time only when the layer is opened.
+# The least that cryptsetup takes; they cost time only when the layer is opened.
 _ITERATIONS: Final = "1000"
 
 
 class Crypt(Layer):
     """LUKS2 on one block device.
 
-    Nothing is measured to choose the key derivation, and nothing but salts is random: the volume key and the
-    UUID derive from the trial's seed.
+    The key derivation has a fixed cost, and only salts are random: the volume key and the UUID derive from
+    the trial's seed.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
@@ -52,13 +52,12 @@ class Crypt(Layer):
     sector_bytes: Literal[512, 4096] = Field(
         default=512,
         alias="sector_size",
-        description="What is encrypted as one piece, in bytes; no smaller I/O is then possible above",
+        description="The unit of encryption, in bytes; no smaller I/O is then possible above",
         examples=[4096],
     )
     discard: StrictBool = Field(
         default=False,
-        description="Whether what is discarded above is discarded below, which shows which sectors are in use"
-        " (--allow-discards)",
+        description="Pass discards on (--allow-discards), which shows which sectors are in use",
     )
     workqueues: Literal["both", "read", "write", "none"] = Field(
         default="both",
@@ -68,7 +67,6 @@ class Crypt(Layer):
     )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Keys that the cipher does not take, and devices without room beside the header."""
         lengths = _KEY_BITS[self.cipher]
         if self.key_bits is not None and self.key_bits not in lengths:
             yield Diagnostic(
@@ -85,25 +83,22 @@ class Crypt(Layer):
             )
 
     def _header_bytes(self, lower: Provided) -> int:
-        """Where the data begin: at a full stripe, so that what is aligned above is aligned below."""
+        """Where the data begin: at a full stripe, so that the layers above are aligned to those below."""
         stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
         return -(-_HEADER_BYTES // stripe_bytes) * stripe_bytes
 
     def provided(self, lower: Provided) -> Provided:
-        """What the header leaves, striped as what is below."""
         data_bytes = max(0, lower.smallest_bytes - self._header_bytes(lower))
         return lower.of(data_bytes // self.sector_bytes * self.sector_bytes).with_sectors(self.sector_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What the header leaves on a device that is not striped."""
+        """The space beside the header on a device that is not striped."""
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:
-        """The decrypted device."""
         return f"/dev/mapper/{context.label}"
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Write the header with the key derived from the seed, and open it."""
         key = f"${{scratch}}/{context.name}-volume-key"
         key_bits = self.key_bits or _KEY_BITS[self.cipher][0]
         offset_sectors = self._header_bytes(context.provided) // 512
@@ -121,19 +116,19 @@ class Crypt(Layer):
             destroys=context.devices,
         )
         return [
-            # Its characters are the key: half of their bits vary, which is nothing to the cipher's speed.
+            # The key's bytes are hexadecimal digits, which does not affect the cipher's speed.
             context.step("key", "Derive the volume key", "tee", key, stdin=drawn[: key_bits // 8]),
             format_,
             *self.assemble(context),
         ]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Open it."""
         options = ["--allow-discards"] if self.discard else []
-        if self.workqueues in ("write", "none"):
-            options.append("--perf-no_read_workqueue")
-        if self.workqueues in ("read", "none"):
-            options.append("--perf-no_write_workqueue")
+        options += [
+            f"--perf-no_{each}_workqueue"
+            for each in ("read", "write")
+            if self.workqueues not in (each, "both")
+        ]
         return [
             context.step(
                 "open",
@@ -146,15 +141,8 @@ class Crypt(Layer):
         ]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Follow the device below: take all of it, or withdraw from what it is about to lose."""
+        """Follow the device below: take all of it, or give up the part that it is about to lose."""
         data_bytes = self.provided(context.provided.of(capacity_bytes)).smallest_bytes
         size = [] if grow else ["--size", str(data_bytes // 512)]
-        return [
-            context.step(
-                "resize",
-                "Fit the encrypted volume to what is below",
-                *("cryptsetup", "resize", *size, "--key-file", "-", context.label),
-                stdin=_PASSPHRASE,
-                cwd="${scratch}",
-            )
-        ]
+        words = ("cryptsetup", "resize", *size, "--key-file", "-", context.label)
+        return [context.act("resize", "Fit the encrypted volume to what is below", *words, stdin=_PASSPHRASE)]

@@ -15,8 +15,8 @@ from strata.spec.step import Prerequisites, Step
 class Directory(Layer):
     """A plain folder of a filesystem, as the backend "dir" of container managers uses it.
 
-    A snapshot of it is a copy of every file, which takes the time and the space that copying takes, unless
-    the filesystem below can share blocks between files.
+    A snapshot copies every file, at the full cost in time and space, unless the filesystem below can share
+    blocks between files.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
@@ -28,7 +28,6 @@ class Directory(Layer):
     layer: Literal["directory"] = "directory"
 
     def path(self, context: LayerContext) -> str:
-        """The folder."""
         return f"{context.lower[0]}/{context.name}"
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -36,30 +35,24 @@ class Directory(Layer):
         return [context.step("make", "Make the folder", "mkdir", self.path(context))]
 
     def share(self, context: LayerContext) -> Share | None:
-        """A folder in it."""
         return folder_share(self, context)
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Nothing: it is there when the filesystem below is."""
         return []
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """Copy it."""
         return self._copy(context, self._own(context), self._beside(context, name))
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        """Delete the copy."""
         copy = self._beside(context, name)
         return [act(context.of_tenant, "drop", f"Delete the copy {name}", "rm", "-r", copy)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        """Delete the folder, and copy the copy back."""
         own = self._own(context)
         delete = act(context.of_tenant, "delete", "Delete the folder", "rm", "-r", own)
         return [delete, *self._copy(context, self._beside(context, name), own)]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        """Copy the copy."""
         clone = self._beside(context, f"{name}-clone")
         return Outcome(self._copy(context, self._beside(context, name), clone), clone)
 

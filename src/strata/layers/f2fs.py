@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
-from strata.layers.filesystem import ProjectQuotaFilesystem
-from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, numbers
-from strata.spec.allowed import FLAG, INTEGER, NUMBER, Form, Forms, form, given, one_of, suboptions
+from strata.layers.filesystem import ProjectQuotaFilesystem, filesystem_prerequisites
+from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, named, numbers
+from strata.spec.allowed import FLAG, NUMBER, Form, Forms, form, given, one_of, suboptions
 from strata.spec.interface import LowerInterface
 from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.step import Prerequisites
@@ -21,11 +21,11 @@ def _with_opposites(names: str) -> dict[str, Form]:
 
 
 MKFS: Final[Forms] = {
-    **dict.fromkeys(("-b", "-s", "-w", "-z"), INTEGER),
+    **numbers("-b -s -w -z"),
     "-a": one_of("0", "1"),
     "-o": NUMBER,
     "-i": FLAG,
-    **dict.fromkeys(("-e", "-E"), _EXTENSIONS),
+    **named("-e -E", _EXTENSIONS),
     "-l": LABEL,
     "-C": form(r"utf8(-12\.1\.0)?(:strict)?", "such as utf8"),
     "-O": suboptions(
@@ -36,24 +36,27 @@ MKFS: Final[Forms] = {
     ),
     "-U": UUID,
     "-c": given("f2fs stands on one device: leave it out"),
-    **dict.fromkeys(("-f", "-q", "-r", "-t"), HERE_ALREADY),
+    **named("-f -q -r -t", HERE_ALREADY),
 }
 
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
-    **_with_opposites("acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier"),
-    **_with_opposites("extent_cache discard checkpoint_merge gc_merge quota"),
-    **flags("age_extent_cache atgc compress_cache compress_chksum data_flush disable_ext_identify"),
-    **flags("fastboot heap no_heap inlinecrypt nat_bits usrquota grpquota"),
+    **_with_opposites(
+        "acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier extent_cache discard "
+        "checkpoint_merge gc_merge quota"
+    ),
+    **flags(
+        "age_extent_cache atgc compress_cache compress_chksum data_flush disable_ext_identify fastboot heap "
+        "no_heap inlinecrypt nat_bits usrquota grpquota"
+    ),
     **numbers("inline_xattr_size reserve_root reserve_node"),
     "active_logs": one_of("2", "4", "6"),
     "alloc_mode": one_of("default", "reuse"),
     "background_gc": one_of("on", "off", "sync"),
     "compress_algorithm": form(r"(lzo|lzo-rle|lz4|zstd)(:\d{1,2})?", "such as zstd:3"),
     "compress_log_size": form("[2-8]", "a binary logarithm from 2 to 8"),
-    **dict.fromkeys(
-        ("compress_extension", "nocompress_extension"),
-        form(r"[a-z0-9]{1,7}|\*", "an extension of files, or *"),
+    **named(
+        "compress_extension nocompress_extension", form(r"[a-z0-9]{1,7}|\*", "an extension of files, or *")
     ),
     "compress_mode": one_of("fs", "user"),
     "discard_unit": one_of("block", "segment", "section"),
@@ -73,9 +76,7 @@ class F2fs(ProjectQuotaFilesystem):
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("mkfs.f2fs", "mount", "umount"), features=("filesystem:f2fs",)
-    )
+    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("f2fs")
     capacity_bytes_min: ClassVar[int] = 64 << 20
     checker: ClassVar[tuple[str, ...]] = ("fsck.f2fs", "-f", "--dry-run")
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
@@ -94,6 +95,6 @@ class F2fs(ProjectQuotaFilesystem):
     def make_options(self, context: LayerContext) -> list[str]:
         """Without discard, and with the checkpoint's first number fixed."""
         make = ["mkfs.f2fs", "-q", "-f", "-r", "-t", "0", "-U", str(context.derived_uuid("uuid"))]
-        # The quota's files need the attributes in inodes that a project's number is one of.
+        # The quota needs extra_attr, because a project's number is such an attribute of an inode.
         quota = ["-O", "extra_attr,project_quota,quota"] if self.project_quota else []
         return [*make, *quota, *self.mkfs]

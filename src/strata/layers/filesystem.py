@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the filesystem layers have in common: make it, mount it, and unmount it at the end."""
+"""The base of the filesystem layers: make one, mount it, and unmount it at the end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from strata.units import NS_PER_S, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
 _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
-# Unmounting writes back what is dirty, which on a rotating disk takes its time.
+# Unmounting writes dirty data back, which takes long on a rotating disk.
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
-# Any number would do; the lower ones are the ones that people give to their projects.
+# An arbitrary number, above the usual ones of projects.
 _PROJECT: Final = "18273"
 
 
@@ -40,17 +40,24 @@ MountOptions = Annotated[list[StrictStr], AfterValidator(_check_mount_options)]
 
 
 def unmount(context: LayerContext) -> Command:
-    """Take down what is mounted where the layer mounts."""
+    """Unmount the layer."""
     return Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS)
 
 
 def act(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
-    """A step on a filesystem that is up: what its program leaves where it stands is the trial's own."""
-    return context.step(name, title, *argv, **{"cwd": "${scratch}", "time_limit_ns": _ACT_LIMIT_NS, **fields})
+    """A step on a filesystem that is up."""
+    return context.act(name, title, *argv, **{"time_limit_ns": _ACT_LIMIT_NS, **fields})
+
+
+def filesystem_prerequisites(name: str, *tools: str) -> Prerequisites:
+    """The prerequisites to make and mount a filesystem."""
+    return Prerequisites(
+        tools=tuple(sorted((*tools, f"mkfs.{name}", "mount", "umount"))), features=(f"filesystem:{name}",)
+    )
 
 
 def folder_share(layer: Layer, context: LayerContext) -> Share:
-    """The share of a filesystem that a folder is."""
+    """A folder as the tenant's share of a filesystem."""
     folder = context.within(layer.path(context))
     made = context.of_tenant.step("folder", f"Make the folder of {context.tenant}", "mkdir", folder)
     return Share([made], folder, context.fair(layer.provided(context.provided)))
@@ -80,7 +87,7 @@ class Filesystem(Layer):
 
     Attributes:
         capacity_bytes_min: The smallest device that the filesystem is made on.
-        checker: The filesystem's own checker, with the options that let it look and not mend; (): none.
+        checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
     """
 
     provides: ClassVar[Interface] = "filesystem"
@@ -97,7 +104,6 @@ class Filesystem(Layer):
     )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Options that are not allowed, and devices that are too small."""
         yield from word_diagnostics("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
         yield from item_diagnostics("mount option", self.mount, self.allowed["mount"], key="mount")
         if lower.smallest_bytes < self.capacity_bytes_min:
@@ -108,27 +114,22 @@ class Filesystem(Layer):
             )
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The filesystem's own checker on its first device."""
         return (*self.checker, context.lower[0]) if self.checker else None
 
     def path(self, context: LayerContext) -> str:
-        """Its mount point."""
         return context.mount
 
     def share(self, context: LayerContext) -> Share | None:
-        """A folder."""
         return folder_share(self, context)
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """Mkfs with all its options, without the devices; it holds no variables."""
+        """The command of mkfs without the devices and without variables."""
         raise NotImplementedError
 
     def mount_options(self, context: LayerContext) -> list[str]:
-        """The layer's own mount options, with variables; the user's follow them."""
         return [] if self.barriers else ["nobarrier"]
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it and mount it."""
         named = {name for names in self.named_devices().values() for name in names}
         disks = " and ".join(name for name in context.devices if name not in named) or "what is below"
         make = context.step(
@@ -142,7 +143,6 @@ class Filesystem(Layer):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Mount it."""
         all_options = [*self.mount_options(context), *map(literal, self.mount)]
         options = ["-o", ",".join(all_options)] if all_options else []
         mount = ("mount", "--mkdir", "-t", self.layer, *options, context.lower[0], context.mount)
@@ -167,12 +167,10 @@ class AlignedFilesystem(Filesystem):
 
 
 class ProjectQuotaFilesystem(Filesystem):
-    """The base of the filesystems that limit a folder by a project quota.
-
-    Accounting has its price, so that the quota is only there when a study asks for it.
+    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting.
 
     Attributes:
-        quota_feature: What the kernel must have for it.
+        quota_feature: The feature of the kernel for it.
     """
 
     quota_feature: ClassVar[str] = "quota:v2"
@@ -182,17 +180,14 @@ class ProjectQuotaFilesystem(Filesystem):
     )
 
     def needs(self) -> Prerequisites:
-        """With the quota's format."""
         quota = Prerequisites(features=(self.quota_feature,)) if self.project_quota else Prerequisites()
         return super().needs() | quota
 
     def mount_options(self, context: LayerContext) -> list[str]:
-        """The quota is enforced when mounted so."""
         options = super().mount_options(context)
         return [*options, "prjquota"] if self.project_quota else options
 
     def capable(self) -> Self:
-        """With its quota."""
         return self.model_copy(update={"project_quota": True})
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The border of a virtual machine: what is above it shares a memory limit of its own."""
+"""The border of a virtual machine: the layers and workloads above it share a memory limit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from strata.units import describe_size
 
 
 class Guest(Layer):
-    """The border of a virtual machine: what is above it shares a memory limit of its own.
+    """The border of a virtual machine: the layers and workloads above it share a memory limit.
 
-    It gives the block device that it stands on, the virtual disk. All steps above it run in a control group
-    with a memory limit, which the page cache of their filesystems is charged to, and without swap. There is
-    no second kernel: what a hypervisor costs is not in the results.
+    It passes on the block device below as the virtual disk. All steps above run in a control group without
+    swap, whose memory limit includes the page cache of their filesystems. There is no second kernel: the
+    results do not include the cost of a hypervisor.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
@@ -39,11 +39,9 @@ class Guest(Layer):
     )
 
     def stated(self) -> Mapping[str, str]:
-        """Its memory, which bounds what its filesystems can cache."""
         return {"memory": describe_size(self.memory_bytes)}
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the control group and set its limits."""
         return limit_memory(context, self.memory_bytes, "the guest")
 
     def assemble(self, context: LayerContext) -> list[Step]:
@@ -51,17 +49,13 @@ class Guest(Layer):
         return self.build(context)
 
     def path(self, context: LayerContext) -> str:
-        """The virtual disk."""
         return context.lower[0]
 
     def memory_limit_bytes(self) -> int | None:
-        """The guest's memory."""
         return self.memory_bytes
 
     def cgroup(self, context: LayerContext) -> str:
-        """The guest's control group."""
         return control_group(context)
 
     def limited(self, memory_bytes: int) -> Self:
-        """The guest with that memory."""
         return self.model_copy(update={"memory_bytes": memory_bytes})

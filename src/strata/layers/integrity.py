@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dm-integrity on one block device, by itself: checksums that find what the device has altered."""
+"""dm-integrity on one block device, by itself: checksums that detect altered data."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _WHOLE_BYTES_PER_S_MIN: Final = 20_000_000
 
 
 class Integrity(Layer):
-    """A block device that keeps a checksum of each sector and refuses to read what does not match it.
+    """A block device that keeps a checksum of each sector, and fails reads that do not match.
 
-    Everything is written once when it is made: a sector that was never written has no matching checksum, and
-    programs above, which look for what lies on a device before they use it, would meet errors.
+    Everything is written once when it is made: a sector that was never written has no matching checksum, so
+    programs above that look for signatures on a device would meet errors.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
@@ -67,19 +67,19 @@ class Integrity(Layer):
         alias="tag_size",
         ge=1,
         le=4096,
-        description="How many bytes of the checksum are kept; default: all",
+        description="Bytes of the checksum that are kept; default: all",
         examples=[16],
     )
     sector_bytes: Literal[512, 1024, 2048, 4096] = Field(
         default=512,
         alias="sector_size",
-        description="What has one checksum, in bytes; no smaller I/O is then possible above",
+        description="The unit of a checksum, in bytes; no smaller I/O is then possible above",
         examples=[4096],
     )
     mode: Literal["journal", "bitmap", "direct"] = Field(
         default="journal",
-        description="How data and checksums stay together when the power fails: both go through a journal; a "
-        "bitmap says what to reckon again; or they do not",
+        description="How data and checksums stay consistent when the power fails: through a journal; by a "
+        "bitmap of the sectors to checksum again; or not at all",
         examples=["bitmap"],
     )
     journal_bytes: Size | None = Field(
@@ -90,7 +90,6 @@ class Integrity(Layer):
     )
 
     def needs(self) -> Prerequisites:
-        """With a key, what writes it down."""
         return self.prerequisites | Prerequisites(tools=("tee",)) if self._has_key else self.prerequisites
 
     @property
@@ -98,7 +97,6 @@ class Integrity(Layer):
         return self.checksum == "hmac-sha256"
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Tags longer than the checksum, and devices that the metadata fill."""
         longest_bytes = _CHECKSUM_BYTES[self.checksum]
         if self.tag_bytes is not None and self.tag_bytes > longest_bytes:
             yield Diagnostic(
@@ -108,12 +106,12 @@ class Integrity(Layer):
             )
         elif not self.usable_bytes(lower.capacities_bytes):
             yield Diagnostic(
-                f"journal and checksums leave nothing of {describe_size(lower.smallest_bytes)}",
+                f"journal and checksums leave no room on {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device, or give a smaller `journal_size`",
             )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What superblock, journal and checksums leave: the very size that the kernel gives."""
+        """The space beside superblock, journal and checksums, exactly as the kernel reckons it."""
         device_sectors = min(lower_bytes) // _SECTOR_BYTES
         space_sectors = device_sectors - _SUPERBLOCK_SECTORS - self._journal_sectors(device_sectors)
         if space_sectors <= 0:
@@ -141,16 +139,13 @@ class Integrity(Layer):
         return max(1, wanted // section) * section
 
     def provided(self, lower: Provided) -> Provided:
-        """What is left; the runs of checksums between the data hide the stripes below."""
-        plain = replace(super().provided(lower), geometry=None)
-        return plain.with_sectors(self.sector_bytes)
+        """Without geometry: the runs of checksums between the data hide the stripes below."""
+        return replace(super().provided(lower), geometry=None).with_sectors(self.sector_bytes)
 
     def path(self, context: LayerContext) -> str:
-        """The checked device."""
         return f"/dev/mapper/{context.label}"
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Write the superblock and, once, everything; open it."""
         options = ["--tag-size", str(self.tag_bytes)] if self.tag_bytes else []
         if self.journal_bytes is not None:
             options += ["--journal-size", str(self.journal_bytes)]
@@ -173,7 +168,6 @@ class Integrity(Layer):
         return options
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Open it."""
         mode = {"journal": [], "bitmap": ["--integrity-bitmap-mode"], "direct": ["--integrity-no-journal"]}
         steps = []
         if self._has_key:
@@ -190,54 +184,35 @@ class Integrity(Layer):
         return [*steps, opened]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Take all of a larger device below, and write what is new; the format cannot become smaller."""
+        """Take all of a larger device below, and write the new sectors; the format cannot become smaller."""
         if not grow:
             return None
-        before = f"{context.name}-before"
+        before, path = f"{context.name}-before", self.path(context)
+        size = ("blockdev", "--getsize64", path)
+        resize = ("integritysetup", "resize", context.label)
+        # integritysetup fills only a volume that is not in use.
+        fill = ("blkdiscard", "--force", "--zeroout", "--offset", f"${{{before}}}", path)
+        limit_ns = _whole_limit_ns(context)
         return [
-            context.step(
-                "size",
-                "See how large the volume with checksums is",
-                *("blockdev", "--getsize64", self.path(context)),
-                binds=before,
-                cwd="${scratch}",
-            ),
-            context.step(
-                "resize",
-                "Fit the volume with checksums to what is below",
-                *("integritysetup", "resize", context.label),
-                cwd="${scratch}",
-            ),
-            # It fills a volume itself only if nobody uses it.
-            context.step(
-                "fill",
-                "Fill what is new",
-                *("blkdiscard", "--force", "--zeroout", "--offset", f"${{{before}}}", self.path(context)),
-                cwd="${scratch}",
-                time_limit_ns=_whole_limit_ns(context),
-            ),
+            context.act("size", "See how large the volume with checksums is", *size, binds=before),
+            context.act("resize", "Fit the volume with checksums to what is below", *resize),
+            context.act("fill", "Fill what is new", *fill, time_limit_ns=limit_ns),
         ]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """Read everything; the target counts the checksums that did not match."""
-        read = context.step(
+        read = context.act(
             "read",
             "Read the volume with checksums",
             *("dd", f"if={self.path(context)}", "of=/dev/null", "bs=1M", "iflag=direct", "conv=noerror"),
-            cwd="${scratch}",
             expect_exit=(0, 1),
             time_limit_ns=_whole_limit_ns(context),
         )
-        count = context.step(
-            "mismatches",
-            "Count the sectors that differ from their checksum",
-            *("dmsetup", "status", context.label),
-            cwd="${scratch}",
-        )
-        return [read, count]
+        title = "Count the sectors that differ from their checksum"
+        return [read, context.act("mismatches", title, "dmsetup", "status", context.label)]
 
     def scrub_errors(self, stdout: str) -> int:
-        """The target's count: of reads since it was opened, scrubs and others."""
+        """The target's count of all reads since it was opened."""
         return int(stdout.split()[3])
 
 

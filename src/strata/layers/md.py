@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.lvm.volume_group import power_of_two
+from strata.layers.keys import power_of_two, spare_diagnostics
 from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
-from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 
@@ -32,8 +31,7 @@ _LAYOUTS: Final[Mapping[int, tuple[str, ...]]] = {
     10: ("near", "far", "offset"),
 }
 _CHUNK_BYTES: Final = 512 << 10
-# mdadm waits for udev to make the nodes, which the lab does not have; and the machine's own arrays, as its
-# mdadm.conf has them, are none of a trial's business.
+# mdadm must not wait for udev, which the lab does not have, nor read the machine's own mdadm.conf.
 _ENVIRONMENT: Final = {"MDADM_NO_UDEV": "1"}
 _NO_FILE: Final = "--config=none"
 _HOST: Final = "strata"
@@ -65,6 +63,7 @@ class Md(Layer):
     prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mdadm",))
     kernel_log: ClassVar[KernelLog] = MD_LOG
     packages: ClassVar[tuple[str, ...]] = ("mdadm",)
+    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
 
     layer: Literal["md"] = "md"
     level: Level = Field(description="RAID level: 0, 1, 4, 5, 6 or 10", examples=[10])
@@ -77,11 +76,10 @@ class Md(Layer):
     copies: Annotated[StrictInt, Field(ge=2, le=1024)] | None = Field(
         default=None, description="How often level 10 holds every chunk; default: 2", examples=[3]
     )
-    chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+    chunk_bytes: Annotated[Size, power_of_two(4 << 10)] | None = Field(
         default=None,
         alias="chunk",
-        description="What lies on one disk before the next one's turn comes, a power of two from 4KiB; "
-        "default: 512KiB. Level 1 has none",
+        description="Size of a chunk on a disk, a power of two from 4KiB; default: 512KiB. Level 1 has none",
         examples=["64KiB"],
     )
     bitmap: Literal["internal", "none"] | None = Field(
@@ -104,37 +102,23 @@ class Md(Layer):
     )
 
     @property
-    def all_copies(self) -> int:
-        """How many copies level 10 holds."""
-        return self.copies if self.copies is not None else 2
+    def _copies(self) -> int:
+        return self.copies or 2
 
     @property
-    def all_chunk_bytes(self) -> int:
-        """The chunk, of levels that have one."""
-        return self.chunk_bytes if self.chunk_bytes is not None else _CHUNK_BYTES
-
-    @property
-    def all_bitmap(self) -> str:
-        """Whether there is a bitmap, as mdadm wants it."""
-        return self.bitmap or ("internal" if self.level else "none")
+    def _chunk_bytes(self) -> int:
+        return self.chunk_bytes or _CHUNK_BYTES
 
     def needs(self) -> Prerequisites:
-        """The kernel's personality of the level."""
         return self.prerequisites | Prerequisites(features=(f"md:raid{self.level}",))
 
     def stated(self) -> Mapping[str, str]:
-        """Whether what is measured stands on an array that was synchronised."""
         return {"initial_sync": self.initial_sync} if self.level else {}
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The spares."""
-        return {"spares": tuple(self.spares)} if self.spares else {}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Too few disks for the level, keys that the level does not have, sizes that do not fit."""
-        least = max(_DISKS_MIN[self.level], self.all_copies if self.level == 10 else 0)
+        least = max(_DISKS_MIN[self.level], self._copies if self.level == 10 else 0)
         if lower.count < least:
-            what = f" with {self.all_copies} copies" if self.level == 10 and self.copies else ""
+            what = f" with {self._copies} copies" if self.level == 10 and self.copies else ""
             yield Diagnostic(
                 f"RAID {self.level}{what} needs {least} disks, the stack has {lower.count}",
                 remedy="add disks to the stack's `devices`, or take another level",
@@ -161,8 +145,6 @@ class Md(Layer):
             yield Diagnostic("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
 
     def _wrong_sizes(self, lower: Provided) -> Iterable[Diagnostic]:
-        if self.copies is not None and self.copies < 2:
-            yield Diagnostic("level 10 holds two copies at least", remedy="level 0 holds one", key="copies")
         if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
             yield Diagnostic(
                 f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
@@ -172,36 +154,34 @@ class Md(Layer):
             )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What the level leaves; but for level 0, a disk larger than the smallest is used in part."""
+        """The capacity without copies and parities; only level 0 uses larger disks in full."""
         smallest_bytes, count = min(lower_bytes, default=0), len(lower_bytes)
         if self.level == 0:
             return sum(lower_bytes)
         if self.level == 1:
             return smallest_bytes
         if self.level == 10:
-            return smallest_bytes * count // self.all_copies
+            return smallest_bytes * count // self._copies
         return smallest_bytes * (count - _PARITIES[self.level])
 
     def provided(self, lower: Provided) -> Provided:
-        """One block device, striped but for level 1."""
         count = lower.count
         data = {0: count, 1: 0, 4: count - 1, 5: count - 1, 6: count - 2, 10: count}[self.level]
-        if self.level == 10 and self.layout in (None, "near") and count % self.all_copies == 0:
-            data = count // self.all_copies
-        geometry = Geometry(self.all_chunk_bytes, data) if data else None
+        if self.level == 10 and self.layout in (None, "near") and count % self._copies == 0:
+            data = count // self._copies
+        geometry = Geometry(self._chunk_bytes, data) if data else None
         return replace(super().provided(lower), geometry=geometry)
 
     def path(self, context: LayerContext) -> str:
-        """The link that mdadm makes to the array's node."""
         return f"/dev/md/{context.label}"
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Create the array, and wait for its synchronisation if that is asked for."""
         words = [
             *("--create", self.path(context), _NO_FILE, "--metadata=1.2", "--run"),
             *(f"--homehost={_HOST}", f"--name={context.label}"),
             f"--uuid={context.derived_uuid('array')}",
-            *(f"--level={self.level}", *self._layout_words(), f"--bitmap={self.all_bitmap}"),
+            *(f"--level={self.level}", *self._layout_words()),
+            f"--bitmap={self.bitmap or ('internal' if self.level else 'none')}",
             f"--raid-devices={len(context.lower)}",
         ]
         if self.spares:
@@ -223,7 +203,6 @@ class Md(Layer):
         return [created, self._wait(context, "sync", "Wait for the initial synchronisation")]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Assemble the array from its disks, and no others."""
         return [
             self._step(
                 context,
@@ -240,29 +219,24 @@ class Md(Layer):
         """Compare copies and parities; what cannot be read is written again from the others."""
         if not self.level:
             return None
-        node = f"{context.prefix or context.name}-array"
+        node, path = f"{context.prefix or context.name}-array", self.path(context)
         return [
-            # Neither a rebuilding nor an initial synchronisation can be made to wait for a check.
+            # A check cannot start during a rebuild or an initial synchronisation.
             self._wait(context, "idle", "Wait until the array is at rest"),
             self._step(
-                context,
-                "check",
-                "Begin to compare the array's disks",
-                *("--misc", "--action=check", self.path(context)),
+                context, "check", "Begin to compare the array's disks", "--misc", "--action=check", path
             ),
             self._wait(context, "wait", "Wait until they are compared"),
-            context.step(
+            context.act(
                 "node",
                 "Find the array's node",
-                *("realpath", "--relative-to=/dev", self.path(context)),
+                *("realpath", "--relative-to=/dev", path),
                 binds=node,
-                cwd="${scratch}",
             ),
-            context.step(
+            context.act(
                 "mismatches",
                 "Read how many sectors differed",
                 *("cat", f"/sys/block/${{{node}}}/md/mismatch_cnt"),
-                cwd="${scratch}",
             ),
         ]
 
@@ -271,32 +245,28 @@ class Md(Layer):
         return int(stdout)
 
     def losses_survived(self, lower: Provided) -> int:
-        """As the level has copies or parities."""
         if self.level == 10:
-            return self.all_copies - 1
+            return self._copies - 1
         return lower.count - 1 if self.level == 1 else _PARITIES.get(self.level, 0)
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """Tell MD of the loss, as udev does when a disk is drawn out, and add the spare if it is none yet."""
+        """Report the loss to MD, as udev does for a removed disk, and add the spare if it is not in yet."""
         if not self.level:
             return None
         failed = self._step(context, "fail", "Tell the array of the loss", self.path(context), "--fail", lost)
         if spare in self._members(context):
             return [failed]  # MD begins by itself
-        return [
-            failed,
-            self._step(context, "add", "Add the spare", self.path(context), "--add-spare", spare),
-        ]
+        added = self._step(context, "add", "Add the spare", self.path(context), "--add-spare", spare)
+        return [failed, added]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        """Wait for MD."""
         return [self._wait(context, "rebuilt", "Wait until the array is rebuilt")] if self.level else None
 
     def _layout_words(self) -> list[str]:
-        words = [] if self.level == 1 else [f"--chunk={self.all_chunk_bytes >> 10}"]
+        words = [] if self.level == 1 else [f"--chunk={self._chunk_bytes >> 10}"]
         if self.level == 10:
             layout = (self.layout or "near")[0]
-            words.append(f"--layout={layout}{self.all_copies}")
+            words.append(f"--layout={layout}{self._copies}")
         elif self.level in (5, 6):
             words.append(f"--layout={self.layout or 'left-symmetric'}")
         return words
@@ -305,24 +275,14 @@ class Md(Layer):
         return (*context.lower, *(f"${{{name}}}" for name in self.spares))
 
     def _stop(self, context: LayerContext) -> Command:
-        return Command(
-            argv=("mdadm", "--stop", self.path(context)),
-            environment=_ENVIRONMENT,
-            time_limit_ns=_STOP_LIMIT_NS,
-        )
+        argv = ("mdadm", "--stop", self.path(context))
+        return Command(argv=argv, environment=_ENVIRONMENT, time_limit_ns=_STOP_LIMIT_NS)
 
     def _wait(self, context: LayerContext, name: str, title: str) -> Step:
         # It exits 1 when there was nothing to wait for.
-        return self._step(
-            context,
-            name,
-            title,
-            "--wait",
-            self.path(context),
-            expect_exit=(0, 1),
-            time_limit_ns=_SYNC_LIMIT_NS,
-        )
+        fields = {"expect_exit": (0, 1), "time_limit_ns": _SYNC_LIMIT_NS}
+        return self._step(context, name, title, "--wait", self.path(context), **fields)
 
     def _step(self, context: LayerContext, name: str, title: str, *words: str, **fields: Any) -> Step:
-        cwd = "/" if context.phase == "build" else "${scratch}"
-        return context.step(name, title, "mdadm", *words, environment=_ENVIRONMENT, **{"cwd": cwd, **fields})
+        fields = {"environment": _ENVIRONMENT, "cwd": context.cwd, **fields}
+        return context.step(name, title, "mdadm", *words, **fields)

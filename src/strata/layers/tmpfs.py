@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
-from strata.layers.options import MOUNT, flags
+from strata.layers.options import MOUNT, flags, named
 from strata.spec.allowed import Forms, form, given, item_diagnostics, one_of
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext, Share
@@ -29,13 +29,13 @@ MOUNT_OPTIONS: Final[Forms] = {
         "a policy such as interleave:0-1",
     ),
     "nr_inodes": form(r"\d{1,12}[kKmMgG]?", "a number such as 100k"),
-    **dict.fromkeys(("size", "nr_blocks"), _SIZE),
+    **named("size nr_blocks", _SIZE),
     "mode": given("the folder is root's alone: leave it out"),
 }
 
 
 class Tmpfs(Layer):
-    """A filesystem in memory, as the reference: what a workload costs without any device.
+    """A filesystem in memory, as the reference: the cost of a workload without any device.
 
     Its content goes when it is taken down: assembled again it is empty.
     """
@@ -54,43 +54,35 @@ class Tmpfs(Layer):
     mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Options that are not allowed, and a size that would mean "no limit"."""
         yield from item_diagnostics("mount option", self.mount, self.allowed["mount"], key="mount")
         if self.size_bytes < 4096:
             yield Diagnostic("it holds less than a page", remedy='such as size = "512MiB"', key="size")
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """Its size."""
         return self.size_bytes
 
     def path(self, context: LayerContext) -> str:
-        """Its mount point."""
         return context.mount
 
     def share(self, context: LayerContext) -> Share | None:
-        """A folder."""
         return folder_share(self, context)
 
     def caches_direct_io(self) -> bool:
-        """It is memory."""
         return True
 
     def kernel_memory_bytes(self) -> int:
-        """Its size: what it holds is memory."""
         return self.size_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Mount it."""
         return self.assemble(context)
 
     def assemble(self, context: LayerContext) -> list[Step]:
         """Mount it; it is empty."""
-        # The folder is root's alone, as that of a filesystem that was just made.
+        # Only root may write to the folder, as on a new filesystem.
         options = ",".join([f"size={self.size_bytes}", "mode=0755", *map(literal, self.mount)])
         mount = ("mount", "--mkdir", "-t", "tmpfs", "-o", options, context.label, context.mount)
         return [context.step("mount", "Mount the tmpfs", *mount, undo=unmount(context))]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Mount it anew with another size."""
         remount = ("mount", "-o", f"remount,size={capacity_bytes}", context.mount)
         return [act(context, "resize", "Change the size of the tmpfs", *remount)]

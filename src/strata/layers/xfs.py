@@ -7,7 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
-from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
+from strata.layers.filesystem import (
+    AlignedFilesystem,
+    ProjectQuotaFilesystem,
+    act,
+    filesystem_prerequisites,
+    option_values,
+)
 from strata.layers.options import (
     CAPACITY,
     HERE_ALREADY,
@@ -18,6 +24,7 @@ from strata.layers.options import (
     PROJECT_QUOTA,
     UUID,
     flags,
+    named,
     numbers,
     switches,
 )
@@ -34,10 +41,10 @@ _BLOCK_BYTES: Final = 4096
 # mkfs.xfs takes no larger stripe unit for the log, and 32 KiB in place of a larger one.
 _LOG_UNIT_BYTES_MAX: Final = 256 << 10
 _LOG_UNIT_BYTES: Final = 32 << 10
-# Striped it has eight allocation groups at least, one of which must hold a log of 64 MiB. Measured with
+# A striped XFS has at least eight allocation groups, one of which must hold a log of 64 MiB. Measured with
 # chunks of 4 KiB to 4 MiB over 1 to 8 disks.
 _STRIPED_BYTES_MIN: Final = 520 << 20
-# The damage itself xfs_scrub tells on its standard error; these follow from it.
+# xfs_scrub reports the damage itself on standard error; these lines follow from it.
 _SCRUB_FOUND: Final = ("Cross-referencing failed", "Filesystem has errors")
 
 _SIZE: Final = form(r"\d{1,15}[bskmgtBSKMGT]?", "a size such as 64k")
@@ -47,7 +54,7 @@ MKFS: Final[Forms] = {
     "-b": suboptions({"size": _SIZE}),
     "-d": suboptions(
         {
-            **dict.fromkeys(("agsize", "su", "sectsize", "extszinherit", "cowextsize"), _SIZE),
+            **named("agsize su sectsize extszinherit cowextsize", _SIZE),
             **numbers("agcount sw sunit swidth"),
             **flags("noalign"),
             "daxinherit": one_of("0", "1"),
@@ -65,7 +72,7 @@ MKFS: Final[Forms] = {
     ),
     "-l": suboptions(
         {
-            **dict.fromkeys(("size", "su"), _SIZE),
+            **named("size su", _SIZE),
             **numbers("sunit agnum"),
             "internal": one_of("1", optional=True),
             "version": one_of("1", "2"),
@@ -78,35 +85,37 @@ MKFS: Final[Forms] = {
     "-n": suboptions({"size": _SIZE, "version": one_of("2", "ci"), **switches("ftype parent")}),
     "-s": suboptions({"size": _SIZE, "sectsize": _SIZE}),
     "-L": LABEL,
-    **dict.fromkeys(("-f", "-K", "-q"), HERE_ALREADY),
+    **named("-f -K -q", HERE_ALREADY),
     "-N": NOTHING_MADE,
 }
 
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
-    **flags("discard nodiscard filestreams grpid nogrpid bsdgroups sysvgroups inode32 inode64 largeio"),
-    **flags("nolargeio noalign swalloc wsync"),
-    **flags("quota noquota usrquota grpquota uquota gquota qnoenforce uqnoenforce gqnoenforce"),
-    # It was removed in Linux 4.19: trials with it are skipped with that reason.
-    **flags("nobarrier"),
+    # nobarrier was removed in Linux 4.19: trials with it are skipped with that reason.
+    **flags(
+        "discard nodiscard filestreams grpid nogrpid bsdgroups sysvgroups inode32 inode64 largeio nolargeio "
+        "noalign swalloc wsync nobarrier quota noquota usrquota grpquota uquota gquota qnoenforce "
+        "uqnoenforce gqnoenforce"
+    ),
     **numbers("logbufs sunit swidth"),
-    **dict.fromkeys(("allocsize", "logbsize", "max_atomic_write"), _BYTES),
+    **named("allocsize logbsize max_atomic_write", _BYTES),
     "dax": one_of("always", "inode", "never", optional=True),
     **PROJECT_QUOTA,
 }
 
-_XFS_BLOCK: Final = re.compile(r"^data\s+=.*\bbsize=(\d+)", re.MULTILINE)
-_XFS_COUNT: Final = re.compile(r"^total free extents (\d+)", re.MULTILINE)
-_XFS_MEAN: Final = re.compile(r"^average free extent size ([\d.]+)", re.MULTILINE)
+# The bytes of a block, the number of extents, the blocks of an extent.
+_XFS_FIGURES: Final = (
+    re.compile(r"^data\s+=.*\bbsize=(\d+)", re.MULTILINE),
+    re.compile(r"^total free extents (\d+)", re.MULTILINE),
+    re.compile(r"^average free extent size ([\d.]+)", re.MULTILINE),
+)
 
 
 class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     """XFS on one block device, with the defaults of mkfs.xfs."""
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("mkfs.xfs", "mount", "umount"), features=("filesystem:xfs",)
-    )
+    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("xfs")
     scrub_requires: ClassVar[Prerequisites] = Prerequisites(features=("xfs-scrub",))
     quota_feature: ClassVar[str] = "quota:xfs"
     # mkfs.xfs refuses less since 5.19.
@@ -125,7 +134,6 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     layer: Literal["xfs"] = "xfs"
 
     def unavailable(self) -> str | None:
-        """XFS without barriers is history."""
         if self.barriers and "nobarrier" not in self.mount:
             return None
         return (
@@ -134,7 +142,6 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Striped devices that are too small, besides what holds for every filesystem."""
         yield from super().diagnostics(lower, named)
         if self.alignment(lower) and self.capacity_bytes_min <= lower.smallest_bytes < _STRIPED_BYTES_MIN:
             yield Diagnostic(
@@ -186,23 +193,22 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         return ["-d", f"su={geometry.chunk_bytes},sw={geometry.data_chunks}", *log]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Grow to the size of the device. XFS cannot shrink."""
+        """Grow to the size of the device; XFS cannot shrink."""
         if not grow:
             return None
         grown = ("xfs_growfs", "-d", context.mount)
         return [act(context, "grow", "Grow the XFS filesystem to its device", *grown)]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """Check the metadata, and read all files; mend nothing. Damage lets the step fail.
+        """Check the metadata and read all files, repairing nothing; damage fails the step.
 
-        Data have no checksums, so that of them only what cannot be read is found. Needs a kernel with
-        CONFIG_XFS_ONLINE_SCRUB.
+        Data have no checksums, so only unreadable data are found. Needs CONFIG_XFS_ONLINE_SCRUB.
         """
         scrub = ("xfs_scrub", "-n", "-k", "-x", context.mount)
         return [act(context, "run", "Scrub the XFS filesystem", *scrub)]
 
     def scrub_errors(self, stdout: str) -> int:
-        """The lines that tell of damage."""
+        """The number of lines that follow from damage."""
         return sum(any(found in line for found in _SCRUB_FOUND) for line in stdout.splitlines())
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
@@ -214,7 +220,6 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
 
 
 def of_xfs(stdout: str) -> list[FreeSpace]:
-    """What ``xfs_spaceman`` prints of its commands ``info`` and ``freesp -s``."""
-    block_bytes = int(found(_XFS_BLOCK, stdout, "xfs_spaceman"))
-    count = int(found(_XFS_COUNT, stdout, "xfs_spaceman"))
-    return divided(count, float(found(_XFS_MEAN, stdout, "xfs_spaceman")) * block_bytes)
+    """The figures of the commands ``info`` and ``freesp -s`` of ``xfs_spaceman``."""
+    block_bytes, count, mean_blocks = (float(found(each, stdout, "xfs_spaceman")) for each in _XFS_FIGURES)
+    return divided(int(count), mean_blocks * block_bytes)

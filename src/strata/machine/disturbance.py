@@ -46,18 +46,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Own:
-    """The trial's and Strata's own part of a machine.
+    """The trial's and Strata's own part of a machine."""
 
-    Attributes:
-        roots: Own processes, with their descendants.
-        alone: Own processes, without their descendants.
-        disk: The disk under the loop devices; None to watch none.
-        loops: The loop devices.
-    """
-
-    roots: Collection[int] = ()
-    alone: Collection[int] = ()
-    disk: str | None = None
+    roots: Collection[int] = ()  # own processes, with their descendants
+    alone: Collection[int] = ()  # own processes, without their descendants
+    disk: str | None = None  # the disk under the loop devices; None to watch none
     loops: Collection[str] = ()
 
 
@@ -97,7 +90,7 @@ class Window:
         return sum(self.others.values())
 
     def disturbances(self, limits: Limits) -> list[str]:
-        """What exceeds the limits, each as a clause with its figure."""
+        """The values beyond the limits, each as a clause with its figure."""
         return [*self._of_processors(limits), *self._of_disks(limits), *self._of_the_machine(limits)]
 
     def _of_processors(self, limits: Limits) -> Iterator[str]:
@@ -205,11 +198,9 @@ def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
 def _ours(reading: Reading, own: Own) -> set[int]:
     found = set(own.roots) | set(own.alone)
     roots = set(own.roots)
-    for pid in reading.processes:
-        line = _ancestors(reading.processes, pid)
-        if roots.intersection(line):
-            found.add(pid)
-    return found
+    return found | {
+        pid for pid in reading.processes if roots.intersection(_ancestors(reading.processes, pid))
+    }
 
 
 def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
@@ -222,7 +213,7 @@ def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
 
 
 def _past_of_ended(before: Reading, after: Reading, left_out: Collection[int]) -> dict[int, float]:
-    """What processes that ended in the window had used before it, by their nearest living ancestor."""
+    """The earlier use of processes that ended in the window, by their nearest living ancestor."""
     past: dict[int, float] = {}
     living = {pid for pid, each in after.processes.items() if _is_same(before.processes.get(pid), each)}
     for pid, process in before.processes.items():

@@ -10,20 +10,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class SystemFiles:
-    """A machine's own files; one that is missing or unreadable counts as empty.
+    """A machine's own files; a missing or unreadable one counts as empty.
 
-    Attributes:
-        root: The folder that stands for ``/``. Paths are relative to it, or absolute below it.
+    Paths are relative to the root, or absolute below it.
     """
 
     root: Path = Path("/")
 
     def has(self, path: str | Path) -> bool:
-        """Whether something is there."""
         return (self.root / path).exists()
 
     def content(self, path: str | Path) -> bytes:
-        """A file's bytes."""
         try:
             return (self.root / path).read_bytes()
         except OSError:
@@ -42,7 +39,7 @@ class SystemFiles:
         return [line.split() for line in self.text(path).splitlines()]
 
     def number(self, path: str | Path) -> int:
-        """The whole number in a file, or 0."""
+        """The integer in a file, or 0."""
         text = self.line(path)
         return int(text) if text.lstrip("-").isdigit() else 0
 

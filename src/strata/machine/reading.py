@@ -32,37 +32,26 @@ def _clocks() -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Process:
-    """A process other than a kernel thread.
-
-    Attributes:
-        started: In ticks since the boot; distinguishes processes with the same pid.
-        own_s: Processor time of its threads.
-        waited_s: Processor time of its ended and reaped descendants.
-    """
+    """A process other than a kernel thread."""
 
     pid: int
     parent: int
-    started: int
+    started: int  # in ticks since the boot; distinguishes processes with the same pid
     name: str
-    own_s: float
-    waited_s: float
+    own_s: float  # processor time of its threads
+    waited_s: float  # processor time of its ended and reaped descendants
 
 
 @dataclass(frozen=True)
 class Temperature:
-    """A sensor's reading.
-
-    Attributes:
-        limit_celsius: From which on a drive or a processor slows down, as the kernel tells it; None: unknown.
-    """
+    """A sensor's reading."""
 
     sensor: str
     celsius: float
-    limit_celsius: float | None
+    limit_celsius: float | None  # at which the drive or processor slows down, by the kernel; None: unknown
 
     @property
     def is_at_limit(self) -> bool:
-        """Whether what it measures is slowed down, or about to be."""
         return self.limit_celsius is not None and self.celsius >= self.limit_celsius
 
 
@@ -77,24 +66,18 @@ class Ticks:
 
 @dataclass(frozen=True)
 class Reading:
-    """A machine at an instant; counters run since its boot.
-
-    Attributes:
-        disk_bytes: Read and written, by the kernel's names of the block devices.
-        stall_s: Time in which something waited for ``cpu``, ``io`` or ``memory`` (PSI).
-        throttles: How often CPUs were slowed down for their temperature.
-    """
+    """A machine at an instant; counters run since its boot."""
 
     monotonic_ns: int
     boottime_ns: int
     realtime_ns: int
     ticks: Ticks
     processes: Mapping[int, Process] = field(default_factory=dict)
-    disk_bytes: Mapping[str, int] = field(default_factory=dict)
-    stall_s: Mapping[str, float] = field(default_factory=dict)
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)  # read and written, by the kernel's names
+    stall_s: Mapping[str, float] = field(default_factory=dict)  # waiting for cpu, io or memory (PSI)
     swapped_bytes: int = 0
     oom_kills: int = 0
-    throttles: int = 0
+    throttles: int = 0  # of CPUs, for their temperature
     temperatures: Sequence[Temperature] = ()
 
 
@@ -183,7 +166,6 @@ class Sampler(SystemFiles):
 
 
 def seconds_between(before: Reading, after: Reading) -> float:
-    """How long the machine ran between two readings."""
     return (after.monotonic_ns - before.monotonic_ns) / NS_PER_S
 
 

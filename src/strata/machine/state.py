@@ -39,20 +39,11 @@ class Remark:
 
 @dataclass(frozen=True)
 class State:
-    """A machine's settings and load; unknown values are None or empty.
-
-    Attributes:
-        governors: The number of frequency policies with each governor.
-        turbo: Whether CPUs may exceed their nominal frequency.
-        steady_power: False on battery.
-        schedulers: The I/O scheduler of each disk under test.
-        maintenance: Programs that run for minutes, and arrays being synchronised.
-        timers: What may start working at any time.
-    """
+    """A machine's settings and load; unknown values are None or empty."""
 
     cpus: int
-    governors: Mapping[str, int]
-    turbo: bool | None
+    governors: Mapping[str, int]  # the number of frequency policies with each governor
+    turbo: bool | None  # whether CPUs may exceed their nominal frequency
     smt: bool | None
     numa_nodes: int
     is_virtual: bool
@@ -62,11 +53,11 @@ class State:
     memory_bytes: int
     available_bytes: int
     load_average: Sequence[float]
-    steady_power: bool
-    schedulers: Mapping[str, str] = field(default_factory=dict)
+    steady_power: bool  # False on battery
+    schedulers: Mapping[str, str] = field(default_factory=dict)  # of each disk under test
     frequency_khz: Mapping[str, int] = field(default_factory=dict)
-    maintenance: tuple[str, ...] = ()
-    timers: tuple[str, ...] = ()
+    maintenance: tuple[str, ...] = ()  # programs that run for minutes, and arrays being synchronised
+    timers: tuple[str, ...] = ()  # jobs that may start at any time
 
     def remarks(self) -> Iterator[Remark]:
         """The differences from a quiet machine."""
@@ -86,7 +77,7 @@ class State:
         if self.is_virtual:
             yield Remark(
                 "the machine is virtual: its CPUs and disks are shared with others",
-                "prefer a machine of your own; what is withheld of the CPUs is watched",
+                "prefer a machine of your own; withheld CPU time is watched",
             )
         if self.swap_used_bytes:
             yield Remark(f"{format_size(self.swap_used_bytes)} are in swap", "`swapoff -a`")

@@ -43,7 +43,6 @@ def fragmentation_steps(placement: Placement, load: Workload) -> Iterator[Step]:
 
 
 def _divisions(placement: Placement, phase: Phase, when: _When) -> Iterator[Step]:
-    """Count each filesystem's extents, and the pieces of each layer's free space."""
     # Data still in memory have no place yet.
     settled = synced(None, f"fragmentation-sync-{when}", phase, "Write back dirty data")
     yield from placement.of_load([settled])

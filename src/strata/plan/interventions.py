@@ -103,7 +103,7 @@ def _window_snapshots(placement: Placement, load: Workload) -> Iterator[Step]:
 
 
 def _alteration_steps(stack: Stack, placement: Placement, alteration: Alteration) -> Iterator[Step]:
-    """The steps of phase ``alter``, and those of phase ``inspect`` that undo them."""
+    """The steps of phase ``alter``, and the steps of phase ``inspect`` that undo them."""
     if alteration == "lose-disk":
         yield lose_disk(lost_disk(stack))
     elif alteration == "snapshot":
@@ -122,7 +122,7 @@ def _alteration_steps(stack: Stack, placement: Placement, alteration: Alteration
 
 
 def lost_disk(stack: Stack) -> str:
-    """Which of a stack's devices is lost: the last one below its lowest layer."""
+    """The device of a stack that is lost: the last one below its lowest layer."""
     return stack.devices[-1]
 
 
@@ -139,12 +139,10 @@ def lose_disk(device: str) -> Step:
 
 
 def loses_disk(steps: Iterable[Step]) -> bool:
-    """Whether steps let a disk fail."""
     return any(FAULT_PARAMETER in step.argv for step in steps)
 
 
 def _scrub_steps(placement: Placement) -> Iterator[Step]:
-    """Every layer's scrub, from the top down."""
     for place in reversed(placement.layers):
         context = place.context
         purpose = {"purpose": Purpose(what="scrub", layer=context.name)}

@@ -39,7 +39,6 @@ class Trial(Frozen):
 
     @property
     def key(self) -> TrialKey:
-        """The same without the study."""
         return TrialKey(self.stack, self.workload, self.seed)
 
 
@@ -107,7 +106,6 @@ class Plan(Frozen):
         return [name for name in self.variables if name.startswith(NETWORK_DEVICE_PREFIX)]
 
     def steps_for(self, *what: str) -> list[Step]:
-        """The steps with one of these purposes."""
         return [step for step in self.steps if step.purpose is not None and step.purpose.what in what]
 
     def to_json(self) -> bytes:

@@ -37,11 +37,9 @@ class LayerPlace(NamedTuple):
     group: str | None
 
     def build(self) -> list[Step]:
-        """The steps that build the layer."""
         return self.in_group(self.layer.build(self.context))
 
     def in_group(self, steps: Iterable[Step]) -> list[Step]:
-        """Steps of the layer in its control group."""
         return in_group(steps, self.group)
 
 
@@ -78,13 +76,11 @@ class Placement:
 
     @property
     def prerequisites(self) -> Prerequisites:
-        """The prerequisites of its share of the stack and of its memory limit."""
         tools = Prerequisites(tools=tuple(step.argv[0] for step in self.share))
         return tools | MEMORY_PREREQUISITES if self.is_limited else tools
 
     @property
     def placed(self) -> list[Placed]:
-        """All layers that it stands on."""
         return [(each.layer, each.context) for each in self.layers]
 
     def build(self) -> list[Step]:
@@ -93,7 +89,6 @@ class Placement:
         return [*in_group(self.share, self.ground), *own]
 
     def of_load(self, steps: Iterable[Step]) -> list[Step]:
-        """Steps in the control group of the load."""
         return in_group(steps, self.load_group)
 
     def context(self, *, window: str = "") -> WorkloadContext:
@@ -126,7 +121,6 @@ def place_of(placement: Placement, placed: Placed) -> LayerPlace:
 
 
 def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
-    """The layers of a stack with their contexts, from the lowest on."""
     return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
@@ -157,7 +151,6 @@ def placements_of(
 def _stand(
     placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, ground: str | None = None
 ) -> tuple[list[LayerPlace], str | None]:
-    """Layers where they stand, and the control group above them."""
     *groups, above = control_groups(placed, ground)
     return [
         LayerPlace(layer, context, name, tenant, group)
@@ -235,7 +228,6 @@ def _memory_bytes(study: Study, layers: Iterable[Layer]) -> int:
 
 
 def _top(placed: Sequence[Placed], ground: tuple[str, Interface]) -> tuple[str, Interface]:
-    """The path and kind that the uppermost layer provides; without layers the ground's."""
     if not placed:
         return ground
     layer, context = placed[-1]
@@ -320,7 +312,6 @@ def given_to_load(placement: Placement) -> Step:
 
 
 def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
-    """The services that steps have started and not taken down."""
     running: list[str] = []
     for step in steps:
         running = [each for each in running if each not in step.takes_down]
@@ -351,7 +342,7 @@ def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
 
 def _before(placement: Placement, before: Workload | None) -> list[Step]:
     """A tenant's steps before its load, beside those of the other tenants: all in phase ``prepare``."""
-    steps = before.steps(placement.context(window=_BEFORE)) if before is not None else []
+    steps = [] if before is None else before.steps(placement.context(window=_BEFORE))
     laned = of_tenant(steps, f"{placement.tenant}-{_BEFORE}", lane=placement.tenant)
     return [step.model_copy(update={"phase": "prepare"}) for step in laned]
 

@@ -45,15 +45,10 @@ class WorkloadSheet:
     """The facts of one workload.
 
     Attributes:
-        summary: A line.
         phases: The phases of its example, without the building of the stack.
-        tools: The programs that it can run.
         uses_load_generator: Whether its example runs Strata's own.
         inputs: The files its example reads from the machine: a path, or ``strata:`` and a name.
-        is_compound: Whether it consists of others, and its metrics of theirs.
-        metric_specs: Its metrics; none if it does not declare them.
-        check_questions: The questions that its own checks answer, by the checks' names.
-        keys: Its own, and then those of every workload.
+        keys: Its own; ``common_keys`` are the keys of every workload.
         allowed: Of each key that holds options of another program: the options that a study may give, by the
             form of their values.
         example: Its table in a study file.
@@ -77,7 +72,6 @@ class WorkloadSheet:
 
 
 def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
-    """The facts of the workload of that name."""
     kind = catalogue.workloads[name]
     table = example_table(kind)
     example = "\n".join(
@@ -135,7 +129,6 @@ def _key(field: str, info: FieldInfo) -> Key:
 
 
 def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
-    """Its steps on one filesystem."""
     device = find_device(_DEVICE, Path())
     stack = Stack(_EXAMPLE, ("disk0",), (catalogue.layers["ext4"].model_validate({"layer": "ext4"}),))
     study = Study(

@@ -163,8 +163,7 @@ def in_short(advices: Sequence[Advice]) -> Iterator[str]:
         if advice.standings:
             yield f"### {advice.use.title}\n\n{recommendation(advice)}\n"
             yield markdown(_untitled(ranking(advice)))
-    left = listed([each.use.title for each in advices if not each.standings])
-    if left:
+    if left := listed([each.use.title for each in advices if not each.standings]):
         yield f"Too little was measured to say anything about {left}.\n"
 
 

@@ -187,15 +187,12 @@ def _undecided(standing: Standing, mark: Mark) -> list[Markup]:
     undecided = standing.those("undecided", "better")
     if not undecided:
         return []
-    shown = undecided[:_NAMED_MAX]
-    rivals = [
-        Markup("{} ({}, {})").format(
-            mark(each.stack), _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
-        )
-        for each in shown
-    ]
-    if len(undecided) > len(shown):
-        rivals.append(Markup("{} others").format(len(undecided) - len(shown)))
+    rivals = []
+    for each in undecided[:_NAMED_MAX]:
+        ratio, interval = _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
+        rivals.append(Markup("{} ({}, {})").format(mark(each.stack), ratio, interval))
+    if len(undecided) > _NAMED_MAX:
+        rivals.append(Markup("{} others").format(len(undecided) - _NAMED_MAX))
     said = Markup("Whether {} differs by more than 3 % from {} is undecided.")
     return [said.format(mark(standing.best), listed(rivals))]
 

@@ -217,5 +217,4 @@ def _values(results: StudyResults, workload: str, metric: str) -> list[list[floa
 
 
 def _short(value: float) -> float:
-    """Whole numbers without a point."""
     return int(value) if value.is_integer() and abs(value) < 1e15 else value

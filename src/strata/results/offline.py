@@ -10,17 +10,13 @@ from typing import Final
 
 import duckdb
 
-# A large study takes a tenth of it. A damaged file or a careless query that asks for more is refused.
+# A large study takes a tenth of this. A damaged file or a careless query that needs more is refused.
 _MEMORY_LIMIT: Final = "2GiB"
 
 
 @contextmanager
 def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory: everything that is needed is built in, nothing is ever fetched.
-
-    Args:
-        threads: One keeps the order of rows; None leaves it to DuckDB.
-    """
+    """A database in memory that fetches nothing; one thread keeps the order of rows."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -37,10 +33,7 @@ def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBP
 
 
 def confine(connection: duckdb.DuckDBPyConnection, readable: Iterable[Path]) -> None:
-    """Let a connection reach these files and nothing else: no other file, no network, no extension.
-
-    It cannot be undone.
-    """
+    """Let a connection reach these files and nothing else, for good: no other file, network or extension."""
     connection.execute("SET allowed_paths = ?", [[str(path) for path in readable]])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

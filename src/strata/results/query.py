@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,18 +183,12 @@ def _derive(folder: ResultsFolder, target: Path) -> None:
     with _derivable(folder.path), offline_connection() as connection:
         for table, columns in TABLES.items():
             lines = target / f"{table}.jsonl"
-            with explained(lines, "write the derived tables"):
-                _write_lines(lines, rows[table])
+            with explained(lines, "write the derived tables"), lines.open("w", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(row)}\n" for row in rows[table])
             types = {name: kind for name, kind, _ in columns}
             derived = connection.read_json(str(lines), format="newline_delimited", columns=types)
             derived.write_parquet(str(target / f"{table}.parquet"))
             lines.unlink()
-
-
-def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row) + "\n")
 
 
 def _cell(trial: TrialKey) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 """A trace as the text that blkparse(1) prints by default, for the tools that read it.
 
 Each request gives a Q, a D and a C line. The driver sees a request when it is issued to the disk, so Q and D
-bear the same time: waiting in the block layer above is not in the trace. Nor is the process, which
-is 0 everywhere.
+have the same time: waiting in the block layer above is not in the trace, nor is the process, always 0.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ assert len(_OPERATION) == len(_SUFFIX) == len(KINDS)
 def blkparse_lines(trace: Trace, window_ns: tuple[int, int] | None) -> Iterator[str]:
     """The lines of blkparse's default format, in order of time.
 
-    Args:
-        trace: The trace.
-        window_ns: When blktrace would have been run: events within it, timed from its start; None for all
-            of them, timed from the lab's boot.
+    With a window, its events, timed from its start, as if blktrace had been run then; else all events, timed
+    from the lab's boot.
     """
     records = trace.records
     first, last = window_ns if window_ns is not None else (0, 2**63 - 1)
@@ -75,7 +72,7 @@ def rwbs(kind: int, flags: int) -> str:
 
 
 def _device(disk: int) -> tuple[int, int]:
-    """The lab's disks have the numbers of sda, sdb and so on; its root image has a dynamic one."""
+    """Major and minor number: of sda, sdb and so on for the lab's disks, a dynamic one for its root image."""
     return (8, 16 * (disk - 1)) if disk else (259, 0)
 
 

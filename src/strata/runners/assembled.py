@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial assembled on a host, and its removal when the trial could not do it.
+"""The parts that a trial assembled on a host, and their removal if the trial could not do it.
 
 Only the trial's own is touched: what carries its unique name, what stands on its loop devices or real disks,
 what is mounted in its folder, and network block devices still connected by its process.
@@ -56,16 +56,11 @@ def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """Something that is assembled.
-
-    Attributes:
-        name: Its name; for a block device that in /sys/block.
-        label: The name that people know: a file, a name of the device mapper.
-    """
+    """A part of what a trial assembles."""
 
     kind: Kind
-    name: str
-    label: str = ""
+    name: str  # for a block device that in /sys/block
+    label: str = ""  # the name that people know: a file, a name of the device mapper
 
     def __str__(self) -> str:
         kind = {"mount": "", "pool": "the pool ", "bcache": "bcache on "}.get(self.kind, "/dev/")
@@ -85,7 +80,7 @@ class Part:
 
 @dataclass
 class Assembled:
-    """What one trial has assembled."""
+    """The mounts, pools and devices that one trial has assembled."""
 
     path: Path
     kernel: Kernel = field(default_factory=Kernel)
@@ -288,7 +283,7 @@ class Assembled:
         return found
 
     def _network_devices(self) -> set[str]:
-        """Those connected for the trial, and not reconnected since."""
+        """The devices connected for the trial, and not reconnected since."""
         if not made_in_this_boot(self.path, self.kernel):
             return set()
         return connections_left(self.path, self.kernel.root)

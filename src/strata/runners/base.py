@@ -2,7 +2,7 @@
 """The seam between trials and what carries them out: a plan and a folder in, events in the folder out.
 
 A runner writes ``bindings.json``, and its agent ``events.jsonl``, into the attempt's folder; the lab adds
-``console.log``. A runner knows nothing of other trials, of results, or of a step's purpose.
+``console.log``. A runner depends neither on other trials nor on results or the purposes of steps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BINDINGS_NAME: Final = "bindings.json"
 EVENTS_NAME: Final = "events.jsonl"
 CONSOLE_NAME: Final = "console.log"
 MACHINE_NAME: Final = "machine.json"
-"""What was seen of a real machine around the measured window (``strata.runners.watching``)."""
+"""The state of a real machine around the measured window (``strata.runners.watching``)."""
 TRACE_NAME: Final = "trace.bin"
 """The driver's records (kernel/disk/trace.h), until the attempt is sealed."""
 TRACE_COUNTS_NAME: Final = "trace.json"
@@ -43,9 +43,10 @@ class Cancelled(Exception):  # noqa: N818  not an error: the user asked for it
 
 @dataclass(frozen=True)
 class Identity:
-    """What carries trials out, as results state it. A hash is None for a part of the user's own machine.
+    """The kernel, image and programs of a runner, as results state them.
 
-    ``setting_sha256`` covers what else results depend on: the lab's command line, or the host machine.
+    A hash is None for a part of the user's own machine. ``setting_sha256`` covers further values that
+    results depend on: the lab's command line, or the host machine.
     """
 
     kernel_sha256: str | None
@@ -61,38 +62,24 @@ class Identity:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a trial is.
+    """The progress of a trial."""
 
-    Attributes:
-        step: The title of the current step; empty before the first.
-        trial_ns: Time since the trial's start, in the runner's time domain.
-    """
-
-    step: str
+    step: str  # the title of the current step; empty before the first
     phase: str
-    trial_ns: int
+    trial_ns: int  # since the trial's start, in the runner's time domain
 
 
 @dataclass(frozen=True)
 class Task:
-    """One attempt at a trial.
-
-    Attributes:
-        devices: The model of each device of the plan, by name; only the lab reads them.
-        folder: The attempt's folder, which already holds ``plan.json``.
-        trace: Whether to trace the disks' requests; only the lab can.
-        cpu: The CPU to keep to; None for any.
-        report: Called from time to time with the trial's progress.
-        cancel: Set by the caller to end the trial.
-    """
+    """One attempt at a trial."""
 
     plan: Plan
-    devices: Mapping[str, Device]
-    folder: Path
-    trace: bool = True
-    cpu: int | None = None
-    report: Callable[[Progress], None] = lambda progress: None
-    cancel: threading.Event = field(default_factory=threading.Event)
+    devices: Mapping[str, Device]  # the models of the plan's devices, by name; only the lab reads them
+    folder: Path  # the attempt's folder, which already holds plan.json
+    trace: bool = True  # whether to trace the disks' requests; only the lab can
+    cpu: int | None = None  # the CPU to keep to; None for any
+    report: Callable[[Progress], None] = lambda progress: None  # called from time to time
+    cancel: threading.Event = field(default_factory=threading.Event)  # set by the caller to end the trial
 
 
 class Runner(Protocol):
@@ -108,10 +95,10 @@ class Runner(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """What every result states of the runner."""
+        """The properties of the runner that every result states."""
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
-        """What else results depend on, as JSON types; it is part of a trial's identity."""
+        """Further values that results depend on, as JSON types; part of a trial's identity."""
 
     def unmet(self, plan: Plan) -> str | None:
         """Why this runner cannot carry out a plan, as a sentence; its trials are then skipped."""
@@ -180,11 +167,11 @@ class EventTail:
         *lines, self._rest = (self._rest + content).split(b"\n")
         for line in lines:
             if b'"output"' in line[:200] or b'"file"' in line[:200]:
-                continue  # the bulk; it says nothing of progress
+                continue  # most of the file, and without progress
             try:
                 self._take(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError):
-                continue  # whoever reads the whole file reports it
+                continue  # the reader of the whole file reports it
 
     def _take(self, event: dict[str, Any]) -> None:
         self.last_ns = int(event["monotonic_ns"])

@@ -47,34 +47,21 @@ class Rules:
 
 @dataclass(frozen=True)
 class Conditioned:
-    """The preconditioning of a drive before a trial.
+    """The preconditioning of a drive before a trial."""
 
-    Attributes:
-        asked: The study's state: ``none`` (nothing written), ``filled`` or ``steady``.
-        reached: Whether the drive is in that state.
-        detail: What was done, as a clause.
-        rounds: Random writes per second, by round.
-    """
-
-    asked: str
-    reached: bool
-    detail: str
-    rounds: tuple[float, ...] = ()
+    asked: str  # the study's state: none (nothing written), filled or steady
+    reached: bool  # whether the drive is in that state
+    detail: str  # the work done, as a clause
+    rounds: tuple[float, ...] = ()  # random writes per second, by round
 
 
 @dataclass(frozen=True)
 class Drive:
-    """A real drive.
+    """A real drive."""
 
-    Attributes:
-        name: The study's name for it.
-        node: Its device node, which the caller has checked.
-        state: The study's state, of `PRECONDITIONS`.
-    """
-
-    name: str
-    node: Path
-    state: str
+    name: str  # in the study
+    node: Path  # which the caller has checked
+    state: str  # of `PRECONDITIONS`
     files: SystemFiles = field(default_factory=SystemFiles)
 
     @property
@@ -123,16 +110,10 @@ class Drive:
 def condition(
     task: Task, nodes: Mapping[str, str], results: Path, rules: Rules | None = None
 ) -> dict[str, Conditioned]:
-    """Bring a trial's real flash drives into the state that its study asks for.
+    """Bring a trial's real flash drives, named by their nodes, into the state that its study asks for.
 
-    Args:
-        task: The trial; it receives the progress.
-        nodes: The device nodes by the study's names.
-        results: The results folder, which notes what need not be repeated.
-        rules: By default SNIA's.
-
-    Returns:
-        What was done, by the study's names, for drives that need preconditioning.
+    The results folder notes drives that are still steady. By default the rules are SNIA's. Returns the work
+    done, by the study's names, for drives that need preconditioning.
 
     Raises:
         Cancelled: If the trial was cancelled.
@@ -157,15 +138,11 @@ def state_of(device: Device) -> str:
 
 @dataclass
 class Conditioning:
-    """Brings one drive into its state.
-
-    Attributes:
-        notes: The file with the notes on the results folder's drives.
-    """
+    """Brings one drive into its state."""
 
     task: Task
     drive: Drive
-    notes: Path
+    notes: Path  # the file with the notes on the results folder's drives
     rules: Rules = field(default_factory=Rules)
 
     def run(self) -> Conditioned:
@@ -242,14 +219,8 @@ class Conditioning:
     def _fio(self, status: Callable[[], str], *options: str) -> dict[str, Any]:
         argv = [
             *("fio", "--name=condition", f"--filename={self.drive.node}", "--allow_file_create=0"),
-            *(
-                "--thread",
-                "--direct=1",
-                "--ioengine=libaio",
-                "--iodepth=32",
-                "--refill_buffers",
-                "--output-format=json",
-            ),
+            *("--thread", "--direct=1", "--ioengine=libaio", "--iodepth=32"),
+            *("--refill_buffers", "--output-format=json"),
             *options,
         ]
         with self._running(argv, status) as process:

@@ -47,20 +47,15 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True)
 class ChosenDisk:
-    """A disk that the user named for a device of the study.
-
-    Attributes:
-        path: The name that the user gave.
-        lost: Its content, which will be erased.
-    """
+    """A disk that the user named for a device of the study."""
 
     disk: Disk
-    path: str
-    lost: tuple[Signature, ...] = ()
+    path: str  # the name that the user gave
+    lost: tuple[Signature, ...] = ()  # the content that will be erased
 
     @property
     def device(self) -> StudyDevice:
-        """What replaces the study's model; its name is still to be set."""
+        """The device that replaces the study's model, without a name."""
         stated = {
             "capacity": (self.disk.size_bytes, "B"),
             "logical_sector": (self.disk.logical_sector_bytes, "B"),
@@ -102,15 +97,11 @@ class ChosenDisk:
 
 @dataclass(frozen=True)
 class RealDisks:
-    """The disks of a run, by the names of the study's devices.
-
-    Attributes:
-        holding: Folders that must not lie on them, by their content.
-    """
+    """The disks of a run, by the names of the study's devices."""
 
     chosen: Mapping[str, ChosenDisk] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
-    holding: Mapping[str, Path] = field(default_factory=dict)
+    holding: Mapping[str, Path] = field(default_factory=dict)  # folders that must not lie on them, by content
     _written: set[str] = field(default_factory=set)
 
     @property
@@ -123,7 +114,7 @@ class RealDisks:
         return {each.name: self.chosen[each.name] for each in plan.devices if each.name in self.chosen}
 
     def setting(self, plan: Plan) -> dict[str, Any]:
-        """What a plan's results depend on, as JSON types; empty without real disks."""
+        """The disks' properties that results depend on, as JSON types; empty without real disks."""
         disks = {name: each.stated() for name, each in self.of(plan).items()}
         return {"disks": disks} if disks else {}
 
@@ -235,17 +226,11 @@ def choose_disks(
     holding: Mapping[str, Path],
     machine: Machine | None = None,
 ) -> RealDisks:
-    """The disks that the user named, if all can be used.
+    """The disks that the user named (``NAME=PATH``), if all can be used.
 
-    Args:
-        study: The study with the devices.
-        words: ``NAME=PATH`` each.
-        erase: The serial numbers of the disks that may be erased.
-        holding: Folders that must not lie on them, by their content.
-        machine: By default this machine.
+    Disks with content must be named in `erase` by their serial numbers; for `holding` see `RealDisks`.
 
-    Raises:
-        DiagnosticsError: Every reason why a disk cannot be used.
+    Raises DiagnosticsError with every reason why a disk cannot be used.
     """
     machine = machine or Machine()
     usage = Usage(machine)

@@ -31,7 +31,7 @@ from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 Behaviour = Literal["succeed", "fail", "die", "stall", "wait"]
-"""Succeed; fail in the last step; end without a word; be ended by a watchdog; wait until cancelled."""
+"""Succeed; fail in the last step; end without output; be ended by a watchdog; wait until cancelled."""
 
 Output = tuple[str, Mapping[str, str]]
 """A step's standard output, and its collected files by name."""

@@ -16,15 +16,10 @@ from strata.spec.step import Prerequisites
 
 @dataclass(frozen=True)
 class Kernel(Machine):
-    """A machine's kernel.
+    """A machine's kernel."""
 
-    Attributes:
-        attached: Returns what a loop device is attached to.
-        detach: Detaches a loop device that is still attached to this; returns why not.
-    """
-
-    attached: Callable[[Path], Attached | None] = attached
-    detach: Callable[[Path, Attached], str | None] = detach
+    attached: Callable[[Path], Attached | None] = attached  # the file of a loop device
+    detach: Callable[[Path, Attached], str | None] = detach  # only from this file; returns why not
 
     def unmet(self, prerequisites: Prerequisites) -> Iterator[str]:
         """The plan's needs that the kernel does not meet, each as half a sentence."""

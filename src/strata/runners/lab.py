@@ -130,15 +130,9 @@ class LabRunner:
     def boot(self, task: Task, power: Power) -> list[PowerCutDamage] | None:
         """Like `run`, but on disks that an earlier boot left, or with a power cut.
 
-        The attempt's folder may be in use; its files are overwritten.
-
-        Args:
-            task: The trial.
-            power: The disks' content at the start, and when to cut their power. If the plan ends earlier, the
-                lab powers off as usual.
-
-        Returns:
-            The damage of the cut to each disk's writes, in the disks' order; None without a cut.
+        The attempt's folder may be in use; its files are overwritten. If the plan ends before the cut, the
+        lab powers off as usual. Returns the damage of the cut to each disk's writes, in the disks' order;
+        None without a cut.
         """
         plan = task.plan
         self._ensure_for(plan)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a killed trial on a host may leave behind, and its removal.
+"""Leftovers of a killed trial on a host, and their removal.
 
 A trial's loop files, mount point, scratch space and bindings lie in one private folder, and the folder's name
 is part of the name of all that the trial assembles. So recording that folder durably before making it is

@@ -41,15 +41,10 @@ _TRIES: Final = 64
 
 @dataclass(frozen=True)
 class Attached:
-    """What a loop device is attached to.
+    """The file that a loop device is attached to."""
 
-    Attributes:
-        mark: The file name that its maker set; on Strata's devices it begins with `mark_of`.
-        device: The number of the file's filesystem (``st_dev``).
-    """
-
-    mark: str
-    device: int
+    mark: str  # the file name that its maker set; on Strata's devices it begins with `mark_of`
+    device: int  # the number of the file's filesystem (st_dev)
     inode: int
 
 
@@ -122,7 +117,7 @@ def attach(image: int, mark: str) -> str:
 
 
 def attached(node: Path) -> Attached | None:
-    """What a loop device is attached to; None if nothing, or the device cannot be opened."""
+    """The file that a loop device is attached to; None if none, or the device cannot be opened."""
     with suppress(OSError), _opened(node, os.O_RDONLY) as loop:
         return _status(loop)
     return None

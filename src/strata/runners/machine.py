@@ -50,16 +50,11 @@ _PACKAGES: Final = {
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where a folder lies.
-
-    Attributes:
-        device: The disk's model, serial number and size, as far as known; else the mount's source.
-        disk: The kernel's name of the disk; None if there is none.
-    """
+    """The filesystem and disk under a folder."""
 
     filesystem: str
-    device: str
-    disk: str | None = None
+    device: str  # the disk's model, serial number and size, as far as known; else the mount's source
+    disk: str | None = None  # the kernel's name
 
 
 def scratch_of(folder: Path) -> Scratch:

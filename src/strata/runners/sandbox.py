@@ -45,14 +45,9 @@ _VIRTUAL_BLOCKS: Final = "/sys/devices/virtual/block"
 def sandbox_of(
     plan: Plan, path: Path, devices: Iterable[str], reads: Iterable[str], kernel: Kernel
 ) -> dict[str, Any]:
-    """The section ``sandbox`` of the bindings.
+    """The section ``sandbox`` of the bindings, for a plan whose modules are loaded.
 
-    Args:
-        plan: The plan; its modules are loaded.
-        path: The trial's private folder.
-        devices: Paths of the trial's devices.
-        reads: Files outside its folder that its steps read.
-        kernel: This machine's.
+    `path` is the trial's private folder; `reads` are files outside it that the steps read.
     """
     features = [feature.partition(":") for feature in plan.prerequisites.features]
     wanted = {kind for kind, _, _ in features}

@@ -47,28 +47,22 @@ SETTLE_LIMIT_S: Final = 30.0
 
 @dataclass
 class Surroundings:
-    """The machine around the trials of a host.
+    """The machine around the trials of a host."""
 
-    Attributes:
-        disk: The kernel's name of the disk under the scratch folder, if known.
-        limits: Beyond them, a trial counts as disturbed.
-        conditioned: The preconditioning of the current trial's real drives.
-    """
-
-    disk: str | None
+    disk: str | None  # the kernel's name of the disk under the scratch folder, if known
     machine: Sampler = field(default_factory=Sampler)
     limits: Limits = field(default_factory=Limits)
-    conditioned: Mapping[str, Conditioned] = field(default_factory=dict)
-    _told: bool = False
+    conditioned: Mapping[str, Conditioned] = field(default_factory=dict)  # the current trial's real drives
+    _reported: bool = False
 
     def tell(self, say: Callable[[str], None]) -> None:
         """Report once how this machine differs from a quiet one; a second of load is measured."""
-        if self._told:
+        if self._reported:
             return
-        self._told = True
+        self._reported = True
         remarks = [*self._state().remarks(), *busy_remarks(self._second(), self.limits)]
         if remarks:
-            say("This machine is not quiet; results may be noisier than they need be:")
+            say("This machine is not quiet; results may be noisier than necessary:")
         for remark in remarks:
             say(f"  {remark}")
 
@@ -127,7 +121,7 @@ class WindowWatch:
         elif not measuring:
             self._conclude(self._before)
         elif time.monotonic() >= self._next_s and self._ticks is not None:
-            now = self.machine.ticks()  # no more: looking at all processes and sensors would disturb, too
+            now = self.machine.ticks()  # no more: reading all processes and sensors would disturb, too
             self._steal_share_max = max(self._steal_share_max, steal_share(self._ticks, now))
             self._ticks, self._next_s = now, time.monotonic() + _SECOND_S
 
@@ -136,7 +130,7 @@ class WindowWatch:
         after = self.machine.reading()
         window = window_between(before, after, self.own, steal_share_max=self._steal_share_max)
         text = seen(self.state, window, self.limits, self.conditioned)
-        with explained(self.path, "write what was seen of the machine"):
+        with explained(self.path, "write the state of the machine"):
             self.path.write_text(text)
 
 

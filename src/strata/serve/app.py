@@ -148,8 +148,7 @@ class Site:
         return HTMLResponse(page, headers={"Content-Security-Policy": _policy_of_report(page)})
 
     def _trial(self, request: Request) -> Response:
-        page = self._pages.trial(self._watch(request), request.path_params["trial"])
-        if page is None:
+        if (page := self._pages.trial(self._watch(request), request.path_params["trial"])) is None:
             raise HTTPException(404, "The study has no such trial.")
         return HTMLResponse(page)
 

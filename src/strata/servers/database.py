@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every private server of a database has: its steps, its clients, its settings."""
+"""The base of the private database servers: steps, clients, settings."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from strata.spec.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S
 
 Setting = StrictStr | StrictInt | StrictFloat | StrictBool
-"""The value of a server's setting, as it stands in a study file."""
+"""The value of a server's setting in a study file."""
 
 START_LIMIT_NS: Final = 300 * NS_PER_S
-"""The time until a server must be ready, which recovery after an earlier crash would be part of."""
+"""The time until a server must be ready, recovery after a crash included."""
 STOP_LIMIT_NS: Final = 600 * NS_PER_S
-"""The time that an orderly end may take: all that is dirty is written."""
+"""The time of an orderly shutdown, which writes all dirty data."""
 ROLE: Final = "workload"
-"""The role whose sessions put the load on a server. It owns its database and has no rights besides."""
+"""The role of the load's sessions. It owns its database and has no further rights."""
 
 
 @dataclass(frozen=True)
 class DatabaseServer(ABC):
-    """A server of a workload's own. Its data are on the measured stack, its socket in the private folder.
+    """A workload's own server, with its data on the measured stack and its socket in the private folder.
 
     Attributes:
-        prefix: What the ids of its steps begin with.
+        prefix: The beginning of its steps' ids.
         context: The workload's.
-        connections: How many sessions it must allow.
-        settings: Of the server's configuration file, over its own defaults.
+        connections: The sessions that it must allow.
+        settings: The settings that differ from the server's defaults.
     """
 
     tools: ClassVar[tuple[str, ...]]
     """The programs that `steps` run, without those of clients."""
     title: ClassVar[str]
     user: ClassVar[str]
-    """The user whom the data belong to and whom server and clients run as."""
+    """The user of server and clients, who owns the data."""
     empty_bytes: ClassVar[int]
-    """What a server without tables, and the logs of its first load, take on the stack: an estimate."""
+    """An estimate of the space for a server without tables and the logs of its first load."""
     owned: ClassVar[Mapping[str, str]]
-    """The settings that are given already, each with what to do instead."""
+    """The settings that are given already, each with a remedy."""
     allowed: ClassVar[Forms]
     """The settings that a study may give."""
 
@@ -62,45 +62,36 @@ class DatabaseServer(ABC):
     @property
     @abstractmethod
     def private_folder(self) -> str:
-        """Its folder that is not on the measured stack; its user may write there."""
+        """The folder of its socket, outside the measured stack; its user may write there."""
 
     @property
     @abstractmethod
     def client_environment(self) -> dict[str, str]:
-        """What tells clients where it is, and that they are `ROLE` unless they say otherwise."""
+        """The variables by which clients find it, by default as `ROLE`."""
 
     def client(self, **fields: object) -> Step:
-        """A step that runs as the user whom the server's data belong to, in the trial's private folder."""
-        return Step.model_validate(
-            {
-                "user": self.user,
-                "environment": self.client_environment,
-                "cwd": self.context.scratch_path,
-                **fields,
-            }
-        )
+        """A step that runs as `user` in the trial's private folder."""
+        own = {"user": self.user, "environment": self.client_environment, "cwd": self.context.scratch_path}
+        return Step.model_validate({**own, **fields})
+
+    def prepare(self, name: str, title: str, *argv: str, **fields: object) -> Step:
+        """A `client` step of preparation."""
+        return self.client(id=f"{self.prefix}-{name}", phase="prepare", title=title, argv=argv, **fields)
 
     def script_path(self, name: str) -> str:
-        """Where `script` puts a script of that name."""
         return f"{self.private_folder}/{name}"
 
     def script(self, name: str, text: str) -> Step:
-        """The step that writes a script for a client."""
-        return self.client(
-            id=f"{self.prefix}-script",
-            phase="prepare",
-            title="Write the script",
-            argv=("tee", self.script_path(name)),
-            stdin=literal(text if text.endswith("\n") else f"{text}\n"),
-        )
+        stdin = literal(text if text.endswith("\n") else f"{text}\n")
+        return self.prepare("script", "Write the script", "tee", self.script_path(name), stdin=stdin)
 
     def service(self, *argv: str, ready: tuple[str, ...], stop_signal: str) -> Step:
-        """The step that starts the server, and that ends it when it is undone.
+        """The step that starts the server; its undo stops it.
 
         Args:
-            argv: The server's.
-            ready: A client's, which succeeds as soon as the server serves.
-            stop_signal: What lets it write what is dirty, and exit.
+            argv: The server's command.
+            ready: A client's command, which succeeds as soon as the server is ready.
+            stop_signal: Makes it write dirty data and exit.
         """
         asked = Command(
             argv=ready,
@@ -109,11 +100,10 @@ class DatabaseServer(ABC):
             cwd=self.context.scratch_path,
             time_limit_ns=30 * NS_PER_S,
         )
-        return self.client(
-            id=f"{self.prefix}-server",
-            phase="prepare",
-            title=f"Start the {self.title} server",
-            argv=argv,
+        return self.prepare(
+            "server",
+            f"Start the {self.title} server",
+            *argv,
             background=True,
             ready=asked,
             ready_interval_ns=100 * NS_PER_MS,
@@ -123,7 +113,6 @@ class DatabaseServer(ABC):
         )
 
     def folders(self, *paths: str) -> Step:
-        """The step that makes folders which belong to the server's user alone."""
         return Step(
             id=f"{self.prefix}-folders",
             phase="prepare",
@@ -134,7 +123,7 @@ class DatabaseServer(ABC):
 
     @classmethod
     def diagnostics(cls, settings: Mapping[str, Setting]) -> Iterable[Diagnostic]:
-        """The settings that Strata gives itself, and those that are not listed."""
+        """Refuse settings that Strata gives itself or that are not listed."""
         given = {name: value for name, value in settings.items() if cls.owned_remedy(name) is None}
         for name in settings.keys() - given.keys():
             remedy = cls.owned_remedy(name)
@@ -143,12 +132,10 @@ class DatabaseServer(ABC):
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:
-        """What to do instead of giving a setting that is given already; None for all others."""
+        """The remedy for a setting that is given already; None for all others."""
         return cls.owned.get(name)
 
 
 def setting_text(value: Setting, *, true: str, false: str) -> str:
-    """A setting's value as it stands on a server's command line."""
-    if isinstance(value, bool):
-        return true if value else false
-    return literal(str(value))
+    """A setting's value on a server's command line."""
+    return (true if value else false) if isinstance(value, bool) else literal(str(value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A private MariaDB server: its data, and what it sorts on disk, are the folder ``mariadb`` on the stack."""
+"""A private MariaDB server: its data and temporary files are in the folder ``mariadb`` on the stack."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.step import LOAD_USER, Step
 
 DATABASE: Final = "sbtest"
-"""The database that workloads have their tables in; sysbench's own default."""
+"""The database of the workloads' tables; sysbench's own default."""
 
 _SETTINGS: Final[dict[str, str]] = {
-    # MariaDB's own default, stated because it decides what is read from the disk.
+    # MariaDB's own default, stated because it decides how much is read from the disk.
     "innodb_buffer_pool_size": "128M",
     "default_time_zone": "+00:00",
 }
@@ -37,14 +37,9 @@ class MariadbServer(DatabaseServer):
     and there is no binary log.
     """
 
-    tools: ClassVar[tuple[str, ...]] = (
-        "install",
-        "mariadb",
-        "mariadb-install-db",
-        "mariadbd",
-    )
+    tools: ClassVar[tuple[str, ...]] = ("install", "mariadb", "mariadb-install-db", "mariadbd")
     title: ClassVar[str] = "MariaDB"
-    # Debian's package of the mere programs makes no user for them, and mariadbd does not run as root.
+    # Debian's package of the programs makes no user, and mariadbd does not run as root.
     user: ClassVar[str] = LOAD_USER
     empty_bytes: ClassVar[int] = 512 << 20
     owned: ClassVar[Mapping[str, str]] = {
@@ -63,55 +58,41 @@ class MariadbServer(DatabaseServer):
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:
-        """As for every server; mariadbd takes any beginning of an option's name for it, and prefixes."""
-        if name in SETTINGS:
-            return None
+        """The same, with the abbreviations and prefixes that mariadbd understands."""
         plain = name
         for prefix in _PREFIXES:
             plain = plain.removeprefix(prefix)
-        if not plain:
+        if name in SETTINGS or not plain:
             return None
         return next((remedy for owned, remedy in cls.owned.items() if owned.startswith(plain)), None)
 
     @property
     def private_folder(self) -> str:
-        """The folder of the socket."""
         return f"{self.context.scratch_path}/mariadb"
 
     @property
     def socket(self) -> str:
-        """The path of its socket."""
         return f"{self.private_folder}/socket"
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """What MariaDB's own clients read."""
         return {"MYSQL_UNIX_PORT": self.socket, "TMPDIR": self.private_folder}
 
     @property
-    def _folder(self) -> str:
-        return f"{self.context.mount_path}/mariadb"
-
-    @property
-    def _data(self) -> str:
-        return f"{self._folder}/data"
-
-    @property
-    def _temporary(self) -> str:
-        # What is sorted on disk belongs to the load, as it does in a PostgreSQL cluster.
-        return f"{self._folder}/temporary"
+    def _folders(self) -> tuple[str, str, str]:
+        """The folder on the stack, and in it the data and, as in a PostgreSQL cluster, temporary files."""
+        folder = f"{self.context.mount_path}/mariadb"
+        return folder, f"{folder}/data", f"{folder}/temporary"
 
     @property
     def _options(self) -> list[str]:
-        settings = dict(_SETTINGS)
-        for name, value in self.settings.items():
-            settings[name] = setting_text(value, true="ON", false="OFF")
-        return [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
+        given = {name: setting_text(value, true="ON", false="OFF") for name, value in self.settings.items()}
+        return [f"--{name.replace('_', '-')}={value}" for name, value in {**_SETTINGS, **given}.items()]
 
     def steps(self) -> list[Step]:
         """Folders, system tables, server, an empty database and its user, who has no right to files."""
         return [
-            self.folders(self._folder, self._data, self._temporary, self.private_folder),
+            self.folders(*self._folders, self.private_folder),
             self._system_tables(),
             self._server(),
             self.sql(
@@ -124,89 +105,56 @@ class MariadbServer(DatabaseServer):
         ]
 
     def client_words(self, user: str = ROLE) -> tuple[str, ...]:
-        """The words of the client ``mariadb`` that reach this server; the load's user has its database."""
-        words = (
-            "mariadb",
-            "--no-defaults",
-            "--skip-ssl",
-            f"--socket={self.socket}",
-            f"--user={user}",
-            "--batch",
-        )
+        """The command of the client ``mariadb`` for this server, and for the load's user its database."""
+        words = (*self._client(user), "--batch")
         return (*words, f"--database={DATABASE}") if user == ROLE else words
 
+    def _client(self, user: str) -> tuple[str, ...]:
+        return ("mariadb", "--no-defaults", "--skip-ssl", f"--socket={self.socket}", f"--user={user}")
+
     def sql(self, name: str, title: str, statement: str, *, user: str = ROLE) -> Step:
-        """A step of preparation that executes one statement."""
-        return self.client(
-            id=f"{self.prefix}-{name}",
-            phase="prepare",
-            title=title,
-            argv=(*self.client_words(user), f"--execute={statement}"),
-            time_limit_ns=STOP_LIMIT_NS,
-        )
+        words = (*self.client_words(user), f"--execute={statement}")
+        return self.prepare(name, title, *words, time_limit_ns=STOP_LIMIT_NS)
 
     def _system_tables(self) -> Step:
-        return self.client(
-            id=f"{self.prefix}-cluster",
-            phase="prepare",
-            title="Create the data folder with its system tables",
-            argv=(
-                "mariadb-install-db",
-                "--no-defaults",
-                f"--datadir={self._data}",
-                # Clients on the private socket are root without a password.
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-                "--skip-name-resolve",
-                *self._options,
-            ),
+        return self.prepare(
+            "cluster",
+            "Create the data folder with its system tables",
+            *("mariadb-install-db", "--no-defaults", f"--datadir={self._folders[1]}"),
+            # Clients on the private socket are root without a password.
+            *("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"),
+            *self._options,
             time_limit_ns=2 * START_LIMIT_NS,
         )
 
     def restart(self, number: int) -> list[Step]:
-        """Stop the server, forget what is cached, start it again: for the ``number``th time in the window.
+        """Stop the server, drop the caches, start it again: for the ``number``th time in the window.
 
-        Its buffer is empty then, and so is the page cache, which InnoDB's O_DIRECT does not go past on every
-        filesystem.
+        The page cache must be empty, too, because not every filesystem lets InnoDB bypass it by O_DIRECT.
         """
         previous = f"{self.prefix}-server" if number == 1 else f"{self.prefix}-server-{number}"
-        stopped = synced(
-            self.context,
-            f"{self.prefix}-stop-{number}",
-            "measure",
-            "Stop the server; write back what is dirty",
-        ).model_copy(update={"takes_down": (previous,)})
-        started = self._server().model_copy(
-            update={
-                "id": f"{self.prefix}-server-{number + 1}",
-                "phase": "measure",
-                "title": "Start the MariaDB server anew, with an empty buffer",
-            }
-        )
-        return [stopped, dropped(self.context, f"{self.prefix}-forget-{number}", "measure"), started]
+        stop_id, title = f"{self.prefix}-stop-{number}", "Stop the server; write back what is dirty"
+        stopped = synced(self.context, stop_id, "measure", title)
+        started = {
+            "id": f"{self.prefix}-server-{number + 1}",
+            "phase": "measure",
+            "title": "Start the MariaDB server anew, with an empty buffer",
+        }
+        return [
+            stopped.model_copy(update={"takes_down": (previous,)}),
+            dropped(self.context, f"{self.prefix}-forget-{number}", "measure"),
+            self._server().model_copy(update=started),
+        ]
 
     def _server(self) -> Step:
+        _, data, temporary = self._folders
         return self.service(
-            "mariadbd",
-            "--no-defaults",
-            f"--datadir={self._data}",
-            f"--tmpdir={self._temporary}",
-            f"--socket={self.socket}",
-            f"--pid-file={self.private_folder}/pid",
-            "--skip-networking",
-            # It would make up a key and a certificate at each start.
-            "--skip-ssl",
-            f"--max-connections={self.connections}",
-            *self._options,
-            # Debian's package of the mere clients has no mariadb-admin.
-            ready=(
-                "mariadb",
-                "--no-defaults",
-                "--skip-ssl",
-                f"--socket={self.socket}",
-                f"--user={_SUPERUSER}",
-                "--execute=DO 0",
-            ),
+            *("mariadbd", "--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}"),
+            *(f"--socket={self.socket}", f"--pid-file={self.private_folder}/pid", "--skip-networking"),
+            # With TLS it would make a key and a certificate at each start.
+            *("--skip-ssl", f"--max-connections={self.connections}", *self._options),
+            # Debian's package of the clients has no mariadb-admin.
+            ready=(*self._client(_SUPERUSER), "--execute=DO 0"),
             # An orderly shutdown: end the sessions, write what is dirty, exit.
             stop_signal="TERM",
         )

@@ -15,22 +15,19 @@ from strata.spec.step import Step
 _SETTINGS: Final[dict[str, str]] = {
     "listen_addresses": "",
     "unix_socket_directories": "",  # filled in below
-    # Huge pages are a matter of the machine, not of the study.
+    # Huge pages depend on the machine.
     "huge_pages": "off",
     "shared_buffers": "128MB",
     # A leader that builds an index waits for its workers in a loop without a system call (PostgreSQL 17's
-    # WaitForParallelWorkersToAttach). In virtual time, which stands still meanwhile, a worker that waits for
-    # a disk then never comes.
+    # WaitForParallelWorkersToAttach). Virtual time stands still meanwhile, so a worker never gets its disk.
     "max_parallel_maintenance_workers": "0",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
 _LOG: Final = "the server's log goes to the trial's events: leave it out"
-
-
 _SUPERUSER: Final = "postgres"
 DATABASE: Final = "postgres"
-"""The database that workloads have their tables in."""
+"""The database of the workloads' tables."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,10 @@ class PostgresqlServer(DatabaseServer):
 
     @property
     def private_folder(self) -> str:
-        """The folder of the socket."""
         return f"{self.context.scratch_path}/postgres"
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """What libpq reads."""
         return {"PGHOST": self.private_folder, "PGUSER": ROLE, "PGDATABASE": DATABASE}
 
     @property
@@ -86,37 +81,21 @@ class PostgresqlServer(DatabaseServer):
         ]
 
     def superuser_sql(self, name: str, title: str, *statements: str, time_limit_ns: int) -> Step:
-        """A step of preparation that executes statements of Strata's own as the superuser."""
-        return self.client(
-            id=f"{self.prefix}-{name}",
-            phase="prepare",
-            title=title,
-            argv=(
-                *("psql", "--no-psqlrc", "--quiet", f"--username={_SUPERUSER}"),
-                *(f"--command={each}" for each in statements),
-            ),
-            time_limit_ns=time_limit_ns,
-        )
+        """A step of preparation that executes Strata's own statements as the superuser."""
+        psql = ("psql", "--no-psqlrc", "--quiet", f"--username={_SUPERUSER}")
+        commands = (f"--command={each}" for each in statements)
+        return self.prepare(name, title, *psql, *commands, time_limit_ns=time_limit_ns)
 
     def checkpoint(self, time_limit_ns: int) -> Step:
-        """Write all that is dirty, so that the load starts from a clean checkpoint."""
         title = "Write a checkpoint, so that the load starts from a clean one"
         return self.superuser_sql("checkpoint", title, "CHECKPOINT", time_limit_ns=time_limit_ns)
 
     def _cluster(self) -> Step:
-        return self.client(
-            id=f"{self.prefix}-cluster",
-            phase="prepare",
-            title="Create the database cluster",
-            argv=(
-                "initdb",
-                f"--pgdata={self._data}",
-                f"--username={_SUPERUSER}",
-                "--auth=trust",
-                "--no-locale",
-                "--encoding=UTF8",
-                "--no-instructions",
-            ),
+        return self.prepare(
+            "cluster",
+            "Create the database cluster",
+            *("initdb", f"--pgdata={self._data}", f"--username={_SUPERUSER}", "--auth=trust"),
+            *("--no-locale", "--encoding=UTF8", "--no-instructions"),
             time_limit_ns=2 * START_LIMIT_NS,
         )
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What some layers can do with what they hold: snapshots, clones, quotas, resizing, scrubbing, rebuilding.
+"""Abilities of some layers: snapshots, clones, quotas, resizing, scrubbing, rebuilding.
 
 Studies use them between preparing and measuring (``before_measure``), and `strata capabilities` tries them.
-A layer that can do something overrides the method; None, the default, says that it cannot. What a layer says
-here is what it will try: whether it works is measured, not asserted.
+A layer overrides the methods of its abilities; None, the default, means that it lacks one. Whether an ability
+works is measured, not asserted here.
 
-Every method gets the `LayerContext` of the layer as it was built, but for phase and prefix, and returns steps
-made with `LayerContext.step`. Unless it says otherwise the layer and everything above it is up meanwhile.
+Every method gets the layer's `LayerContext` with another phase and prefix, and returns steps made with
+`LayerContext.step`. Unless it says otherwise, the layer and everything above it is up meanwhile.
 """
 
 from __future__ import annotations
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Steps and the place that they make.
-
-    Attributes:
-        steps: What to do.
-        path: What there is then: a block device, or a folder; with ``${variable}``s.
-    """
+    """Steps, and the path of the block device or folder that they make, with ``${variable}``s."""
 
     steps: list[Step]
     path: str
@@ -38,12 +33,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FreeSpace:
-    """One figure of how the free space of a layer is divided.
-
-    Attributes:
-        name: What it is, unit last: ``free_extents``, ``free_extent_bytes_mean``.
-        unit: As of a `Metric`; so is ``better``.
-    """
+    """One figure of how the free space of a layer is divided; unit and ``better`` as in `Metric`."""
 
     name: str
     value: float
@@ -60,10 +50,10 @@ def divided(count: int, mean_bytes: float) -> list[FreeSpace]:
 
 
 def found(pattern: re.Pattern[str], stdout: str, tool: str) -> str:
-    """What the pattern's group matches in what a tool says of the free space.
+    """The match of the pattern's group in a tool's report of the free space.
 
     Raises:
-        RunError: If it matches nothing.
+        RunError: If there is none.
     """
     match = pattern.search(stdout)
     if match is None:
@@ -74,25 +64,22 @@ def found(pattern: re.Pattern[str], stdout: str, tool: str) -> str:
 def unreadable_free_space(tool: str, stdout: str) -> RunError:
     """The error of an output without the expected figures."""
     tail = "\n    ".join(stdout.strip().splitlines()[-5:]) or "(it is empty)"
-    return RunError(f"{tool} did not tell how the free space is divided", remedy=f"it said:\n    {tail}")
+    return RunError(f"{tool} did not report how the free space is divided", remedy=f"it said:\n    {tail}")
 
 
 class Abilities:
     """The abilities of a layer; `Layer` inherits them."""
 
     def capable(self) -> Self:
-        """The same layer with what its abilities cost beforehand: space set aside, quotas switched on.
-
-        A study pays for them only where it asks; `strata capabilities` asks for all.
-        """
+        """The same layer with its abilities prepared, for `strata capabilities`: room reserved, quotas on."""
         return self
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """Keep what the layer holds now as a snapshot ``name``, on the running stack."""
+        """Keep the layer's present content as a snapshot ``name``, on the running stack."""
         return None
 
     def snapshots_max(self) -> int | None:
-        """How many snapshots there may be at once; None: as many as space allows."""
+        """The most snapshots at once; None: as many as space allows."""
         return None
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
@@ -100,10 +87,9 @@ class Abilities:
         raise NotImplementedError
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        """Make the layer hold again what it held at the snapshot ``name``, which need not be the latest.
+        """Bring the layer's content back to the snapshot ``name``, which need not be the latest.
 
-        What is above is down. A filesystem is up and may unmount and mount itself: at the end it is mounted
-        where it was.
+        The layers above are down. A filesystem is up; it may unmount itself, but must be mounted at the end.
         """
         return None
 
@@ -119,16 +105,16 @@ class Abilities:
         return None
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Make what the layer gives larger or smaller while it is in use.
+        """Resize the layer while it is in use.
 
-        A layer with a key ``size`` changes its own size within what it stands on. A layer without (a
-        filesystem, an encrypted volume) follows what it stands on: it grows after that has grown, and shrinks
-        before that shrinks; ``capacity_bytes`` is then what the layer below gives.
+        A layer with a key ``size`` changes its own size. A layer without one (a filesystem, an encrypted
+        volume) follows the layer below: it grows after that has grown, and shrinks before that shrinks;
+        ``capacity_bytes`` is then the capacity below.
         """
         return None
 
     def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
-        """Write what changed from the snapshot ``older`` to ``newer`` into ``file``."""
+        """Write the changes from the snapshot ``older`` to ``newer`` into ``file``."""
         return None
 
     def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
@@ -136,35 +122,32 @@ class Abilities:
         return None
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """Read everything, compare it with checksums or copies, mend what can be mended; wait for the end.
+        """Read everything, compare it with checksums or copies, correct errors; wait for the end.
 
-        The last step's standard output is what `scrub_errors` reads.
+        `scrub_errors` reads the last step's standard output.
         """
         return None
 
     def scrub_errors(self, stdout: str) -> int:
-        """How many errors the scrub found, mended or not. Only called where `scrub` is not None."""
+        """The errors that the scrub found, corrected or not. Only called where `scrub` is not None."""
         raise NotImplementedError
 
     def losses_survived(self, lower: Provided) -> int:
-        """How many of the devices that it stands on may be lost, whichever they are."""
+        """The number of devices below that may be lost, whichever they are."""
         return 0
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """Begin to restore the redundancy when the device at ``lost`` has gone, using the one at ``spare``.
-
-        Both are paths. It does not wait for the end. An empty list: the layer has begun by itself.
-        """
+        """Start to replace the lost device at the path ``lost`` by the one at ``spare``, without waiting."""
         return None
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        """Wait until the rebuilding has ended."""
+        """Wait for the end of the rebuild."""
         return None
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """A step whose standard output tells what the layer has taken of what it stands on.
+        """A step whose standard output states the space that the layer has taken from the layers below.
 
-        For layers that give space back when it is discarded (a thin pool, a sparse image, a pool).
+        For layers that free space when it is discarded (a thin pool, a sparse image, a pool).
         """
         return None
 
@@ -173,11 +156,11 @@ class Abilities:
         raise NotImplementedError
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
-        """Steps, of which the last tells on its standard output in how many pieces what is free lies."""
+        """Steps, of which the last reports on its standard output how the free space is divided."""
         return None
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        """What that output says. Only called where `free_space` is not None.
+        """The figures in that output. Only called where `free_space` is not None.
 
         Raises:
             RunError: If it does not have the expected form.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of other programs that a study may give, listed: what is not in a list is refused.
+"""Lists of the options of other programs that a study may give; all others are refused.
 
 A list of forbidden options is never complete: programs take abbreviations, aliases and new options. So each
 option is listed by its whole name with the form of its value, and no form has a path, a command or a device.
@@ -26,10 +26,10 @@ class Form:
 
     Attributes:
         pattern: Matches the whole value; None: the option has no value, or one that `parts` describes.
-        meaning: What a value is, for people: ``a size such as 64k``.
+        meaning: The value, for people: ``a size such as 64k``.
         optional: Whether the option may stand without its value.
-        parts: The value is a list of options of its own, with these forms, separated by commas.
-        instead: Strata gives the option itself, and this says what to write instead.
+        parts: The forms of the options in the value, which are separated by commas.
+        instead: The remedy where Strata gives the option itself.
     """
 
     pattern: re.Pattern[str] | None
@@ -51,11 +51,7 @@ class Form:
 
 
 class Allowing:
-    """A layer or a workload, some of whose keys hold options of other programs.
-
-    Attributes:
-        allowed: Of each such key: the options that a study may give.
-    """
+    """A layer or a workload; ``allowed`` lists the permitted options of each key that holds some."""
 
     allowed: ClassVar[Mapping[str, Mapping[str, Form]]] = {}
 
@@ -83,7 +79,7 @@ Forms = Mapping[str, Form]
 def by_form(
     forms: Forms, meaning: Callable[[Form], str] = attrgetter("meaning")
 ) -> Mapping[str, tuple[str, ...]]:
-    """The names of options, sorted, by what their values are; ``meaning`` says that of a form."""
+    """The sorted names of options, by the meaning of their values."""
     names = sorted(forms, key=lambda name: (name.lower(), name))
     meanings = dict.fromkeys(meaning(forms[name]) for name in names)
     return {each: tuple(name for name in names if meaning(forms[name]) == each) for each in meanings}
@@ -95,11 +91,7 @@ def suboptions(forms: Forms) -> Form:
 
 
 def features(names: str) -> Form:
-    """Features of a filesystem, each of which a ``^`` in front turns off.
-
-    Args:
-        names: Separated by spaces.
-    """
+    """Features of a filesystem, separated by spaces, each of which a ``^`` in front turns off."""
     each = names.split()
     meaning = f"some of {', '.join(each)}, separated by commas; ^ in front turns one off"
     return Form(None, meaning, parts=dict.fromkeys([*each, *(f"^{name}" for name in each)], FLAG))
@@ -113,20 +105,16 @@ def given(instead: str) -> Form:
 def pair_diagnostics(
     what: str, pairs: Mapping[str, object], forms: Forms, *, key: str
 ) -> Iterable[Diagnostic]:
-    """Refuse the options of a table that are not listed, or whose values have another form.
+    """Refuse the options of the table ``key`` that are not listed, or whose values have another form.
 
-    Args:
-        what: The options, as in ``fio option``.
-        pairs: Names and values; true and false stand for 1 and 0.
-        forms: What is allowed.
-        key: The key of the study file that the table is.
+    In messages the options are called ``what``: ``fio option``.
     """
     for name, value in pairs.items():
         yield from _diagnostics(what, name, option_text(value), forms, key)
 
 
 def option_text(value: object) -> str:
-    """A value of a study file as a program gets it: true and false are 1 and 0."""
+    """A value of a study file for a program: true and false are 1 and 0."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -138,7 +126,7 @@ def item_diagnostics(what: str, items: Iterable[str], forms: Forms, *, key: str)
 
 
 def word_diagnostics(what: str, words: Iterable[str], forms: Forms, *, key: str) -> Iterable[Diagnostic]:
-    """Refuse words of a command line that are no listed option, or no value that it may have.
+    """Refuse words of a command line that are neither a listed option nor a value of its form.
 
     An option's value is the rest of its word (``-m0``, ``--nodesize=16k``) or the next word.
     """
@@ -159,7 +147,7 @@ def _options(words: Iterable[str], forms: Forms) -> Iterator[tuple[str, str | No
 
 
 def _takes_next(known: Form | None, following: str) -> bool:
-    """Whether the next word is an option's value: of one that is refused if it looks like a value."""
+    """Whether the next word is the option's value, judged by its look for an option that is refused."""
     if known is None or known.instead is not None:
         return not following.startswith("-")
     return known.has_value

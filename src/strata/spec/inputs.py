@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a study's workloads read from the machine: archives beside it, and what Strata has itself.
+"""The archives that a study's workloads read: beside the study, or Strata's own.
 
 A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``.
 """
@@ -28,7 +28,7 @@ _MEMBERS_MAX: Final = 4_000_000
 
 BUILT_IN: Final = "strata:"
 LINUX_SOURCE: Final = "strata:linux-source"
-"""The source that the lab's kernel is built from, complete."""
+"""The complete source of the lab's kernel."""
 PACKAGES: Final = "strata:packages"
 """A minimal Debian as packages (``image/packages.toml``)."""
 BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
@@ -39,9 +39,9 @@ class InputFile:
     """A user's archive.
 
     Attributes:
-        path: Where it is.
-        sha256: Of its bytes as they are: it stands for the file wherever identity matters.
-        sizes_bytes: The size of each regular file, by name. It follows from the bytes.
+        path: Its place.
+        sha256: The digest of its bytes, which identifies it.
+        sizes_bytes: The size of each regular file in it, by name.
     """
 
     path: Path
@@ -50,14 +50,10 @@ class InputFile:
 
 
 def read_input(source: str, folder: Path) -> InputFile | None:
-    """Look at an input that a workload names; None for what Strata has, which need not be there yet.
-
-    Args:
-        source: ``strata:`` and a name, or a path relative to ``folder``.
-        folder: The study's.
+    """Read an archive by its path relative to the study's folder; None for one of Strata's own.
 
     Raises:
-        Refusal: If there is no such file, or it is no archive that can be read to its end.
+        Diagnostic: If there is no such file, or it is not a complete archive.
     """
     if source.startswith(BUILT_IN):
         if source not in BUILT_IN_SOURCES:
@@ -84,7 +80,7 @@ def read_input(source: str, folder: Path) -> InputFile | None:
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
-    """The size of each regular file of an archive, which is decompressed for it."""
+    """The size of each regular file of an archive, which is decompressed."""
     packed_bytes = os.fstat(file.fileno()).st_size
     sizes: dict[str, int] = {}
     unpacked_bytes = 0
@@ -106,13 +102,7 @@ def _member_sizes(file: BinaryIO) -> dict[str, int]:
 def read_inputs(
     workload: Workload, folder: Path, found: MutableMapping[str, InputFile]
 ) -> Iterator[Diagnostic]:
-    """Look at all that a workload or its tenants read.
-
-    Args:
-        workload: The workload.
-        folder: The study's.
-        found: Where the users' archives are put, by what the workload calls them.
-    """
+    """Read the inputs of a workload and its tenants, and add the users' archives to ``found`` by source."""
     sources: dict[str, str] = {}
     for load in loads_of(workload):
         for name, source in load.inputs().items():

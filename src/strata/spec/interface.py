@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What joins two layers: block devices, a mounted filesystem, or a pool that volumes are taken from."""
+"""The interfaces between layers: block devices, a mounted filesystem, or a pool of volumes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ONE: Final = {"block": "one block device", "filesystem": "a mounted filesystem"
 
 @dataclass(frozen=True)
 class LowerInterface:
-    """What a layer stands on: a filesystem, a pool, or ``minimum`` to ``maximum`` (None: any) block devices.
+    """The interface below: a filesystem, a pool, or ``minimum`` to ``maximum`` (None: any) block devices.
 
-    A layer with a ``maximum`` of 0 stands on nothing, as a filesystem in memory does.
+    A ``maximum`` of 0 is for a layer that stands on nothing, such as a filesystem in memory.
     """
 
     kind: Interface
@@ -45,8 +45,8 @@ class Geometry:
     """How a block device is striped over others; a filesystem is aligned to it.
 
     Attributes:
-        chunk_bytes: What lies on one of them before the next one's turn comes.
-        data_chunks: How many chunks of data, parity not counted, are in a full stripe.
+        chunk_bytes: Size of the contiguous part on one of them.
+        data_chunks: Chunks of data, without parity, in a full stripe.
     """
 
     chunk_bytes: int
@@ -60,14 +60,13 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Provided:
-    """What a layer, or the devices of a stack, offer to the layer above.
+    """The interface that a layer, or the devices of a stack, offer to the layer above.
 
     Attributes:
         kind: Block devices, one mounted filesystem, or one pool.
-        capacities_bytes: Of each of them; metadata are not subtracted.
-        geometry: Of a striped block device.
-        sector_bytes: Of block devices: the smallest that can be read or written. The modelled disks have
-            sectors of 512 bytes; some layers have larger ones.
+        capacities_bytes: The capacity of each; metadata are not subtracted.
+        geometry: The stripes of a block device.
+        sector_bytes: The unit of I/O of block devices: 512 bytes of modelled disks, more of some layers.
     """
 
     kind: Interface
@@ -77,12 +76,11 @@ class Provided:
 
     @property
     def count(self) -> int:
-        """How many they are."""
         return len(self.capacities_bytes)
 
     @property
     def smallest_bytes(self) -> int:
-        """The capacity of the smallest; of nothing at all: 0."""
+        """The capacity of the smallest, or 0."""
         return min(self.capacities_bytes, default=0)
 
     def of(self, capacity_bytes: int) -> Provided:

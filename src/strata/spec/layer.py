@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a storage layer is: what it joins to, the steps that build it, and what else it can do.
+"""A storage layer: the interfaces that it joins, the steps that build it, its further abilities.
 
-A layer is one file in ``strata/layers/`` with one subclass of `Layer`; the catalogue finds it there.
-`Layer` holds what every layer must say; `strata.spec.abilities` what some of them can do besides.
+A layer is a subclass of `Layer` in a module of ``strata/layers/``, where the catalogue finds it. `Layer` is
+what every layer must say; `strata.spec.abilities` is what some can do besides.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ class LayerContext:
     Attributes:
         name: The layer's name in its stack.
         seed: The trial's seed. Everything random is derived from it by name.
-        lower: The paths of what it stands on, with ``${variable}``s: block devices, one mount point, or the
-            name of one pool.
-        provided: What that offers: capacities, geometry.
-        devices: The study's devices whose content the layer destroys, by name: those that it stands on
-            itself, and those that its keys name.
-        mount: Where it mounts, if it is a filesystem: ``${mount}`` on top of its stack.
+        lower: The paths below it, with ``${variable}``s: block devices, one mount point, or a pool's name.
+        provided: The capacities and the geometry of these.
+        devices: The names of the study's devices whose content the layer destroys: below it, or in its keys.
+        mount: The mount point of a filesystem: ``${mount}`` on top of its stack.
         phase: The phase of its steps.
-        prefix: What the ids of its steps start with.
-        tenants: The names of those who share what the layer gives, if it is the uppermost that they share.
-        tenant: Of those, the one whose share is acted on: a snapshot of one tenant's volume.
+        prefix: The beginning of its steps' ids, if it is not ``name``.
+        tenants: The tenants that share the layer, if it is the uppermost shared one.
+        tenant: The one of them whose share is acted on, as by a snapshot of one tenant's volume.
     """
 
     name: str
@@ -55,7 +53,7 @@ class LayerContext:
 
     @property
     def of_tenant(self) -> LayerContext:
-        """The same for what acts on the share of ``tenant`` alone: the ids of its steps are the tenant's."""
+        """The same for steps on the share of ``tenant`` alone, whose ids hold the tenant's name."""
         if self.tenant is None:
             return self
         return replace(self, prefix=f"{self.prefix or self.name}-{self.tenant}")
@@ -65,12 +63,12 @@ class LayerContext:
         return path if self.tenant is None else f"{path}/{self.tenant}"
 
     def fair(self, provided: Provided) -> Provided:
-        """What each of ``tenants`` gets of an offer, if all get as much."""
+        """An equal share for each of ``tenants``."""
         return provided.of(provided.smallest_bytes // max(1, len(self.tenants)))
 
     @property
     def label(self) -> str:
-        """A name for what the layer assembles (array, volume group, pool), unique on the machine.
+        """The name of the layer's array, volume group or pool, unique on the machine.
 
         It begins with ``${stack}``, by which the host runner finds what a killed trial left assembled.
         """
@@ -80,11 +78,19 @@ class LayerContext:
         """A UUID that is the same for every trial of this layer and seed."""
         return derive_uuid(self.seed, self.name, purpose)
 
+    @property
+    def cwd(self) -> str:
+        """The folder in which the layer's programs run: the trial's own as soon as there is one."""
+        return "/" if self.phase == "build" else "${scratch}"
+
     def step(self, name: str, title: str, *argv: str, **fields: Any) -> Step:
         """A step of this layer in the context's phase; ``fields`` are further ones of `Step`."""
-        return Step(
-            id=f"{self.prefix or self.name}-{name}", phase=self.phase, title=title, argv=argv, **fields
-        )
+        step_id = f"{self.prefix or self.name}-{name}"
+        return Step(id=step_id, phase=self.phase, title=title, argv=argv, **fields)
+
+    def act(self, name: str, title: str, *argv: str, **fields: Any) -> Step:
+        """A step on the layer while it is up, in the trial's folder, which takes what its program leaves."""
+        return self.step(name, title, *argv, cwd="${scratch}", **fields)
 
     def during(self, phase: Phase, prefix: str) -> LayerContext:
         """The same layer acting again, in a later phase; ``prefix`` keeps the ids of its steps apart."""
@@ -98,7 +104,7 @@ class KernelLog:
     Attributes:
         trouble: Regular expressions, each for a whole message without its time stamp. A comment names the
             source file of the messages.
-        disk_lost: Of these messages, the ones that are expected while a plan lets a disk fail.
+        disk_lost: Those of the messages that are expected while a plan lets a disk fail.
         silent: Why the layer has no messages of its own, as a sentence.
     """
 
@@ -112,9 +118,9 @@ class Share:
     """One tenant's part of a layer that several share.
 
     Attributes:
-        steps: What makes it, beside what `Layer.build` did.
-        path: A block device, or a folder; of a shared pool its name.
-        provided: What it holds.
+        steps: Make it, after `Layer.build`.
+        path: A block device, a folder, or a shared pool's name.
+        provided: Its capacity.
     """
 
     steps: list[Step]
@@ -128,14 +134,15 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     A subclass declares its keys as fields, its name as ``layer: Literal["ext4"] = "ext4"``, and:
 
     Attributes:
-        requires: What it stands on.
-        provides: What it offers to the layer or workload above.
-        prerequisites: What its steps need of the machine. A layer whose needs follow from its keys overrides
-            `needs`.
-        kernel_log: What the kernel's log says when the layer is in trouble.
-        packages: Debian's packages with its programs, of those that the lab's image does not have anyway.
-        no_free_space: Of a filesystem or pool without `free_space`: why, as a sentence.
-        scrub_requires: What a scrub needs besides, other than programs.
+        requires: The interface that it stands on.
+        provides: The interface that it offers to the layer or workload above.
+        prerequisites: The machine's programs and features that its steps need; where they depend on its keys,
+            it overrides `needs`.
+        kernel_log: The kernel's messages when the layer is in trouble.
+        packages: Debian's packages with its programs, where the lab's image lacks them.
+        no_free_space: Why a filesystem or pool has no `free_space`, as a sentence.
+        scrub_requires: Features that a scrub needs besides.
+        device_keys: The keys that name devices of the study: a log device, a cache, spares.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
@@ -147,6 +154,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
+    device_keys: ClassVar[tuple[str, ...]] = ()
 
     layer: str
 
@@ -166,13 +174,13 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     @abstractmethod
     def path(self, context: LayerContext) -> str:
-        """The path of what it gives, with ``${variable}``s: a block device, a mount point; a pool's name."""
+        """The block device, mount point or pool's name that it provides, with ``${variable}``s."""
 
     def share(self, context: LayerContext) -> Share | None:
         """The part of ``context.tenant``, one of ``context.tenants``; None: the layer cannot be shared.
 
-        A layer that gives a volume makes one for each tenant in `build`, when ``context.tenants`` are given.
-        What `Abilities` says of the layer then holds for the share: a snapshot is one of that alone.
+        A layer that provides a volume makes one for each tenant in `build` if ``context.tenants`` are given.
+        `Abilities` then act on the share: a snapshot is one of that alone.
         """
         return None
 
@@ -181,19 +189,19 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         return ()
 
     def limited(self, memory_bytes: int) -> Self:
-        """The same layer, if it limits the memory of what is above, with that limit."""
+        """The same layer with this limit, if it limits the memory of all above it."""
         return self
 
     def kernel_memory_bytes(self) -> int:
-        """What it takes itself of the machine's memory at most, outside of any limit; page cache apart."""
+        """The most memory that it takes itself, outside of any limit and without the page cache."""
         return 0
 
     def caches_direct_io(self) -> bool:
-        """Whether it keeps content in memory even if what is above bypasses the page cache."""
+        """Whether it caches content even for programs that bypass the page cache."""
         return False
 
     def needs(self) -> Prerequisites:
-        """What its steps need of the machine, as its keys are set."""
+        """The prerequisites of its steps, as its keys are set."""
         return self.prerequisites
 
     def stated(self) -> Mapping[str, str]:
@@ -201,14 +209,17 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         return {}
 
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The study's devices that its keys name (a log device, a cache, spares), by key."""
-        return {}
+        """The study's devices that `device_keys` name, by key."""
+        named = {key: getattr(self, key) for key in self.device_keys}
+        return {
+            key: (names,) if isinstance(names, str) else tuple(names) for key, names in named.items() if names
+        }
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """What of this layer cannot be built on ``lower``, beyond what ``takes`` says.
+        """Why this layer cannot be built on ``lower``, which is as `requires` says.
 
         Args:
-            lower: What the layer stands on.
+            lower: The interface that the layer stands on.
             named: The capacity in bytes of each device of `named_devices`.
         """
         return ()
@@ -216,16 +227,16 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def unavailable(self) -> str | None:
         """Why no machine can build it with these keys, as a sentence; its trials are then skipped.
 
-        For what exists no longer or not yet, such as XFS without barriers: not a mistake of the study.
+        Not a mistake of the study, but something that exists no longer or not yet: XFS without barriers.
         """
         return None
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What it can hold at most on what has these capacities; metadata are not subtracted."""
+        """The most that it can hold on devices of these capacities; metadata are not subtracted."""
         return sum(lower_bytes)
 
     def provided(self, lower: Provided) -> Provided:
-        """What it offers on ``lower``. A layer that changes stripes or sectors overrides it."""
+        """Its interface on ``lower``. A layer that changes stripes or sectors overrides it."""
         capacity_bytes = self.usable_bytes(lower.capacities_bytes)
         if lower.kind == self.provides == "block":
             return lower.of(capacity_bytes)
@@ -238,13 +249,12 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         """The command that looks for damage, changes nothing, and exits 0 if there is none.
 
-        It is run when the layer is taken down (a filesystem: unmounted) and what is below it is up. None:
-        nothing can be checked.
+        The layer is down then (a filesystem: unmounted), the layers below are up. None: there is no check.
         """
         return None
 
     def memory_limit_bytes(self) -> int | None:
-        """The memory that all above it may take together, if it limits that."""
+        """The limit of the memory of all above it together, if it sets one."""
         return None
 
     def cgroup(self, context: LayerContext) -> str | None:

@@ -158,21 +158,14 @@ class _Reader:
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
         """Report options that the kind of device does not have."""
-        for key, is_lacking, lack in (
-            (
-                "precondition",
-                table.precondition is not None and "precondition" not in device.parameters,
-                "only a flash drive can be preconditioned",
-            ),
-            (
-                "write_cache",
-                not table.write_cache and not device.model.has_write_cache,
-                "it has no volatile write cache to switch off",
-            ),
-        ):
-            if is_lacking:
-                cause = f"{device.name} is of kind {device.kind}: {lack}"
-                self.found.add((*path, key), cause, "leave the key out")
+        missing = {}
+        if table.precondition is not None and "precondition" not in device.parameters:
+            missing["precondition"] = "only a flash drive can be preconditioned"
+        if not table.write_cache and not device.model.has_write_cache:
+            missing["write_cache"] = "it has no volatile write cache to switch off"
+        for key, why in missing.items():
+            cause = f"{device.name} is of kind {device.kind}: {why}"
+            self.found.add((*path, key), cause, "leave the key out")
 
     def faults(self, declared: list[Any], capacity_sectors: int, path: Keys) -> tuple[Fault, ...]:
         if len(declared) > FAULTS_MAX:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of memory: control groups that programs run in, and that their page cache is charged to."""
+"""Control groups that limit the memory of programs and of their page cache."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 
@@ -22,7 +22,7 @@ _MEMORY_BYTES_MIN: Final = 64 << 20
 # The kernel slows writers down by a group's count of dirty pages, which may be two seconds old
 # (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
 # dropped, and the kernel kills: at once in virtual time, since no disk completes anything meanwhile. Above
-# `memory.high` it lets the writers sleep instead, and their overshoot stays below `memory.max`.
+# `memory.high` the writers sleep instead, and their overshoot stays below `memory.max`.
 _BURST_DIVISOR: Final = 4
 
 
@@ -51,56 +51,30 @@ def control_group(context: LayerContext) -> str:
 
 def limited_bytes(steps: Iterable[Step]) -> int:
     """The hard limits of all control groups of `limit_memory` together."""
-    found = {step.argv[1]: int(step.stdin or "0") for step in steps if _sets_limit(step)}
-    return sum(found.values())
-
-
-def _sets_limit(step: Step) -> bool:
-    return step.argv[0] == "tee" and step.argv[1].startswith(_ROOT) and step.argv[1].endswith(_LIMIT)
+    written = {step.argv[1]: step.stdin for step in steps if step.argv[0] == "tee"}
+    limits = (text for path, text in written.items() if path.startswith(_ROOT) and path.endswith(_LIMIT))
+    return sum(int(text or "0") for text in limits)
 
 
 def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
-    """Make the control group of `control_group`, with a limit, and without swap.
+    """Make the control group ``whose``, with a limit and without swap.
 
-    Whoever takes more is slowed down until something is dropped or written back; `memory_bytes_max` kills.
-
-    Args:
-        context: Gives its name, and those of the steps.
-        memory_bytes: The limit.
-        whose: Whose it is, for the titles: "the guest".
+    Programs above the limit are slowed down until pages are dropped or written back, and killed above
+    `memory_bytes_max`.
     """
     group = control_group(context)
+
+    def write(name: str, title: str, path: str, text: object, **fields: Any) -> Step:
+        return context.step(name, title, "tee", path, stdin=f"{text}\n", **fields)
+
+    enable = f"{_ROOT}/cgroup.subtree_control"
+    most, burst = memory_bytes_max(memory_bytes), f"Limit the memory that {whose} may take in a burst"
+    undo = Command(argv=("rmdir", group))
     return [
-        context.step(
-            "enable",
-            "Let control groups limit memory",
-            *("tee", f"{_ROOT}/cgroup.subtree_control"),
-            stdin="+memory\n",
-        ),
-        context.step(
-            "group",
-            f"Make {whose}'s control group",
-            *("mkdir", group),
-            undo=Command(argv=("rmdir", group)),
-        ),
-        context.step(
-            "memory",
-            f"Limit {whose}'s memory",
-            *("tee", f"{group}/memory.high"),
-            stdin=f"{memory_bytes}\n",
-        ),
-        context.step(
-            "memory-max",
-            f"Limit the memory that {whose} may take in a burst",
-            *("tee", f"{group}{_LIMIT}"),
-            stdin=f"{memory_bytes_max(memory_bytes)}\n",
-        ),
+        write("enable", "Let control groups limit memory", enable, "+memory"),
+        context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
+        write("memory", f"Limit {whose}'s memory", f"{group}/memory.high", memory_bytes),
+        write("memory-max", burst, f"{group}{_LIMIT}", most),
         # A kernel without swap has no such file.
-        context.step(
-            "swap",
-            f"Keep {whose} from swapping",
-            *("tee", f"{group}/memory.swap.max"),
-            stdin="0\n",
-            expect_exit=(0, 1),
-        ),
+        write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
     ]

@@ -29,11 +29,9 @@ class MetricSpec:
     meaning: str
 
     def covers(self, metric: Metric) -> bool:
-        """Whether the metric is one of them, with its unit and direction."""
         return (metric.unit, metric.better) == (self.unit, self.better) and self.is_called(metric.name)
 
     def is_called(self, name: str) -> bool:
-        """Whether a metric of that name is one of them."""
         pattern = "".join(_pattern(match) for match in _PART.finditer(self.names))
         return re.fullmatch(pattern, name) is not None
 

@@ -46,7 +46,6 @@ def to_kebab(name: str) -> str | None:
 
 
 def kebab_remedy(name: str) -> str:
-    """The remedy for a name that is not in kebab case."""
     if kebab := to_kebab(name):
         return f'write "{kebab}"'
     return "begin with a letter; use lower-case letters and digits, joined by hyphens"

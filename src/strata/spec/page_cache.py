@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps between the parts of a measurement: write back dirty data, drop the caches.
 
-Both act on the whole machine, as `sync` and ``drop_caches`` do: everything beside them has to wait, or reads
-anew from its disks.
+Both act on the whole machine: everything else has to wait, or to read from the disks again.
 """
 
 from __future__ import annotations
@@ -19,28 +18,13 @@ TOOLS: Final = ("sync", "tee")
 """The programs of the steps."""
 
 _DROP_LIMIT_NS: Final = 300 * NS_PER_S
-
-
 _NOBODYS: Final = WorkloadContext("", 0)
 
 
 def synced(context: WorkloadContext | None, step_id: str, phase: Phase, title: str) -> Step:
-    """Write back everything that is dirty. Its duration is what the writing before it has put off.
-
-    Args:
-        context: Of its workload; None: it stands between workloads.
-        step_id: The step's id.
-        phase: When it happens.
-        title: For people.
-    """
-    return Step(
-        id=step_id,
-        phase=phase,
-        title=title,
-        argv=("sync",),
-        cwd=(context or _NOBODYS).scratch_path,
-        time_limit_ns=SYNC_LIMIT_NS,
-    )
+    """Write back all dirty data, at the cost that earlier writes put off."""
+    cwd = (context or _NOBODYS).scratch_path
+    return Step(id=step_id, phase=phase, title=title, argv=("sync",), cwd=cwd, time_limit_ns=SYNC_LIMIT_NS)
 
 
 def dropped(context: WorkloadContext | None, step_id: str, phase: Phase) -> Step:

@@ -6,9 +6,11 @@ The scanner is for files that `tomllib` has accepted already: it follows the str
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final
 
 Path = tuple[str | int, ...]
@@ -26,10 +28,10 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        # Counting the line ends before each key anew would take quadratic time.
+        # Found once: counting line ends for each key would take quadratic time.
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
         self.lines: dict[Path, int] = {}
-        self.tables: dict[Path, int] = {}  # how many elements each array of tables has so far
+        self.tables: dict[Path, int] = {}  # the elements so far of each array of tables
 
     def skip_blank(self) -> None:
         self.at = _end(_BLANK.match(self.text, self.at))
@@ -71,30 +73,26 @@ class _Scanner:
         self.skip_blank()
         start = self.at
         if self.take("["):
-            self.elements(path)
+            for index in self.items("]"):
+                self.note((*path, index), self.at)
+                self.value((*path, index))
         elif self.take("{"):
-            self.skip_blank()
-            while not self.take("}"):
+            for _ in self.items("}"):
                 self.pair(path)
-                self.skip_blank()
-                self.take(",")
-                self.skip_blank()
         else:
-            match = _STRING.match(self.text, self.at) or _SCALAR.match(self.text, self.at)
-            self.at = _end(match)
+            self.at = _end(_STRING.match(self.text, self.at) or _SCALAR.match(self.text, self.at))
         if self.at == start:
             raise ValueError(start)
 
-    def elements(self, path: Path) -> None:
-        index = 0
-        self.skip_blank()
-        while not self.take("]"):
-            self.note((*path, index), self.at)
-            self.value((*path, index))
-            index += 1
+    def items(self, closing: str) -> Iterator[int]:
+        """The index of each item up to the closing bracket, where the caller reads it."""
+        for index in itertools.count():
+            self.skip_blank()
+            if self.take(closing):
+                return
+            yield index
             self.skip_blank()
             self.take(",")
-            self.skip_blank()
 
     def header(self) -> Path:
         """A table's header, after its opening bracket: the path of the table."""
@@ -152,12 +150,9 @@ def key_lines(text: str) -> dict[Path, int]:
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int | None:
-    """The line of ``path``, or of the nearest thing around it that has one."""
-    for length in range(len(path), 0, -1):
-        line = lines.get(path[:length])
-        if line is not None:
-            return line
-    return None
+    """The line of ``path``, or of the nearest table or array around it that has one."""
+    known = (lines.get(path[:length]) for length in range(len(path), 0, -1))
+    return next((line for line in known if line is not None), None)
 
 
 def format_path(path: Path) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of a stack that a workload asks for: which layer takes them, how many, whether they fit."""
+"""A workload's snapshots of its stack: the layer that takes them, their number, their room."""
 
 from __future__ import annotations
 
@@ -12,29 +12,23 @@ from strata.spec.workload import Workload
 from strata.units import describe_duration
 
 SNAPSHOT: Final = "before"
-"""The name of the snapshot that is taken before the measured window."""
-
+"""The name of the snapshot before the measured window."""
 SNAPSHOT_LANE: Final = "snapshots"
-"""The lane of the steps of snapshots that are taken during the measured window."""
+"""The lane of the steps of snapshots in the measured window."""
 
 
 def snapshotting(placed: Sequence[Placed]) -> Placed | None:
     """The uppermost layer that takes snapshots."""
-    for layer, context in reversed(placed):
-        if layer.snapshot(context, SNAPSHOT) is not None:
-            return layer, context
-    return None
+    return next((each for each in reversed(placed) if each[0].snapshot(each[1], SNAPSHOT) is not None), None)
 
 
 def taken_in_window(load: Workload) -> int:
-    """How many snapshots are taken in the measured window: none at its ends."""
-    if load.snapshot_every_ns is None:
-        return 0
-    return max(0, (load.window_ns - 1) // load.snapshot_every_ns)
+    """The number of snapshots in the measured window, without its ends."""
+    return max(0, (load.window_ns - 1) // load.snapshot_every_ns) if load.snapshot_every_ns else 0
 
 
 def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
-    """Snapshots at intervals of a window that has no length, or that is too short for one."""
+    """Refuse snapshots at intervals in a window that has no length, or is too short for one."""
     if load.snapshot_every_ns is None or taken_in_window(load):
         return
     every = describe_duration(load.snapshot_every_ns)
@@ -54,7 +48,7 @@ def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
 
 
 def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Diagnostic]:
-    """More snapshots than the layer of a stack has set space aside for."""
+    """Refuse more snapshots than the layer of a stack has set space aside for."""
     found = snapshotting(placed)
     room = found[0].snapshots_max() if found else None
     wanted = taken_in_window(load) + ("snapshot" in load.before_measure)

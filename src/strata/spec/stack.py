@@ -66,7 +66,7 @@ class Stack:
         return next((why for layer in self.layers if (why := layer.unavailable())), None)
 
     def offers(self, capacities_bytes: Mapping[str, int]) -> list[Provided]:
-        """What the devices provide to the lowest layer, what that provides, and so on up to the workload."""
+        """The block devices below the lowest layer, then the provision of each layer up to the workload."""
         offers = [self._offered(capacities_bytes)]
         for layer in self.layers:
             offers.append(layer.provided(offers[-1]))
@@ -128,7 +128,6 @@ class Stack:
 
 
 def names_of(layer: Layer) -> Iterable[str]:
-    """The devices that a layer's keys name."""
     return (name for names in layer.named_devices().values() for name in names)
 
 

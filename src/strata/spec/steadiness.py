@@ -44,7 +44,6 @@ class Steadiness:
 
     @property
     def is_steady(self) -> bool:
-        """Whether SNIA's rule holds."""
         return self.excursion <= EXCURSION_MAX and abs(self.drift) <= DRIFT_MAX
 
 

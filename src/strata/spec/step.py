@@ -58,7 +58,6 @@ class Prerequisites(BaseModel):
     features: tuple[str, ...] = ()
 
     def __or__(self, other: Prerequisites) -> Prerequisites:
-        """The needs of both, sorted."""
         return Prerequisites(
             tools=tuple(sorted({*self.tools, *other.tools})),
             modules=tuple(sorted({*self.modules, *other.modules})),
@@ -166,12 +165,10 @@ class Step(Command):
 
     @property
     def commands(self) -> list[Command]:
-        """The step and the commands in it."""
         return [command for command in (self, self.ready, self.undo) if command is not None]
 
     @property
     def variables(self) -> set[str]:
-        """The names of the ``${variable}``s that the step uses anywhere."""
         texts = [text for command in self.commands for text in Command.texts(command)]
         texts += [self.cgroup or "", *(each.path for each in self.collect)]
         return {name for text in texts for name in _VARIABLE.findall(text) if name}

@@ -53,9 +53,8 @@ def _check_seeds(seeds: list[int]) -> list[int]:
         raise Diagnostic(
             f"{len(seeds):,} seeds are more than {SEEDS_DECLARED_MAX:,}", remedy="six to twenty are usual"
         )
-    for seed in seeds:
-        if not 0 <= seed <= SEED_MAX:
-            raise Diagnostic(f"the seed {str(seed)[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
+    if wrong := [seed for seed in seeds if not 0 <= seed <= SEED_MAX]:
+        raise Diagnostic(f"the seed {str(wrong[0])[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
     double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
     if double:
         cause = f"duplicate seed: {', '.join(map(str, double))}"

@@ -44,7 +44,6 @@ class TrialKey(NamedTuple):
 
     @property
     def cell(self) -> CellKey:
-        """The cell that it belongs to."""
         return CellKey(self.stack, self.workload)
 
     @classmethod

@@ -277,6 +277,6 @@ def warnings_of_checks(trials: Iterable[Iterable[Check]]) -> list[ResultWarning]
                 ResultWarning(kind.code, text, kind.remedy, kind.grave, denial=first.denial, share=share)
             )
         else:
-            text = f"{first.question.rstrip('?')}: it cannot be told{where}: {first.detail}"
+            text = f"{first.question.rstrip('?')}: the check cannot tell{where}: {first.detail}"
             warnings.append(ResultWarning("unknown-check", text, kind.unknown_remedy, share=share))
     return warnings

@@ -79,7 +79,6 @@ class WorkloadContext:
 
     @property
     def mount_path(self) -> str:
-        """The folder of the mounted filesystem that it runs in."""
         assert self.target_kind == "filesystem"
         return self.target
 
@@ -97,11 +96,10 @@ class WorkloadContext:
 
 @dataclass(frozen=True)
 class StepOutput:
-    """The output of a step in the events.
+    """The output of a step in the events; its times are in the runner's time domain.
 
     Attributes:
         files: The text of each collected file, by its name in the plan.
-        duration_ns: From the start of the step to its end, in the runner's time domain.
         undo_ns: The duration of its undo, within the plan or at teardown; 0 without one.
     """
 
@@ -113,7 +111,6 @@ class StepOutput:
     exit_code: int | None = 0
 
     def took(self, name: str, phase: Phase) -> Metric:
-        """The step's own time, as a metric of that name."""
         return Metric(name=name, value=float(self.duration_ns), unit="ns", better="lower", phase=phase)
 
 
@@ -173,7 +170,6 @@ class Tenant:
     """One of several workloads that run at the same time, each on its own part of the stack.
 
     Attributes:
-        load: Its workload.
         memory_bytes: The limit of its programs and its page cache; None: no limit of its own.
         before: A workload before that, beside those of the others: an installation.
         alone: A run by itself, to see the cost of the others; None: no such run.
@@ -281,7 +277,6 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def bypasses_page_cache(self) -> bool:
-        """Whether all I/O of its window is direct."""
         return False
 
     def inputs(self) -> Mapping[str, str]:
@@ -306,7 +301,6 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def rates_interval_ns(self) -> int:
-        """How long an interval of `rates_per_s` is."""
         return NS_PER_S
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:

@@ -22,11 +22,11 @@ BINS_PER_DECADE: Final = 24
 
 @dataclass(frozen=True)
 class PercentileCurve:
-    """Percentiles of the merged histograms, and between which values those of the seeds lie.
+    """Percentiles of the merged histograms, and the range of the seeds' percentiles.
 
     Attributes:
         points: ``(percentile, value)``, as far as the count of all seeds supports.
-        band: ``(percentile, lowest, highest)`` seed's, as far as each seed's count does; none of one seed.
+        band: ``(percentile, lowest, highest)``, as far as each seed's count does; empty for one seed.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -38,10 +38,9 @@ class Shape:
     """A histogram whose bins are each a fixed ratio wide.
 
     Attributes:
-        edges: Rising; one more than there are shares.
+        edges: Rising; one more than the shares.
         shares: Of all values, one per bin.
-        median: Of the merged histograms.
-        p99: The 99th percentile; None when too few values lie above it.
+        p99: None when too few values lie above it.
     """
 
     edges: tuple[float, ...]
@@ -65,12 +64,12 @@ def percentile_band(distribution: Distribution) -> PercentileCurve:
 
 
 def merged_percentiles(distribution: Distribution, percentiles: Sequence[float]) -> list[float]:
-    """Percentiles of the merged histograms, as `Distribution.percentile` has them one by one."""
+    """Percentiles of the merged histograms."""
     return _percentiles(distribution, distribution.counts.sum(axis=0), np.asarray(percentiles, np.float64))
 
 
 def _percentiles(distribution: Distribution, counts: NDArray[np.int64], percentiles: Floats) -> list[float]:
-    """HdrHistogram's definition, as `Distribution.percentile` has it, for many percentiles at once."""
+    """`Distribution.percentile` for many percentiles at once."""
     cumulative = np.cumsum(counts)
     wanted = np.maximum((percentiles / 100 * cumulative[-1] + 0.5).astype(np.int64), 1)
     found: list[float] = distribution.bounds[np.searchsorted(cumulative, wanted)].tolist()

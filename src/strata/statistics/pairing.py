@@ -96,7 +96,13 @@ def named_alike(first: Side, second: Side, renamed: Mapping[str, str]) -> Naming
     Raises:
         ResultError: If one is in virtual and the other in wall time, or has none of the names.
     """
-    _refuse_mixing(first, second)
+    domains = [side.results.snapshot.time_domain for side in (first, second)]
+    if domains[0] != domains[1]:
+        raise ResultError(
+            f"the one is in {domains[0]} time and the other in {domains[1]} time, which are never mixed",
+            place=f"{first.name}, {second.name}",
+            remedy="compare results of the lab with others of the lab, and a host's with those of a host",
+        )
     _refuse_unknown(first, second, renamed)
     one, two = first.results, second.results
     return Naming(
@@ -108,16 +114,6 @@ def named_alike(first: Side, second: Side, renamed: Mapping[str, str]) -> Naming
 def restricted(naming: Naming, stacks: Sequence[str], workloads: Sequence[str]) -> Naming:
     """The names that match one of the globs, in either set; without globs all."""
     return Naming(_chosen(naming.stacks, stacks), _chosen(naming.workloads, workloads))
-
-
-def _refuse_mixing(first: Side, second: Side) -> None:
-    domains = [side.results.snapshot.time_domain for side in (first, second)]
-    if domains[0] != domains[1]:
-        raise ResultError(
-            f"the one is in {domains[0]} time and the other in {domains[1]} time, which are never mixed",
-            place=f"{first.name}, {second.name}",
-            remedy="compare results of the lab with others of the lab, and a host's with those of a host",
-        )
 
 
 def _paired_names(

@@ -171,7 +171,7 @@ def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
     shown = [kind for kind in kinds if kind.quantile is not None]
     if shown and not lags:
         yield WARNINGS["coordinated-omission"].warning(
-            f"{shown[0].name} is that of a closed loop: while a request is slow, those that would have come "
+            f"{shown[0].name} is that of a closed loop: while a request is slow, the requests due "
             "meanwhile are not sent, so that long latencies are counted too rarely",
         )
 

@@ -183,9 +183,8 @@ class Fio(Workload):
             )
         given = {name: value for name, value in self.options.items() if _owned(name) is None}
         for name in self.options.keys() - given.keys():
-            yield Diagnostic(
-                f'the fio option "{name[:60]}" cannot be given here', remedy=_owned(name), key="options"
-            )
+            cause = f'the fio option "{name[:60]}" cannot be given here'
+            yield Diagnostic(cause, remedy=_owned(name), key="options")
         wrong = list(pair_diagnostics("fio option", given, OPTIONS, key="options"))
         yield from wrong
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
@@ -279,24 +278,21 @@ class Fio(Workload):
         loads = [direction for direction in directions if direction != "verify"]
         if not loads:
             raise unreadable("fio-measure", "fio completed no request", outputs.step("fio-measure").stdout)
-        rates = {
-            direction: (sum(part["iops"] for part in parts), sum(part["bw_bytes"] for part in parts))
-            for direction, parts in directions.items()
-        }
-        count = sum(part["total_ios"] for direction in loads for part in directions[direction])
-        operations = sum(rates[direction][0] for direction in loads)
-        bandwidth = sum(rates[direction][1] for direction in loads)
+
+        def total(key: str, *of: str) -> float:
+            return float(sum(sum(part[key] for part in directions[direction]) for direction in of))
+
+        operations, bandwidth = total("iops", *loads), total("bw_bytes", *loads)
         is_large = bandwidth >= operations * _SEQUENTIAL_BYTES
         metrics = [
             Metric.of("operations_per_s", operations, "1/s", headline=not is_large),
             Metric.of("bytes_per_s", bandwidth, "B/s", headline=is_large),
-            Metric.of("operations", float(count), "1"),
+            Metric.of("operations", total("total_ios", *loads), "1"),
         ]
         for direction, parts in directions.items():
-            operations, bandwidth = rates[direction]
             metrics += [
-                Metric.of(f"{direction}_operations_per_s", operations, "1/s"),
-                Metric.of(f"{direction}_bytes_per_s", bandwidth, "B/s"),
+                Metric.of(f"{direction}_operations_per_s", total("iops", direction), "1/s"),
+                Metric.of(f"{direction}_bytes_per_s", total("bw_bytes", direction), "B/s"),
                 *_latencies([part["lat_ns"] for part in parts], f"{direction}_latency_ns"),
             ]
         syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]

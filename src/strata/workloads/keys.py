@@ -47,6 +47,11 @@ def option_words(options: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items())
 
 
+def yes_or_no(name: str, is_so: bool, detail: str, *, required: bool = False) -> Check:
+    """A check whose answer is known."""
+    return Check(name=name, verdict="yes" if is_so else "no", detail=detail, required=required)
+
+
 def window_title(phase: Phase, time_ns: int) -> str:
     """The title of a step that puts the load on for this time."""
     return f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:.15g} s"

@@ -19,6 +19,7 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
+from strata.workloads.keys import yes_or_no
 
 _INPUT: Final = "packages"
 _FILE: Final = f"${{input-{_INPUT}}}"
@@ -118,16 +119,11 @@ class OsInstallation(Workload):
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
         broken = [status for status, _ in _packages(outputs) if status != _INSTALLED]
-        yield Check(
-            name="packages-installed",
-            verdict="no" if broken else "yes",
-            detail=f"{len(broken)} packages are not configured" if broken else "every package is configured",
-            required=True,
-        )
+        detail = f"{len(broken)} packages are not configured" if broken else "every package is configured"
+        yield yes_or_no("packages-installed", not broken, detail, required=True)
 
 
 def _packages(outputs: Outputs) -> list[tuple[str, int]]:
-    """The status of each package, and its installed size in KiB."""
     text = outputs.step("install-status").stdout
     found = [(status, int(size)) for status, size in _PACKAGE.findall(text)]
     if not found:

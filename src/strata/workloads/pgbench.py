@@ -23,7 +23,7 @@ from strata.spec.step import Collect, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from strata.workloads.keys import WarmUp, WholeMilliseconds, Window, option_words, window_title
+from strata.workloads.keys import WarmUp, WholeMilliseconds, Window, option_words, window_title, yes_or_no
 
 # The space of a scale unit.
 _SCALE_BYTES: Final = 15 << 20
@@ -218,18 +218,11 @@ class Pgbench(Workload):
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         lines = self._transactions(outputs)
         failed = sum(1 for line in lines if line.outcome == "failed")
-        yield Check(
-            name="no-transaction-failed",
-            verdict="no" if failed else "yes",
-            detail=f"{failed} of {len(lines)} transactions failed",
-        )
+        yield yes_or_no("no-transaction-failed", not failed, f"{failed} of {len(lines)} transactions failed")
         skipped = sum(1 for line in lines if line.outcome == "skipped")
         if self.latency_limit_ns is not None:
-            yield Check(
-                name="no-transaction-skipped",
-                verdict="no" if skipped else "yes",
-                detail=f"{skipped} of {len(lines)} transactions were later than the limit before they began",
-            )
+            detail = f"{skipped} of {len(lines)} transactions were later than the limit before they began"
+            yield yes_or_no("no-transaction-skipped", not skipped, detail)
 
 
 def _script_diagnostics(text: str) -> Iterable[Diagnostic]:

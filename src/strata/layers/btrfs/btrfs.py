@@ -11,23 +11,21 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
 from strata.layers.btrfs.space import mirrored_bytes, of_btrfs, striped_bytes
-from strata.layers.filesystem import Filesystem, act
+from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
+from strata.layers.keys import spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
 from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import KernelLog, LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step
-from strata.units import NS_PER_S
+from strata.units import NS_PER_MS, NS_PER_S
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
-# What mkfs.btrfs accepts since 5.14; below it wanted two disks more for raid0, raid10.
+# The minima of mkfs.btrfs since 5.14; before, raid0 and raid10 needed more.
 DEVICES_MIN: Final[dict[str, int]] = {
-    "single": 1,
-    "dup": 1,
-    "raid0": 1,
+    **dict.fromkeys(("single", "dup", "raid0"), 1),
     "raid1": 2,
     "raid1c3": 3,
     "raid1c4": 4,
@@ -43,7 +41,7 @@ _LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
 _FREE_SPACE_TREE: Final = "10"
 _DUMP_BYTES: Final = 64 << 20
 _SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
-# Of what `btrfs scrub -R` counts: what was found; the rest says what became of it.
+# Of the counts of `btrfs scrub -R`, those of errors found; the others say how many were corrected.
 _SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
 _USED: Final = re.compile(r"^\s*Used:\s*(\d+)", re.MULTILINE)
 _SUBVOLUME: Final = ("btrfs", "subvolume")
@@ -55,18 +53,17 @@ _LOCK: Final = "${scratch}/btrfs-replace.lock"
 class Btrfs(Filesystem):
     """btrfs on one or several block devices.
 
-    What it gives is a subvolume, ``@``: only a subvolume can be kept as a snapshot, and be put back. Its
-    snapshots lie beside it as ``@NAME``, out of the sight of what is above.
+    It provides a subvolume, ``@``, because only a subvolume has snapshots and can be restored. The snapshots
+    lie beside it as ``@NAME``, invisible from above.
 
-    ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, and have no checksums;
-    ``cow = "attribute"`` has the same of the files that are made in the subvolume (``chattr +C``). btrfs has
-    stripes of its own (64 KiB) and is not aligned to those of a RAID below.
+    ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, without checksums;
+    ``cow = "attribute"`` does the same to the files made in the subvolume (``chattr +C``). btrfs has stripes
+    of its own (64 KiB) and is not aligned to those of a RAID below.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("btrfs", "mkfs.btrfs", "mount", "umount"), features=("filesystem:btrfs",)
-    )
+    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("btrfs", "btrfs")
+    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
     capacity_bytes_min: ClassVar[int] = 256 << 20
     checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
@@ -110,12 +107,7 @@ class Btrfs(Filesystem):
         default=[], description="Disks that replace a lost one", examples=[["disk4"]]
     )
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The spare disks."""
-        return {"spares": tuple(self.spares)} if self.spares else {}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Profiles that need more disks than there are, and the like, besides what holds for all."""
         yield from super().diagnostics(lower, named)
         for key, profile in (("data", self.data), ("metadata", self.metadata)):
             if profile is not None and DEVICES_MIN[profile] > lower.count:
@@ -158,7 +150,6 @@ class Btrfs(Filesystem):
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
     def needs(self) -> Prerequisites:
-        """As its keys are set."""
         return (
             self.prerequisites | Prerequisites(tools=("chattr",))
             if self.cow == "attribute"
@@ -169,7 +160,6 @@ class Btrfs(Filesystem):
         return self.metadata or ("dup" if disks == 1 else "raid1")
 
     def path(self, context: LayerContext) -> str:
-        """The subvolume."""
         return f"{context.mount}/@"
 
     def make_options(self, context: LayerContext) -> list[str]:
@@ -189,25 +179,20 @@ class Btrfs(Filesystem):
         return [*options, *super().mount_options(context)]
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it, mount it, and make the subvolume."""
         steps = super().build(context)
         return [*steps, *self._subvolume(context, "Make the subvolume", self.path(context))]
 
     def share(self, context: LayerContext) -> Share | None:
-        """A subvolume within the stack's."""
         folder, title = self._own(context), f"Make the subvolume of {context.tenant}"
-        return Share(
-            self._subvolume(context.of_tenant, title, folder),
-            folder,
-            context.fair(self.provided(context.provided)),
-        )
+        steps = self._subvolume(context.of_tenant, title, folder)
+        return Share(steps, folder, context.fair(self.provided(context.provided)))
 
     def _subvolume(self, context: LayerContext, title: str, path: str) -> list[Step]:
         steps = [context.step("subvolume", title, *_SUBVOLUME, "create", path)]
         if self.cow == "attribute":  # which a subvolume does not inherit
             switch = ("chattr", "+C", path)
             steps.append(context.step("no-cow", "Have the subvolume's files overwritten in place", *switch))
-        # As mkfs leaves a filesystem on the disk, so this leaves the subvolume there.
+        # mkfs leaves a filesystem on the disk; the subvolume must be there, too.
         sync = ("btrfs", "filesystem", "sync", context.mount)
         return [*steps, context.step("sync", "Write the subvolume to the disks", *sync)]
 
@@ -216,7 +201,6 @@ class Btrfs(Filesystem):
         return context.within(self.path(context))
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """A read-only snapshot of the subvolume, which can also be sent."""
         kept = _beside(context, name)
         return [_snapshot(context, "take", f"Snapshot {name}", self._own(context), kept, read_only=True)]
 
@@ -233,11 +217,8 @@ class Btrfs(Filesystem):
         ]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        """A writable snapshot of the snapshot."""
-        clone = _beside(context, f"{name}-clone")
-        return Outcome(
-            [_snapshot(context, "clone", f"Clone snapshot {name}", _beside(context, name), clone)], clone
-        )
+        kept, clone = _beside(context, name), _beside(context, f"{name}-clone")
+        return Outcome([_snapshot(context, "clone", f"Clone snapshot {name}", kept, clone)], clone)
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
         """A subvolume with a limited qgroup; from then on every extent is accounted for."""
@@ -252,7 +233,6 @@ class Btrfs(Filesystem):
         return Outcome(steps, folder)
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Grow or shrink on its one device."""
         if len(context.lower) > 1:
             return None
         size = "max" if grow else str(capacity_bytes)
@@ -260,11 +240,7 @@ class Btrfs(Filesystem):
         return [act(context, "resize", "Resize the btrfs filesystem", *resize)]
 
     def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
-        """What changed, as a stream.
-
-        A stream holds the name of the snapshot that was sent. `receive` does not know it, so that one with a
-        name of its own is sent.
-        """
+        """Send a snapshot with a fixed name: the stream holds the name, which `receive` needs to know."""
         sent = _beside(context, _INCREMENT)
         send = ("btrfs", "send", "-q", "-p", _beside(context, older), "-f", file, sent)
         return [
@@ -274,7 +250,6 @@ class Btrfs(Filesystem):
         ]
 
     def receive(self, context: LayerContext, base: str, file: str) -> Outcome | None:
-        """Receive into a folder; btrfs finds the base among its subvolumes."""
         folder = f"{context.mount}/received"
         receive = ("btrfs", "receive", "-q", "-f", file, folder)
         steps = [
@@ -286,7 +261,7 @@ class Btrfs(Filesystem):
     def free_space(self, context: LayerContext) -> list[Step] | None:
         """From its tree of free space, as it stands on the device."""
         dump = ("btrfs", "inspect-internal", "dump-tree", "-t", _FREE_SPACE_TREE, context.lower[0])
-        # What was read of the device before lies in a cache of its own, which btrfs does not keep up to date.
+        # btrfs does not update the cache of blocks that were read from the device before.
         flush = ("blockdev", "--flushbufs", *context.lower)
         return [
             act(context, "flush", "Write back, and forget what was read of the device", *flush),
@@ -297,55 +272,41 @@ class Btrfs(Filesystem):
         return of_btrfs(stdout)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """Compare everything with its checksums, and mend it from copies."""
         scrub = ("btrfs", "scrub", "start", "-B", "-R", context.mount)
         status = f"/var/lib/btrfs/scrub.status.{context.derived_uuid('uuid')}"
-        return [
-            act(
-                context,
-                "run",
-                "Scrub the btrfs filesystem",
-                *scrub,
-                time_limit_ns=_SCRUB_LIMIT_NS,
-                expect_exit=(0, 3),  # 3: there are errors that it could not mend
-                undo=Command(argv=("rm", "-f", status), cwd="${scratch}"),
-            )
-        ]
+        fields = {
+            "time_limit_ns": _SCRUB_LIMIT_NS,
+            "expect_exit": (0, 3),  # 3: there are errors that it could not correct
+            "undo": Command(argv=("rm", "-f", status), cwd="${scratch}"),
+        }
+        return [act(context, "run", "Scrub the btrfs filesystem", *scrub, **fields)]
 
     def scrub_errors(self, stdout: str) -> int:
-        """The errors of all kinds."""
         return sum(map(int, _SCRUB_FOUND.findall(stdout)))
 
     def losses_survived(self, lower: Provided) -> int:
-        """What both the data and the metadata survive."""
         profiles = (self.data, self._metadata(lower.count))
         return min(_COPIES.get(each, 1) - 1 + _PARITIES.get(each, 0) for each in profiles)
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """Replace the lost disk, which has to be named by its number, because nothing can be read from it.
+        """Replace the lost disk, named by its number, because it cannot be read.
 
-        The process that asks for it does the work: it is a service, so that it may outlive its step, and
-        ``sleep`` keeps the service up when the work has ended. The lock is held as long as it works.
+        The process that requests it does the work. It is a service, so that it may outlive its step;
+        ``sleep`` keeps the service up after the work, during which it holds the lock.
         """
         # mkfs numbered the disks from 1 on.
         number = str(context.lower.index(lost) + 1)
         replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", number, spare, context.mount)
         hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
-        return [
-            act(
-                context,
-                "replace",
-                "Replace the lost disk",
-                *hold,
-                *("-exec", "sleep", "infinity", ";"),
-                background=True,
-                ready=Command(argv=("test", "-e", _LOCK), cwd="${scratch}"),
-                ready_interval_ns=NS_PER_S // 1000,
-            )
-        ]
+        service = {
+            "background": True,
+            "ready": Command(argv=("test", "-e", _LOCK), cwd="${scratch}"),
+            "ready_interval_ns": NS_PER_MS,
+        }
+        sleep = ("-exec", "sleep", "infinity", ";")
+        return [act(context, "replace", "Replace the lost disk", *hold, *sleep, **service)]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        """Wait for the lock that the replacing holds."""
         limit_ns = 7200 * NS_PER_S
         return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=limit_ns)]
 
@@ -355,7 +316,6 @@ class Btrfs(Filesystem):
         return act(context, "usage", "Ask how much is used", *usage)
 
     def allocated_bytes(self, stdout: str) -> int:
-        """The line "Used"."""
         found = _USED.search(stdout)
         if found is None:
             raise ValueError("btrfs filesystem usage does not say what is used")

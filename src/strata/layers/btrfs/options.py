@@ -5,37 +5,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, numbers
-from strata.spec.allowed import FLAG, Forms, features, form, given, one_of
+from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, named, numbers
+from strata.spec.allowed import Forms, features, form, given, one_of
 
 _SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")
-_CHECKSUM: Final = one_of("crc32c", "xxhash", "sha256", "blake2")
 _FEATURES: Final = features(
     "block-group-tree extref free-space-tree mixed-bg no-holes quota raid1c34 raid56 skinny-metadata squota"
 )
-_DATA: Final = given('write data = "raid1" instead')
-_METADATA: Final = given('write metadata = "raid1" instead')
-_SUBVOLUME: Final = given("the stack lies in a subvolume of its own already: leave it out")
 
 MKFS: Final[Forms] = {
-    **dict.fromkeys(("-n", "--nodesize", "-s", "--sectorsize"), _SIZE),
-    **dict.fromkeys(("--csum", "--checksum"), _CHECKSUM),
-    **dict.fromkeys(("-O", "--features"), _FEATURES),
-    **dict.fromkeys(("-R", "--runtime-features"), features("free-space-tree quota")),
-    **dict.fromkeys(("-M", "--mixed"), FLAG),
-    **dict.fromkeys(("-L", "--label"), LABEL),
-    **dict.fromkeys(("-d", "--data"), _DATA),
-    **dict.fromkeys(("-m", "--metadata"), _METADATA),
-    **dict.fromkeys(("-U", "--uuid"), UUID),
+    **named("-n --nodesize -s --sectorsize", _SIZE),
+    **named("--csum --checksum", one_of("crc32c", "xxhash", "sha256", "blake2")),
+    **named("-O --features", _FEATURES),
+    **named("-R --runtime-features", features("free-space-tree quota")),
+    **flags("-M --mixed"),
+    **named("-L --label", LABEL),
+    **named("-d --data", given('write data = "raid1" instead')),
+    **named("-m --metadata", given('write metadata = "raid1" instead')),
+    **named("-U --uuid", UUID),
     "--device-uuid": given("the version of Debian 12 lacks it: leave it out"),
-    **dict.fromkeys(("-b", "--byte-count"), CAPACITY),
-    **dict.fromkeys(("-f", "--force", "-K", "--nodiscard", "-q", "--quiet"), HERE_ALREADY),
+    **named("-b --byte-count", CAPACITY),
+    **named("-f --force -K --nodiscard -q --quiet", HERE_ALREADY),
 }
 
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
-    **flags("acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard"),
     **flags(
+        "acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard "
         "flushoncommit noflushoncommit nospace_cache ssd nossd ssd_spread nossd_spread treelog notreelog"
     ),
     **numbers("commit metadata_ratio thread_pool"),
@@ -48,5 +44,5 @@ MOUNT_OPTIONS: Final[Forms] = {
     "autodefrag": given("write autodefrag = true instead"),
     "compress": given('write compression = "zstd" instead'),
     "device": given("name the disks in the stack's `devices` instead"),
-    **dict.fromkeys(("subvol", "subvolid"), _SUBVOLUME),
+    **named("subvol subvolid", given("the stack lies in a subvolume of its own already: leave it out")),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The space that btrfs makes of several disks, and how what is free of it is divided."""
+"""The capacity of btrfs on several disks, and its free extents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BTRFS_BITMAP: Final = re.compile(r"\(\d+ FREE_SPACE_BITMAP \d+\)")
 def mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
     """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
 
-    What bounds it, for each number of disks that are full of one copy: the others must hold the rest.
+    However many disks are full of one copy, the others must hold the remaining copies.
     """
     ascending = sorted(disks_bytes)
     return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
@@ -36,9 +36,9 @@ def striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> 
 
 
 def of_btrfs(stdout: str) -> list[FreeSpace]:
-    """What ``btrfs inspect-internal dump-tree -t free-space`` prints: of the chunks that are allocated.
+    """The figures of ``btrfs inspect-internal dump-tree -t free-space``, for the allocated chunks.
 
-    Block groups that are much divided have bitmaps, of which it prints no sizes: then there is no mean.
+    Fragmented block groups have bitmaps, without sizes in the output: then there is no mean.
     """
     counts = _BTRFS_COUNT.findall(stdout)
     if not counts:

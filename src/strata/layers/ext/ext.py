@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.layers.ext.options import EXT2, EXT3, EXT4, MKFS
-from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, option_values
+from strata.layers.filesystem import (
+    AlignedFilesystem,
+    ProjectQuotaFilesystem,
+    act,
+    filesystem_prerequisites,
+    option_values,
+)
 from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.allowed import Forms
 from strata.spec.interface import LowerInterface, Provided
@@ -19,9 +25,8 @@ from strata.units import NS_PER_S
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
 # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
 _SMALL_BYTES: Final = 512 << 20
-_EXT_MEAN: Final = re.compile(r"^Avg\. free extent: (\d+) KB", re.MULTILINE)
-_EXT_MAX: Final = re.compile(r"^Max\. free extent: (\d+) KB", re.MULTILINE)
-_EXT_COUNT: Final = re.compile(r"^Num\. free extent: (\d+)", re.MULTILINE)
+# What e2freefrag prints as Num., Avg. and Max.
+_FREE: Final = r"^{}\. free extent: (\d+)"
 
 
 class ExtFilesystem(AlignedFilesystem):
@@ -55,10 +60,8 @@ class ExtFilesystem(AlignedFilesystem):
         geometry = lower.geometry if self.align else None
         if geometry is None or block_bytes is None or geometry.chunk_bytes % block_bytes:
             return {}
-        return {
-            "stride": str(geometry.chunk_bytes // block_bytes),
-            "stripe_width": str(geometry.stripe_bytes // block_bytes),
-        }
+        stride, width = geometry.chunk_bytes // block_bytes, geometry.stripe_bytes // block_bytes
+        return {"stride": str(stride), "stripe_width": str(width)}
 
     def _block_bytes(self, lower: Provided) -> int | None:
         """The block size that mke2fs will choose; None if options leave it to its configuration."""
@@ -71,14 +74,10 @@ class ExtFilesystem(AlignedFilesystem):
         return max(usual_bytes, lower.sector_bytes)
 
     def make_options(self, context: LayerContext) -> list[str]:
-        # mke2fs obeys the last -E alone, so that the user's must be joined to ours.
+        # mke2fs obeys only the last -E, so the user's is joined to ours.
         further, extended = option_values(self.mkfs, "-E")
-        ours = [
-            f"hash_seed={context.derived_uuid('hash-seed')}",
-            "lazy_itable_init=1",
-            "lazy_journal_init=1",
-            "nodiscard",
-        ]
+        ours = [f"hash_seed={context.derived_uuid('hash-seed')}"]
+        ours += ["lazy_itable_init=1", "lazy_journal_init=1", "nodiscard"]
         given = {option.partition("=")[0] for option in extended}
         if not given.intersection(_ALIGNING):
             aligned = self.alignment(context.provided) if self.align else {"stride": "0", "stripe_width": "0"}
@@ -90,14 +89,13 @@ class ExtFilesystem(AlignedFilesystem):
         return ["noinit_itable", "no_prefetch_block_bitmaps", *super().mount_options(context)]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Grow to the size of the device. Shrinking needs it unmounted, and so is none."""
+        """Grow to the size of the device; shrinking would need it unmounted."""
         if not grow:
             return None
         grown = ("resize2fs", context.lower[0])
         return [act(context, "grow", f"Grow the {self.layer} filesystem to its device", *grown)]
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
-        """It may be mounted."""
         return [act(context, "list", "See how the free space is divided", "e2freefrag", context.lower[0])]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
@@ -105,10 +103,13 @@ class ExtFilesystem(AlignedFilesystem):
 
 
 def of_ext(stdout: str) -> list[FreeSpace]:
-    """What ``e2freefrag`` prints."""
-    count = int(found(_EXT_COUNT, stdout, "e2freefrag"))
-    mean, largest = (int(found(each, stdout, "e2freefrag")) << 10 for each in (_EXT_MEAN, _EXT_MAX))
-    return [*divided(count, mean), FreeSpace("free_extent_bytes_max", float(largest), "B", "higher")]
+    """The figures of ``e2freefrag``, whose sizes are in KB."""
+    count, mean, largest = (
+        int(found(re.compile(_FREE.format(each), re.MULTILINE), stdout, "e2freefrag"))
+        for each in ("Num", "Avg", "Max")
+    )
+    maximum = FreeSpace("free_extent_bytes_max", float(largest << 10), "B", "higher")
+    return [*divided(count, mean << 10), maximum]
 
 
 class Ext2(ExtFilesystem):
@@ -117,11 +118,8 @@ class Ext2(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("mkfs.ext2", "mount", "umount"), features=("filesystem:ext2",)
-    )
+    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext2")
     make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT2}
 
     layer: Literal["ext2"] = "ext2"
@@ -133,11 +131,8 @@ class Ext3(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("mkfs.ext3", "mount", "umount"), features=("filesystem:ext3",)
-    )
+    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext3")
     make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT3}
 
     layer: Literal["ext3"] = "ext3"
@@ -146,26 +141,18 @@ class Ext3(ExtFilesystem):
 class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     """ext4 on one block device, with the defaults of mke2fs.
 
-    The inode tables and the journal are left to be initialised when they are first used, and the kernel is
-    told not to initialise the rest in the background (``noinit_itable``). So a fresh filesystem behaves as
-    one whose initialisation has ended long ago: neither does mkfs write gigabytes of zeros, nor does the
-    kernel do so during the measured window. Nor does the kernel read the block bitmaps of all groups in the
-    background after mounting (``no_prefetch_block_bitmaps``, in Linux since 5.9): it reads one when it first
-    allocates in its group.
+    Inode tables and journal are initialised on first use, never in the background (``noinit_itable``). So a
+    fresh filesystem behaves as one whose initialisation ended long ago: neither mkfs nor, in the measured
+    window, the kernel writes gigabytes of zeros. Nor does the kernel read the block bitmaps of all groups
+    after mounting (``no_prefetch_block_bitmaps``): it reads one when it first allocates in its group.
     """
 
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("mkfs.ext4", "mount", "umount"), features=("filesystem:ext4",)
-    )
-
+    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext4")
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT4}
 
     layer: Literal["ext4"] = "ext4"
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """A quota's inode is made with it."""
-        options = super().make_options(context)
-        if not self.project_quota:
-            return options
-        program, *rest = options
-        return [program, "-O", "quota,project", *rest]
+        """With the quota's inode."""
+        program, *rest = super().make_options(context)
+        return [program, *(["-O", "quota,project"] if self.project_quota else []), *rest]

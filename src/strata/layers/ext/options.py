@@ -15,17 +15,18 @@ from strata.layers.options import (
     PROJECT_QUOTA,
     UUID,
     flags,
+    named,
     numbers,
 )
-from strata.spec.allowed import FLAG, INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
+from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
 _QUOTA_TYPES: Final = form(r"(usr|grp|prj)quota(:(usr|grp|prj)quota){0,2}", "such as usrquota:prjquota")
 
 MKFS: Final[Forms] = {
-    **dict.fromkeys(("-b", "-C", "-i"), _BYTES),
-    **dict.fromkeys(("-I", "-N", "-g", "-G"), INTEGER),
-    **dict.fromkeys(("-D", "-j"), FLAG),
+    **named("-b -C -i", _BYTES),
+    **numbers("-I -N -g -G"),
+    **flags("-D -j"),
     "-m": NUMBER,
     "-r": one_of("0", "1"),
     "-e": one_of("continue", "remount-ro"),
@@ -42,8 +43,8 @@ MKFS: Final[Forms] = {
         {
             **numbers("stride stripe_width stripe-width resize mmp_update_interval num_backup_sb"),
             **numbers("desc_size orphan_file_size"),
-            **dict.fromkeys(("lazy_itable_init", "lazy_journal_init"), OPTIONAL_SWITCH),
-            **dict.fromkeys(("assume_storage_prezeroed", "packed_meta_blocks"), OPTIONAL_SWITCH),
+            **named("lazy_itable_init lazy_journal_init", OPTIONAL_SWITCH),
+            **named("assume_storage_prezeroed packed_meta_blocks", OPTIONAL_SWITCH),
             **flags("discard nodiscard"),
             "quotatype": _QUOTA_TYPES,
             "encoding": one_of("utf8", "utf8-12.1"),
@@ -51,8 +52,7 @@ MKFS: Final[Forms] = {
             "hash_seed": given("it derives from the trial's seed: leave it out"),
         }
     ),
-    "-F": HERE_ALREADY,
-    "-q": HERE_ALREADY,
+    **named("-F -q", HERE_ALREADY),
     "-n": NOTHING_MADE,
     "-U": UUID,
     "-t": given("the layer says which filesystem it is: leave it out"),
@@ -61,19 +61,18 @@ MKFS: Final[Forms] = {
 EXT2: Final[Forms] = {
     **MOUNT,
     **flags(
-        "acl user_xattr block_validity noblock_validity bsddf minixdf grpid nogrpid bsdgroups sysvgroups"
+        "acl user_xattr block_validity noblock_validity bsddf minixdf grpid nogrpid bsdgroups sysvgroups "
+        "nouid32 discard nodiscard nombcache noinit_itable warn_on_error nowarn_on_error nobarrier quota "
+        "noquota usrquota grpquota prefetch_block_bitmaps no_prefetch_block_bitmaps noauto_da_alloc"
     ),
-    **flags("nouid32 discard nodiscard nombcache noinit_itable warn_on_error nowarn_on_error"),
-    **flags("prefetch_block_bitmaps no_prefetch_block_bitmaps quota noquota usrquota grpquota"),
-    **flags("nobarrier noauto_da_alloc"),
-    **dict.fromkeys(("barrier", "auto_da_alloc"), OPTIONAL_SWITCH),
+    **named("barrier auto_da_alloc", OPTIONAL_SWITCH),
     **numbers("inode_readahead_blks max_batch_time max_dir_size_kb min_batch_time stripe"),
     "init_itable": OPTIONAL_INTEGER,
     "mb_optimize_scan": one_of("0", "1"),
     "errors": one_of("continue", "remount-ro"),
     **PROJECT_QUOTA,
 }
-"""Mount options that the driver takes of ext2, too."""
+"""Mount options of ext2, ext3 and ext4."""
 
 EXT3: Final[Forms] = {
     **EXT2,
@@ -82,12 +81,13 @@ EXT3: Final[Forms] = {
     "data_err": one_of("abort", "ignore"),
     "journal_ioprio": form("[0-7]", "a priority from 0 to 7"),
 }
-"""Those of ext3: what concerns the journal comes in addition."""
+"""Mount options of ext3 and ext4."""
 
 EXT4: Final[Forms] = {
     **EXT3,
-    **flags("delalloc nodelalloc dioread_lock dioread_nolock nodioread_nolock"),
-    **flags("journal_async_commit journal_checksum nojournal_checksum inlinecrypt"),
+    **flags(
+        "delalloc nodelalloc dioread_lock dioread_nolock nodioread_nolock journal_async_commit "
+        "journal_checksum nojournal_checksum inlinecrypt"
+    ),
     "dax": one_of("always", "inode", "never", optional=True),
 }
-"""Those of ext4."""

@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import Field, StrictBool
 
+from strata.layers.keys import multiple_of
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
@@ -25,33 +26,20 @@ EXPORT: Final = "image"
 """The name of the export, and in the storage daemon of the image's node."""
 FILE_NODE: Final = "file"
 
-_ALIGNMENT_BYTES: Final = 4096
 _CAPACITY_BYTES_MIN: Final = 1 << 20
 _MAKE_LIMIT_NS_MIN: Final = 600 * NS_PER_S
 _MAKE_LIMIT_NS_MAX: Final = 7200 * NS_PER_S
-# What a disk writes at least of a file that is preallocated in full.
+# The least that a disk writes of a file that is preallocated in full.
 _FULL_BYTES_PER_S_MIN: Final = 20_000_000
-# A server that stops writes back what is dirty below it.
+# A server writes dirty data back before it stops.
 _STOP_LIMIT_NS: Final = 1200 * NS_PER_S
 
 
-def _aligned(size_bytes: int) -> int:
-    if size_bytes % _ALIGNMENT_BYTES or size_bytes < _CAPACITY_BYTES_MIN:
-        raise Diagnostic(
-            f"{describe_size(size_bytes)} is not the size of a virtual disk",
-            remedy='give a multiple of 4KiB, 1MiB at least: size = "8GiB"',
-        )
-    return size_bytes
-
-
-DiskSize = Annotated[Size, AfterValidator(_aligned)]
-
-
 class ImageFile(Layer):
-    """The base of the layers that make an image file on a filesystem and give it as a block device.
+    """The base of the layers that provide an image file on a filesystem as a block device.
 
     Attributes:
-        image_format: The format, as QEMU calls it; the file is called after it, too.
+        image_format: QEMU's name of the format, and the file's extension.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
@@ -70,7 +58,7 @@ class ImageFile(Layer):
 
     preallocation: str
     server: str
-    size_bytes: DiskSize | None = Field(
+    size_bytes: Annotated[Size, multiple_of(4 << 10, _CAPACITY_BYTES_MIN)] | None = Field(
         default=None,
         alias="size",
         description="Size of the virtual disk; default: three quarters of what the filesystem below can hold",
@@ -99,18 +87,15 @@ class ImageFile(Layer):
     )
 
     def caches_direct_io(self) -> bool:
-        """In the page cache below, if it uses that."""
         return self.cache == "writeback"
 
     def needs(self) -> Prerequisites:
-        """Programs and driver of the server."""
         if self.server == "loop":
             return self.prerequisites | Prerequisites(tools=("losetup",), features=("driver:loop",))
         tools = {"qemu-nbd", "nbd-client", self.server}
         return self.prerequisites | Prerequisites(tools=tuple(sorted(tools)), features=("driver:nbd",))
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """A file that is larger than its filesystem, and keys that contradict each other."""
         size_bytes = self.usable_bytes(lower.capacities_bytes)
         if self.preallocation in ("falloc", "full") and size_bytes > lower.smallest_bytes:
             yield Diagnostic(
@@ -130,58 +115,47 @@ class ImageFile(Layer):
                 remedy='write aio = "threads", or cache = "none"',
                 key="aio",
             )
-        if self.server == "loop" and self.cache == "directsync":
-            yield Diagnostic(
-                "a loop device cannot make every write durable",
-                remedy='write server = "qemu-nbd", or cache = "none"',
-                key="cache",
-            )
-        if self.server == "loop" and self.aio is not None:
-            yield Diagnostic(
-                "the loop driver chooses by itself how it reads and writes",
-                remedy="leave it out",
-                key="aio",
-            )
-        if self.server == "loop" and not self.discard:
-            yield Diagnostic(
-                "a loop device always passes discards on",
-                remedy='write server = "qemu-nbd", or leave it out',
-                key="discard",
-            )
+        if self.server != "loop":
+            return
+        no_loop = 'write server = "qemu-nbd", or '
+        if self.cache == "directsync":
+            cause = "a loop device cannot make every write durable"
+            yield Diagnostic(cause, remedy=f'{no_loop}cache = "none"', key="cache")
+        if self.aio is not None:
+            cause = "the loop driver chooses by itself how it reads and writes"
+            yield Diagnostic(cause, remedy="leave it out", key="aio")
+        if not self.discard:
+            cause = "a loop device always passes discards on"
+            yield Diagnostic(cause, remedy=f"{no_loop}leave it out", key="discard")
 
     def provided(self, lower: Provided) -> Provided:
-        """One block device with the sectors that were asked for."""
         return super().provided(lower).with_sectors(self.sector)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The size of the virtual disk, which a file that is not preallocated need not have room for."""
+        """The size of the virtual disk; without preallocation the file may be smaller."""
         if self.size_bytes is not None:
             return self.size_bytes
         size_bytes = sum(lower_bytes) * 3 // 4
         return size_bytes - size_bytes % _CAPACITY_BYTES_MIN
 
     def path(self, context: LayerContext) -> str:
-        """The network block device or the loop device."""
         return f"${{loop-{context.name}}}" if self.server == "loop" else f"${{nbd-{context.name}}}"
 
     def file(self, context: LayerContext) -> str:
-        """The image file."""
         return f"{context.lower[0]}/image.{self.image_format}"
 
     def socket(self, context: LayerContext) -> str:
-        """Where the server listens."""
         return f"${{scratch}}/{context.name}.sock"
 
     def make_options(self) -> list[str]:
-        """The options of the format, for qemu-img, as ``name=value``."""
+        """The format's options for qemu-img, as ``name=value``."""
         return [f"preallocation={self.preallocation}", *(["nocow=on"] if self.nocow else [])]
 
     def opened_with(self) -> dict[str, object]:
-        """The options of the format's driver with which the server opens the image."""
+        """The options of the format's driver in the server."""
         return {}
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the file and serve it."""
         size_bytes = self.usable_bytes(context.provided.capacities_bytes)
         make = context.step(
             "make",
@@ -193,7 +167,6 @@ class ImageFile(Layer):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Serve it."""
         if self.server == "loop":
             return [self._attach(context)]
         socket, device = self.socket(context), self.path(context)
@@ -219,13 +192,8 @@ class ImageFile(Layer):
         )
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """What the file has taken: in sectors."""
-        return context.step(
-            "allocated",
-            f"See what the {self.image_format} image has taken",
-            *("stat", "--format=%b", self.file(context)),
-            cwd="${scratch}",
-        )
+        title = f"See what the {self.image_format} image has taken"
+        return context.act("allocated", title, "stat", "--format=%b", self.file(context))
 
     def allocated_bytes(self, stdout: str) -> int:
         return int(stdout) * SECTOR_BYTES
@@ -241,7 +209,6 @@ class ImageFile(Layer):
         return {**file, **common}, {**image, **common, **self.opened_with()}
 
     def export(self) -> dict[str, object]:
-        """The storage daemon's export of the image."""
         return {
             "type": "nbd",
             "id": EXPORT,
@@ -266,7 +233,7 @@ class ImageFile(Layer):
         ]
 
     def monitor_argv(self, context: LayerContext) -> list[str]:
-        """The options of the storage daemon by which it can be spoken to while it runs."""
+        """The options of the storage daemon for its monitor."""
         return []
 
     def _nbd_argv(self, context: LayerContext) -> list[str]:
@@ -293,7 +260,7 @@ class ImageFile(Layer):
 
 
 def make_limit_ns(size_bytes: int) -> int:
-    """How long making a file of this size may take, when all of it is written."""
+    """The time limit of making a file of this size, when all of it is written."""
     limit_ns = _MAKE_LIMIT_NS_MIN + size_bytes * NS_PER_S // _FULL_BYTES_PER_S_MIN
     return min(limit_ns, _MAKE_LIMIT_NS_MAX)
 
@@ -320,20 +287,12 @@ class Raw(ImageFile):
     )
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Of a loop device; those of NBD keep their size as long as they are connected."""
+        """Only of a loop device; a connected NBD device keeps its size."""
         if self.server != "loop":
             return None
+        truncate = ("truncate", f"--size={capacity_bytes}", self.file(context))
+        follow = ("losetup", "--set-capacity", self.path(context))
         return [
-            context.step(
-                "truncate",
-                "Change the size of the raw image",
-                *("truncate", f"--size={capacity_bytes}", self.file(context)),
-                cwd="${scratch}",
-            ),
-            context.step(
-                "follow",
-                "Let the loop device follow",
-                *("losetup", "--set-capacity", self.path(context)),
-                cwd="${scratch}",
-            ),
+            context.act("truncate", "Change the size of the raw image", *truncate),
+            context.act("follow", "Let the loop device follow", *follow),
         ]

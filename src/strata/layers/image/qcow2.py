@@ -7,16 +7,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
+from strata.layers.keys import power_of_two
 from strata.spec.interface import Provided
 from strata.spec.layer import LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step
-from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size, is_power_of_two
+from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size
 
-_CLUSTER_BYTES_MAX: Final = 2 << 20
 _SUBCLUSTERED_BYTES_MIN: Final = 16 << 10
 _SNAPSHOT_LIMIT_NS: Final = 600 * NS_PER_S
 
@@ -45,20 +45,11 @@ for command in ['{"execute": "qmp_capabilities"}', *sys.argv[2:]]:
 """
 
 
-def _whole(cluster_bytes: int) -> int:
-    if not is_power_of_two(cluster_bytes) or not SECTOR_BYTES <= cluster_bytes <= _CLUSTER_BYTES_MAX:
-        raise Diagnostic(
-            f"qcow2 has no clusters of {describe_size(cluster_bytes)}",
-            remedy="give a power of two from 512B to 2MiB",
-        )
-    return cluster_bytes
-
-
 class Qcow2(ImageFile):
     """A qcow2 image file, which QEMU serves as a block device.
 
-    With ``backing`` it is an overlay: it holds what was written since, and the rest lies in a raw image that
-    is made first and written with zeros, so that reading it and copying clusters from it cost what they do.
+    With ``backing`` it is an overlay of a raw image, which is filled with zeros first, so that reading it and
+    copying clusters from it have their real cost.
     """
 
     image_format: ClassVar[str] = "qcow2"
@@ -75,7 +66,7 @@ class Qcow2(ImageFile):
         description="What serves the image; only the storage daemon takes snapshots while it runs",
         examples=["qemu-nbd"],
     )
-    cluster_bytes: Annotated[Size, AfterValidator(_whole)] = Field(
+    cluster_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 2 << 20)] = Field(
         default=64 << 10,
         alias="cluster",
         description="Size of a cluster, a power of two from 512B to 2MiB",
@@ -102,7 +93,6 @@ class Qcow2(ImageFile):
     )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """What qemu-img and the server refuse, besides what holds for every image."""
         yield from super().diagnostics(lower, named)
         if self.backing and self.preallocation != "off":
             yield Diagnostic(
@@ -132,7 +122,7 @@ class Qcow2(ImageFile):
             )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """A base image takes as much again."""
+        """Half as much with a base image, which takes the other half."""
         if self.size_bytes is None and self.backing:
             return super().usable_bytes([sum(lower_bytes) // 2])
         return super().usable_bytes(lower_bytes)
@@ -147,7 +137,6 @@ class Qcow2(ImageFile):
         return {} if self.l2_cache_bytes is None else {"l2-cache-size": self.l2_cache_bytes}
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the file, and the one below it, and serve it."""
         steps = super().build(context)
         if not self.backing:
             return steps
@@ -162,7 +151,7 @@ class Qcow2(ImageFile):
         return [base, *steps]
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The check of qemu-img; it fails on clusters that are lost, too."""
+        """The check of qemu-img, which also fails on leaked clusters."""
         return "qemu-img", "check", self.file(context)
 
     def monitor_argv(self, context: LayerContext) -> list[str]:
@@ -170,22 +159,17 @@ class Qcow2(ImageFile):
         return ["--chardev", listening, "--monitor", "chardev=monitor"]
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """An internal snapshot: in the image's own file.
+        """An internal snapshot, in the image's own file.
 
-        What is above sees nothing of it, so that what it holds back is written first, as the device mapper
-        lets a filesystem do, and the agent within a virtual machine.
+        The layers above do not notice it, so their dirty data are written first, as the device mapper or the
+        agent in a virtual machine would have a filesystem do.
         """
         if self.server != "qemu-storage-daemon":
             return None
         command = _command("blockdev-snapshot-internal-sync", device=EXPORT, name=name)
+        title = "Write back what is above the qcow2 image"
         return [
-            context.step(
-                "sync",
-                "Write back what is above the qcow2 image",
-                "sync",
-                cwd="${scratch}",
-                time_limit_ns=_SNAPSHOT_LIMIT_NS,
-            ),
+            context.act("sync", title, "sync", time_limit_ns=_SNAPSHOT_LIMIT_NS),
             _qmp(context, "snapshot", f"Take the snapshot {name} of the qcow2 image", command),
         ]
 
@@ -194,17 +178,12 @@ class Qcow2(ImageFile):
         return [_qmp(context, "drop", f"Drop the snapshot {name} of the qcow2 image", command)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        """The daemon closes the image for a moment, because only qemu-img can go back to a snapshot."""
+        """The daemon closes the image meanwhile, because only qemu-img can go back to a snapshot."""
         if self.server != "qemu-storage-daemon":
             return None
         file, image = self.nodes(context)
         device = self.path(context)
-        disconnect = context.step(
-            "disconnect",
-            "Disconnect the qcow2 image",
-            *("nbd-client", "-d", device),
-            cwd="${scratch}",
-        )
+        disconnect = context.act("disconnect", "Disconnect the qcow2 image", "nbd-client", "-d", device)
         close = _qmp(
             context,
             "close",
@@ -214,11 +193,10 @@ class Qcow2(ImageFile):
             _command("blockdev-del", **{"node-name": EXPORT}),
             _command("blockdev-del", **{"node-name": FILE_NODE}),
         )
-        apply = context.step(
+        apply = context.act(
             "apply",
             f"Go back to the snapshot {name} of the qcow2 image",
             *("qemu-img", "snapshot", "-q", "-a", name, self.file(context)),
-            cwd="${scratch}",
             time_limit_ns=_SNAPSHOT_LIMIT_NS,
         )
         reopen = _qmp(
@@ -243,11 +221,6 @@ def _command(name: str, /, **arguments: object) -> str:
 
 
 def _qmp(context: LayerContext, name: str, title: str, *commands: str) -> Step:
-    """A step that gives the storage daemon commands, or waits for its events, one after the other."""
-    return context.step(
-        name,
-        title,
-        *("python3", "-c", _QMP_CLIENT, _monitor(context), *commands),
-        cwd="${scratch}",
-        time_limit_ns=_SNAPSHOT_LIMIT_NS,
-    )
+    """A step that sends the storage daemon commands, or waits for its events, one after the other."""
+    argv = ("python3", "-c", _QMP_CLIENT, _monitor(context), *commands)
+    return context.act(name, title, *argv, time_limit_ns=_SNAPSHOT_LIMIT_NS)

@@ -6,21 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictStr
+from pydantic import Field, StrictStr
 
+from strata.layers.keys import multiple_of, whole
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
     VOLUME,
-    VolumeGroup,
+    LvmLayer,
     extents,
     sector_diagnostics,
 )
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.interface import LowerInterface, Provided
+from strata.spec.layer import KernelLog, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
-from strata.units import NS_PER_MS, NS_PER_S, Duration, Size, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Size, describe_size
 
 _CACHE_VOLUME: Final = "cache"
 # LVM takes 8 MiB of a small cache for its metadata, and more of a large one.
@@ -28,7 +29,7 @@ _CACHE_BYTES_MIN: Final = 32 << 20
 _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
-class CachedVolume(Layer):
+class CachedVolume(LvmLayer):
     """The base of the layers that are a volume with a cache volume attached.
 
     Attributes:
@@ -36,7 +37,7 @@ class CachedVolume(Layer):
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
+    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
     segment_type: ClassVar[str]
     prerequisites: ClassVar[Prerequisites] = Prerequisites(
         tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate")
@@ -49,16 +50,10 @@ class CachedVolume(Layer):
             *PERSISTENT_DATA_TROUBLE,
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The cache."""
-        return {"cache": (self.cache,)}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Devices that are too small, or cannot be in one group."""
         yield from sector_diagnostics(lower, "cache")
         if extents(named[self.cache]) * EXTENT_BYTES < _CACHE_BYTES_MIN:
             yield Diagnostic(
@@ -74,28 +69,14 @@ class CachedVolume(Layer):
             )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The whole extents of what it stands on; the cache adds nothing."""
         return extents(min(lower_bytes)) * EXTENT_BYTES
 
-    def path(self, context: LayerContext) -> str:
-        """The cached volume."""
-        return self._group(context).volume()
-
-    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The group's metadata."""
-        group = self._group(context)
-        return group.argv("vgck", group.name)
-
     def convert_options(self) -> list[str]:
-        """The options of lvconvert that say how to cache."""
+        """The options of lvconvert for the cache."""
         raise NotImplementedError
 
-    def _group(self, context: LayerContext) -> VolumeGroup:
-        return VolumeGroup.of(context, further=(f"${{{self.cache}}}",))
-
     def build(self, context: LayerContext) -> list[Step]:
-        """One group of both devices, a volume that fills each, and the one attached to the other."""
-        group = self._group(context)
+        group = self.group(context)
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         whole = ("--extents", "100%PVS", group.name)
         attach = ("--type", self.segment_type, "--cachevol", _CACHE_VOLUME, *self.convert_options())
@@ -104,7 +85,7 @@ class CachedVolume(Layer):
             group.step(
                 "cache",
                 f"Make the volume that caches on {self.cache}",
-                # LVM writes its first blocks itself when it is attached.
+                # LVM writes the first blocks of a cache itself when it attaches it.
                 *("lvcreate", "--activate", "n", "--zero", "n", "--wipesignatures", "n"),
                 *("--name", _CACHE_VOLUME, *whole, cache),
             ),
@@ -123,32 +104,9 @@ class CachedVolume(Layer):
             ),
         ]
 
-    def assemble(self, context: LayerContext) -> list[Step]:
-        """Bring up both."""
-        return [self._group(context).activate()]
 
-
-_CHUNK_STEP_BYTES: Final = 32 << 10
-_CHUNK_BYTES_MAX: Final = 1 << 30
 # LVM refuses more (allocation/cache_pool_max_chunks): their table would fill the memory.
 _CHUNKS_MAX: Final = 1_000_000
-
-
-def _chunk(size_bytes: int) -> int:
-    if size_bytes % _CHUNK_STEP_BYTES or not _CHUNK_STEP_BYTES <= size_bytes <= _CHUNK_BYTES_MAX:
-        raise Diagnostic(
-            f"{describe_size(size_bytes)} is not a chunk of dm-cache",
-            remedy="give a multiple of 32KiB, 1GiB at most",
-        )
-    return size_bytes
-
-
-def _sectors(size_bytes: int) -> int:
-    if size_bytes % 512:
-        raise Diagnostic(
-            f"{describe_size(size_bytes)} is no multiple of a sector", remedy='write "1MiB", say'
-        )
-    return size_bytes
 
 
 class DmCache(CachedVolume):
@@ -162,29 +120,28 @@ class DmCache(CachedVolume):
     layer: Literal["dm-cache"] = "dm-cache"
     mode: Literal["writethrough", "writeback", "passthrough"] = Field(
         default="writethrough",
-        description="What becomes of writes to chunks in the cache: to both devices, to the cache alone, or "
-        "to the device below, and the chunk is given up; passthrough caches no reads either",
+        description="Where writes to cached chunks go: to both devices, to the cache alone, or to the device "
+        "below, which drops the chunk from the cache; passthrough caches no reads either",
     )
     policy: Literal["smq"] = Field(
-        default="smq", description="What decides which chunks are hot; Linux has no other since 4.6"
+        default="smq",
+        description="The policy that decides which chunks are hot; the only one since Linux 4.6",
     )
-    chunk_bytes: Annotated[Size, AfterValidator(_chunk)] | None = Field(
+    chunk_bytes: Annotated[Size, multiple_of(32 << 10, 32 << 10, 1 << 30)] | None = Field(
         default=None,
         alias="chunk",
-        description="What is moved as one piece, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a "
-        "cache of more than a million chunks",
+        description="The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a cache "
+        "of more than a million chunks",
         examples=["256KiB"],
     )
-    migration_threshold_bytes: Annotated[Size, AfterValidator(_sectors)] | None = Field(
+    migration_threshold_bytes: Annotated[Size, multiple_of(SECTOR_BYTES)] | None = Field(
         default=None,
         alias="migration_threshold",
-        description="How much is moved at a time between the devices; default: as LVM sets it, eight chunks "
-        "or 1 MiB",
+        description="How much is moved at a time between the devices; default: LVM's, eight chunks or 1 MiB",
         examples=["16MiB"],
     )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Chunks too small for the cache, beside devices too small for LVM."""
         yield from super().diagnostics(lower, named)
         if self.chunk_bytes is not None and named[self.cache] // self.chunk_bytes > _CHUNKS_MAX:
             yield Diagnostic(
@@ -195,31 +152,26 @@ class DmCache(CachedVolume):
             )
 
     def convert_options(self) -> list[str]:
-        """Mode, policy, chunk."""
         options = ["--cachemode", self.mode, "--cachepolicy", self.policy]
         if self.chunk_bytes is not None:
             options += ["--chunksize", f"{self.chunk_bytes}b"]
         if self.migration_threshold_bytes is not None:
-            options += ["--cachesettings", f"migration_threshold={self.migration_threshold_bytes // 512}"]
+            options += [
+                "--cachesettings",
+                f"migration_threshold={self.migration_threshold_bytes // SECTOR_BYTES}",
+            ]
         return options
 
 
 Percent = Annotated[int, Field(ge=0, le=100)]
-
-
-def _whole_milliseconds(duration_ns: int) -> int:
-    if duration_ns % NS_PER_MS:
-        raise Diagnostic("the kernel takes whole milliseconds", remedy='write "1000ms", for instance')
-    return duration_ns
-
-
-Milliseconds = Annotated[Duration, AfterValidator(_whole_milliseconds)]
+Count = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
+Milliseconds = Annotated[Duration, whole(NS_PER_MS, "milliseconds")]
 
 
 class DmWritecache(CachedVolume):
-    """A volume that writes to the device ``cache``, and from there to its own, when there is time.
+    """A volume whose writes go to the device ``cache`` first, and are written back later.
 
-    Reads of what is not in the cache go past it. It is taken down when all is written back.
+    Reads that miss the cache go past it. It is taken down when everything is written back.
     """
 
     prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
@@ -234,34 +186,33 @@ class DmWritecache(CachedVolume):
         description="Blocks of the cache, in bytes; no smaller I/O is then possible above",
     )
     high_watermark_percent: Percent = Field(
-        default=50, alias="high_watermark", description="How full it is when it begins to write back, in %"
+        default=50, alias="high_watermark", description="Fill level at which writing back starts, in %"
     )
     low_watermark_percent: Percent = Field(
-        default=45, alias="low_watermark", description="How full it is when it ends to write back, in %"
+        default=45, alias="low_watermark", description="Fill level at which writing back stops, in %"
     )
-    writeback_jobs: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = Field(
+    writeback_jobs: Count | None = Field(
         default=None, description="How many blocks are written back at once; default: no limit", examples=[64]
     )
-    autocommit_blocks: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = Field(
+    autocommit_blocks: Count | None = Field(
         default=None,
-        description="After how many blocks its metadata are written, if nothing is flushed; default: 64",
+        description="Write the metadata after this many blocks without a flush; default: 64",
         examples=[1024],
     )
     autocommit_time_ns: Milliseconds | None = Field(
         default=None,
         alias="autocommit_time",
-        description="After what time they are; default: 1 s",
+        description="Write the metadata after this time without a flush; default: 1 s",
         examples=["100ms"],
     )
     max_age_ns: Milliseconds | None = Field(
         default=None,
         alias="max_age",
-        description="What is dirty for longer is written back in any case; default: never",
+        description="Write blocks back that are dirty for longer than this; default: never",
         examples=["60s"],
     )
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Watermarks that lie the wrong way round, beside devices too small for LVM."""
         yield from super().diagnostics(lower, named)
         if self.low_watermark_percent > self.high_watermark_percent:
             yield Diagnostic(
@@ -276,19 +227,14 @@ class DmWritecache(CachedVolume):
         return super().provided(lower).with_sectors(self.block_bytes)
 
     def convert_options(self) -> list[str]:
-        """The settings, all in one."""
         settings = {
             "block_size": self.block_bytes,
             "high_watermark": self.high_watermark_percent,
             "low_watermark": self.low_watermark_percent,
             "writeback_jobs": self.writeback_jobs,
             "autocommit_blocks": self.autocommit_blocks,
-            "autocommit_time": _milliseconds(self.autocommit_time_ns),
-            "max_age": _milliseconds(self.max_age_ns),
+            "autocommit_time": self.autocommit_time_ns and self.autocommit_time_ns // NS_PER_MS,
+            "max_age": self.max_age_ns and self.max_age_ns // NS_PER_MS,
         }
         given = " ".join(f"{name}={value}" for name, value in settings.items() if value is not None)
         return ["--cachesettings", given]
-
-
-def _milliseconds(duration_ns: int | None) -> int | None:
-    return None if duration_ns is None else duration_ns // NS_PER_MS

@@ -7,43 +7,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 
+from strata.layers.keys import power_of_two, spare_diagnostics
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
+    STRIPE_BYTES,
+    LvmLayer,
+    StripeSize,
     VolumeGroup,
-    power_of_two,
-    whole_extents,
+    WholeExtents,
 )
 from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
 from strata.layers.md import MD_LOG
-from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.spec.interface import Geometry, Provided
+from strata.spec.layer import KernelLog, LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Prerequisites, Step
 from strata.units import Size, describe_size
 
-_STRIPE_BYTES: Final = 64 << 10
 _PROBED_SNAPSHOTS: Final = 3
 _PROBED_SNAPSHOT_BYTES: Final = 256 << 20
-# Above this the kernel's snapshot target refuses, below it LVM does.
+# LVM takes no smaller ones, the kernel's snapshot target no larger ones.
 _SNAPSHOT_CHUNK_BYTES: Final = (4 << 10, 512 << 10)
 
 
-class Lvm(Layer):
+class Lvm(LvmLayer):
     """A volume of LVM, over one or several block devices.
 
     Of several devices ``linear`` fills one after the other, ``striped`` all in turn; ``raid1`` has a copy on
     each, ``raid10`` stripes over pairs of copies, ``raid5`` has one parity. A snapshot is a classical one:
-    what is overwritten in the volume is first copied to a store of its own, of ``snapshot_size``.
+    before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
     # dm-raid is MD; drivers/md/{dm-raid,dm-snap,dm-snap-persistent}.c of Linux 7.2
     kernel_log: ClassVar[KernelLog] = KernelLog(
         trouble=(
@@ -63,7 +60,7 @@ class Lvm(Layer):
         " each, raid10 stripes over pairs of copies, raid5 has one parity",
         examples=["striped"],
     )
-    size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+    size_bytes: WholeExtents | None = Field(
         default=None,
         alias="size",
         description="The volume's size, in whole extents of 4MiB; default: all that snapshots do not need",
@@ -75,7 +72,7 @@ class Lvm(Layer):
         "default: all",
         examples=[2],
     )
-    stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+    stripe_size_bytes: StripeSize | None = Field(
         default=None,
         alias="stripe_size",
         description="What lies on one device before the next one's turn comes; default: 64KiB",
@@ -87,7 +84,7 @@ class Lvm(Layer):
         "out, because the disks hold zeros; wait lets it end before anything else is built",
         examples=["wait"],
     )
-    snapshot_size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+    snapshot_size_bytes: WholeExtents | None = Field(
         default=None,
         alias="snapshot_size",
         description="Size of the store that a snapshot copies to, which is set aside; default: no snapshots",
@@ -98,7 +95,7 @@ class Lvm(Layer):
         description="How many such stores are set aside; default: 1 if snapshot_size is given",
         examples=[2],
     )
-    snapshot_chunk_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+    snapshot_chunk_bytes: Annotated[Size, power_of_two(*_SNAPSHOT_CHUNK_BYTES)] | None = Field(
         default=None,
         alias="snapshot_chunk",
         description="What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB",
@@ -113,16 +110,13 @@ class Lvm(Layer):
 
     @property
     def is_raid(self) -> bool:
-        """Whether it is redundant, by the kernel's dm-raid."""
         return self.kind.startswith("raid")
 
     @property
     def reserve_bytes(self) -> int:
-        """What is set aside for snapshots."""
         return (self.snapshot_size_bytes or 0) * (self.snapshots or 1)
 
     def needs(self) -> Prerequisites:
-        """Programs and targets of the device mapper, as the keys are set."""
         tools: list[str] = []
         targets: list[str] = ["raid" if self.is_raid else self.kind]
         if self.reserve_bytes:
@@ -135,15 +129,9 @@ class Lvm(Layer):
         )
 
     def stated(self) -> Mapping[str, str]:
-        """Whether what is measured stands on devices that were synchronised."""
         return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The spares."""
-        return {"spares": tuple(self.spares)} if self.spares else {}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Too few devices, keys that the type does not have, sizes that do not fit."""
         yield from device_diagnostics(self.kind, lower.count, self.stripes)
         yield from self._foreign_keys()
         yield from self._wrong_sizes(lower, named)
@@ -170,27 +158,21 @@ class Lvm(Layer):
                 )
 
     def _wrong_sizes(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        smallest, largest = _SNAPSHOT_CHUNK_BYTES
-        chunk_bytes = self.snapshot_chunk_bytes
-        if chunk_bytes is not None and not smallest <= chunk_bytes <= largest:
-            yield Diagnostic(
-                f"{describe_size(chunk_bytes)} is not in 4KiB to 512KiB",
-                remedy="leave it out for 4KiB",
-                key="snapshot_chunk",
-            )
-        room_bytes = room_of(self.kind, lower)
-        wanted_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
-        if wanted_bytes > room_bytes:
-            yield Diagnostic(
-                f"the volume and its snapshots need {describe_size(wanted_bytes)}, "
-                f"and there are {describe_size(room_bytes)}",
-                remedy="raise the `capacity` of the devices, or ask for less",
-                key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
-            )
+        needed_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
+        if needed_bytes > room_of(self.kind, lower):
+            yield self._too_large("the volume and its", needed_bytes, lower)
         yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
+    def _too_large(self, whose: str, needed_bytes: int, lower: Provided) -> Diagnostic:
+        return Diagnostic(
+            f"{whose} snapshots need {describe_size(needed_bytes)}, and there are "
+            f"{describe_size(room_of(self.kind, lower))}",
+            remedy="raise the `capacity` of the devices, or ask for less",
+            key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
+        )
+
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The volume's size: as declared, or what the type and the stores of snapshots leave."""
+        """The volume's size: as declared, or all but the stores of snapshots."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, len(lower_bytes))
         return max(0, room_of(self.kind, Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
@@ -204,16 +186,12 @@ class Lvm(Layer):
 
     @property
     def _stripe_bytes(self) -> int:
-        return self.stripe_size_bytes or _STRIPE_BYTES
+        return self.stripe_size_bytes or STRIPE_BYTES
 
     def _whole_bytes(self, size_bytes: int, devices: int) -> int:
-        """What LVM makes of a size: whole extents on each of the devices that it stripes over."""
+        """The size rounded up to whole extents on each of the devices that it stripes over."""
         whole_bytes = EXTENT_BYTES * (stripes_of(self.kind, self.stripes, devices) or 1)
         return -(-size_bytes // whole_bytes) * whole_bytes
-
-    def path(self, context: LayerContext) -> str:
-        """The volume's node."""
-        return VolumeGroup.of(context).volume()
 
     def share(self, context: LayerContext) -> Share | None:
         """A volume, all of one size; `build` has made it."""
@@ -221,32 +199,23 @@ class Lvm(Layer):
         return Share([], self.path(context), self.provided(context.provided).of(part_bytes))
 
     def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
-        """Volumes that do not fit beside one another."""
-        room_bytes = room_of(self.kind, lower)
         needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
-        if needed_bytes > room_bytes or self._part_bytes(lower, tenants) <= 0:
-            yield Diagnostic(
-                f"{tenants} volumes and their snapshots need {describe_size(needed_bytes)}, "
-                f"and there are {describe_size(room_bytes)}",
-                remedy="raise the `capacity` of the devices, or ask for less",
-                key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
-            )
+        if needed_bytes > room_of(self.kind, lower) or self._part_bytes(lower, tenants) <= 0:
+            yield self._too_large(f"{tenants} volumes and their", needed_bytes, lower)
 
     def _percent(self, tenants: int) -> int:
-        """What of the group each of several volumes gets; LVM makes the last one smaller rather than fail."""
-        # Each volume of a RAID has extents of metadata besides, for which something must be left.
+        """The share of the group that each volume gets; LVM makes the last one smaller rather than fail."""
+        # Each volume of a RAID needs extents of metadata besides.
         return 100 if tenants < 2 else (99 if self.is_raid else 100) // tenants
 
     def _part_bytes(self, lower: Provided, tenants: int) -> int:
-        """The size of each of several volumes."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, lower.count)
         part_bytes = room_of(self.kind, lower) * self._percent(tenants) // 100 - self.reserve_bytes
         return part_bytes - part_bytes % EXTENT_BYTES
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the group and the volume, or one for each tenant; wait for its synchronisation if need be."""
-        group = self._group(context)
+        group = self.group(context)
         return [*group.create(), *(step for each in group.each() for step in self._volume(each))]
 
     def _volume(self, group: VolumeGroup) -> list[Step]:
@@ -263,7 +232,7 @@ class Lvm(Layer):
             ),
         ]
         if self.reserve_bytes and self.size_bytes is None:
-            # All that there is, is only known now: what is below may keep some of it to itself.
+            # Only now is the group's size known: the layers below may keep some space to themselves.
             less = f"-{self._whole_bytes(self.reserve_bytes, len(context.lower))}b"
             steps.append(
                 group.step(
@@ -286,29 +255,18 @@ class Lvm(Layer):
             words.append("--nosync")
         return words
 
-    def assemble(self, context: LayerContext) -> list[Step]:
-        """Bring the volumes up."""
-        return [self._group(context).activate()]
-
-    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The group's metadata."""
-        group = self._group(context)
-        return group.argv("vgck", group.name)
-
     def capable(self) -> Self:
-        """With room for a few snapshots."""
         if self.size_bytes is not None and self.snapshot_size_bytes is None:
-            return self  # it may have been given all that there is
+            return self  # the volume may take all the space
         room = {"snapshots": max(self.snapshots or 1, _PROBED_SNAPSHOTS)}
         if self.snapshot_size_bytes is None:
             room["snapshot_size_bytes"] = _PROBED_SNAPSHOT_BYTES
         return self.model_copy(update=room)
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        """A classical snapshot, with a store of its own."""
         if self.snapshot_size_bytes is None:
             return None
-        group = self._group(context)
+        group = self.group(context)
         chunk_bytes = self.snapshot_chunk_bytes or _SNAPSHOT_CHUNK_BYTES[0]
         return [
             group.step(
@@ -321,35 +279,28 @@ class Lvm(Layer):
         ]
 
     def snapshots_max(self) -> int | None:
-        """As many as space was set aside for."""
         return self.snapshots or 1
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        """Remove it with its store."""
-        return [self._group(context).drop(name)]
+        return [self.group(context).drop(name)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        """Merge the snapshot, which ends with it, and take it again."""
+        """Merge the snapshot, which deletes it, and take it again."""
         again = self.snapshot(context, name)
-        return None if again is None else [self._group(context).merge(name), *again]
+        return None if again is None else [self.group(context).merge(name), *again]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Within the group."""
-        return [self._group(context).resize(capacity_bytes, grow=grow)]
+        return [self.group(context).resize(capacity_bytes, grow=grow)]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """Let dm-raid compare copies or parities."""
         if not self.is_raid:
             return None
-        group = self._group(context)
+        group = self.group(context)
         return [
             group.idle("check", "Begin to compare the devices", "check"),
             group.idle("wait", "Wait until they are compared"),
-            context.of_tenant.step(
-                "mismatches",
-                "Read how many sectors differed",
-                *("dmsetup", "status", group.mapped()),
-                cwd="${scratch}",
+            context.of_tenant.act(
+                "mismatches", "Read how many sectors differed", "dmsetup", "status", group.mapped()
             ),
         ]
 
@@ -358,16 +309,15 @@ class Lvm(Layer):
         return int(stdout.split()[8])
 
     def losses_survived(self, lower: Provided) -> int:
-        """As the type has copies or parities."""
         return {"raid1": lower.count - 1, "raid10": 1, "raid5": 1}.get(self.kind, 0)
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """Put a spare into the lost device's place; one that is not the group's is made so first."""
+        """Put a spare in the lost device's place, after adding it to the group if need be."""
         if not self.is_raid:
             return None
-        group, new = self._group(context), []
+        group, new = self.group(context), []
         if spare not in group.devices:
-            group = VolumeGroup.of(context, (*self._spare_paths(), spare))
+            group = replace(group, devices=(*group.devices, spare))
             lose = ("vgreduce", "--removemissing", "--force", group.name)
             new = [
                 group.step("reduce", "Take what is lost out of the group", *lose),
@@ -382,13 +332,6 @@ class Lvm(Layer):
         return [*new, repair]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        """Wait until dm-raid has nothing left to do."""
         if not self.is_raid:
             return None
-        return self._group(context).synchronised("rebuilt", "Wait until the volume is rebuilt")
-
-    def _group(self, context: LayerContext) -> VolumeGroup:
-        return VolumeGroup.of(context, self._spare_paths())
-
-    def _spare_paths(self) -> tuple[str, ...]:
-        return tuple(f"${{{name}}}" for name in self.spares)
+        return self.group(context).synchronised("rebuilt", "Wait until the volume is rebuilt")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thin LVM: a pool, and a volume that takes space of it when it is written."""
+"""Thin LVM: a pool, and a volume that takes space from it when it is written."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from strata.layers.keys import multiple_of
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
+    STRIPE_BYTES,
+    LvmLayer,
+    StripeSize,
     VolumeGroup,
+    WholeExtents,
     extents_bytes,
-    power_of_two,
     sector_diagnostics,
     stripe_diagnostics,
-    whole_extents,
 )
 from strata.spec.abilities import Outcome
-from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.spec.interface import Geometry, Provided
+from strata.spec.layer import KernelLog, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 
 _POOL: Final = "pool"
 _METADATA: Final = "metadata"
-_STRIPE_BYTES: Final = 64 << 10
-_CHUNK_BYTES: Final = (64 << 10, 1 << 30)
-# What a mapping takes, as LVM and thin_metadata_size reckon; the kernel uses no more than the maximum.
+# The size of a mapping, as LVM and thin_metadata_size reckon; the kernel uses no more than the maximum.
 _MAPPING_BYTES: Final = 64
 _METADATA_BYTES_MAX: Final = 16_192 << 20
 # LVM overwrites all of the metadata with zeros when they lie on a device of their own.
 _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
-class LvmThin(Layer):
+class LvmThin(LvmLayer):
     """A thin volume of LVM and its pool, over one or several block devices.
 
     The volume takes a chunk of the pool when it is first written there. With ``zero`` the pool overwrites a
@@ -45,10 +46,9 @@ class LvmThin(Layer):
     nothing would extend it.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"), features=("dm:thin", "dm:thin-pool")
+    device_keys: ClassVar[tuple[str, ...]] = ("metadata",)
+    prerequisites: ClassVar[Prerequisites] = LvmLayer.prerequisites | Prerequisites(
+        features=("dm:thin", "dm:thin-pool")
     )
     # drivers/md/dm-thin.c of Linux 7.2
     kernel_log: ClassVar[KernelLog] = KernelLog(
@@ -58,22 +58,21 @@ class LvmThin(Layer):
             *PERSISTENT_DATA_TROUBLE,
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     layer: Literal["lvm-thin"] = "lvm-thin"
-    size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+    size_bytes: WholeExtents | None = Field(
         default=None,
         alias="size",
-        description="What the volume pretends to hold, in whole extents of 4MiB; default: what the pool has",
+        description="The volume's virtual size, in whole extents of 4MiB; default: the pool's size",
         examples=["100GiB"],
     )
     overcommit: StrictBool = Field(
         default=False, description="Whether the volume may be larger than the pool", examples=[True]
     )
-    chunk_bytes: Size = Field(
+    chunk_bytes: Annotated[Size, multiple_of(64 << 10, 64 << 10, 1 << 30)] = Field(
         default=64 << 10,
         alias="chunk",
-        description="What the pool gives away at a time: a multiple of 64KiB, up to 1GiB",
+        description="The pool's unit of allocation: a multiple of 64KiB, up to 1GiB",
         examples=["256KiB"],
     )
     zero: StrictBool = Field(
@@ -83,8 +82,8 @@ class LvmThin(Layer):
     )
     discards: Literal["passdown", "nopassdown", "ignore"] = Field(
         default="passdown",
-        description="What becomes of discards: the pool takes the chunks back and passes them down, takes "
-        "them back alone (nopassdown), or neither (ignore)",
+        description="Whether the pool takes discarded chunks back and passes discards down, only takes them "
+        "back (nopassdown), or neither (ignore)",
         examples=["nopassdown"],
     )
     metadata: StrictStr | None = Field(
@@ -92,7 +91,7 @@ class LvmThin(Layer):
         description="A device of the study for the pool's metadata; default: they lie beside the data",
         examples=["disk1"],
     )
-    metadata_size_bytes: Annotated[Size, AfterValidator(whole_extents)] | None = Field(
+    metadata_size_bytes: WholeExtents | None = Field(
         default=None,
         alias="metadata_size",
         description="Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB",
@@ -106,7 +105,7 @@ class LvmThin(Layer):
         "one after the other",
         examples=[2],
     )
-    stripe_size_bytes: Annotated[Size, AfterValidator(power_of_two)] | None = Field(
+    stripe_size_bytes: StripeSize | None = Field(
         default=None,
         alias="stripe_size",
         description="With stripes, what lies on one device before the next one's turn comes; default: 64KiB",
@@ -114,16 +113,10 @@ class LvmThin(Layer):
     )
 
     def needs(self) -> Prerequisites:
-        """Programs, as the keys are set."""
         tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])
         return self.prerequisites | Prerequisites(tools=tuple(tools))
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        """The device of the metadata."""
-        return {"metadata": (self.metadata,)} if self.metadata else {}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Sizes that do not fit, and overcommitment that is not meant."""
         yield from stripe_diagnostics(self.stripes, lower.count)
         if self.stripe_size_bytes is not None and self.stripes == 1:
             yield Diagnostic(
@@ -133,14 +126,6 @@ class LvmThin(Layer):
             yield Diagnostic(
                 "without size the volume is as large as the pool", remedy="leave it out", key="overcommit"
             )
-        smallest, largest = _CHUNK_BYTES
-        if self.chunk_bytes % smallest or not smallest <= self.chunk_bytes <= largest:
-            yield Diagnostic(
-                f"the chunk {describe_size(self.chunk_bytes)} is not a multiple of 64KiB up to 1GiB",
-                remedy="write for example 128KiB",
-                key="chunk",
-            )
-            return
         yield from self._metadata_diagnostics(lower, named)
         pool_bytes = self._pool_bytes(lower)
         if pool_bytes < max(EXTENT_BYTES, self.chunk_bytes):
@@ -184,7 +169,7 @@ class LvmThin(Layer):
         return min(max(EXTENT_BYTES, whole_bytes), _METADATA_BYTES_MAX)
 
     def _pool_bytes(self, lower: Provided) -> int:
-        """What the pool holds, but for what layers below keep to themselves."""
+        """The pool's capacity; space that layers below keep to themselves is not subtracted."""
         room_bytes = extents_bytes(lower)
         if self.stripes > 1:
             room_bytes = extents_bytes(lower.of(lower.smallest_bytes)) * lower.count
@@ -195,9 +180,9 @@ class LvmThin(Layer):
         return self.size_bytes or self._pool_bytes(Provided("block", tuple(lower_bytes)))
 
     def provided(self, lower: Provided) -> Provided:
-        """One block device. Stripes below are kept by chunks that hold whole ones, and begin with one.
+        """One block device, with the stripes below if each chunk holds whole ones and begins with one.
 
-        Otherwise it is striped by its own chunks, which the pool lays anywhere, as the kernel tells mkfs.
+        Otherwise it is striped by its own chunks, which the pool lays anywhere; the kernel reports this.
         """
         geometry = lower.geometry if lower.count == 1 else None
         if geometry is None or (
@@ -206,10 +191,6 @@ class LvmThin(Layer):
             geometry = Geometry(self.chunk_bytes, 1)
         return replace(super().provided(lower), geometry=geometry)
 
-    def path(self, context: LayerContext) -> str:
-        """The volume's node."""
-        return VolumeGroup.of(context).volume()
-
     def share(self, context: LayerContext) -> Share | None:
         """A thin volume, all of one size; `build` has made it."""
         provided = self.provided(context.provided)
@@ -217,7 +198,6 @@ class LvmThin(Layer):
         return Share([], self.path(context), part)
 
     def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
-        """Volumes that do not fit beside one another, where that is not meant."""
         pool_bytes, size_bytes = self._pool_bytes(lower), (self.size_bytes or 0) * tenants
         if size_bytes > pool_bytes and not self.overcommit:
             yield Diagnostic(
@@ -228,12 +208,11 @@ class LvmThin(Layer):
             )
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make the group, the pool and the volume, or one for each tenant."""
-        group = self._group(context)
+        group = self.group(context)
         steps = [*group.create(), *(self._far_pool(group) if self.metadata else self._pool(group))]
         size = f"{self.size_bytes}b"
         if self.size_bytes is None:
-            # What is below may keep some of it to itself, so that only LVM knows what the pool has.
+            # Only LVM knows the pool's size: the layers below may keep some space to themselves.
             variable, tenants = f"{context.name}-pool-bytes", len(context.tenants)
             # With a unit of N MiB, LVM prints an N-th of the pool in MiB.
             steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
@@ -246,12 +225,8 @@ class LvmThin(Layer):
         return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
-        size = (
-            "--extents",
-            "100%PVS",
-            "--poolmetadatasize",
-            f"{self._metadata_bytes(group.context.provided)}b",
-        )
+        metadata_bytes = self._metadata_bytes(group.context.provided)
+        size = ("--extents", "100%PVS", "--poolmetadatasize", f"{metadata_bytes}b")
         return [
             group.step(
                 "pool",
@@ -263,7 +238,7 @@ class LvmThin(Layer):
         ]
 
     def _far_pool(self, group: VolumeGroup) -> list[Step]:
-        """A pool whose metadata lie on a device of their own is put together of two volumes."""
+        """Make the pool of two volumes, because its metadata lie on a device of their own."""
         metadata_bytes = self._metadata_bytes(group.context.provided)
         pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
         return [
@@ -298,38 +273,27 @@ class LvmThin(Layer):
     def _stripe_words(self) -> tuple[str, ...]:
         if self.stripes == 1:
             return ()
-        stripe_bytes = self.stripe_size_bytes or _STRIPE_BYTES
+        stripe_bytes = self.stripe_size_bytes or STRIPE_BYTES
         return ("--stripes", str(self.stripes), "--stripesize", f"{stripe_bytes}b")
-
-    def assemble(self, context: LayerContext) -> list[Step]:
-        """Bring the pool and its volumes up; LVM lets thin_check look at the metadata."""
-        return [self._group(context).activate()]
-
-    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The group's metadata."""
-        group = self._group(context)
-        return group.argv("vgck", group.name)
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """A thin snapshot: it shares chunks with the volume until one of the two is written."""
-        group = self._group(context)
+        group = self.group(context)
         taken = group.named(name)
         return [self._copy(group, name, f'Take the snapshot "{name}"', group.data, taken)]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        """Remove it."""
-        return [self._group(context).drop(name)]
+        return [self.group(context).drop(name)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """The snapshot takes the volume's place, and is taken again."""
-        group = self._group(context)
+        group = self.group(context)
         title = f'Take the snapshot "{name}" again'
         again = self._copy(group, f"{name}-again", title, group.data, group.named(name))
         return [group.merge(name), again]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        """A snapshot of the snapshot."""
-        group = self._group(context)
+        group = self.group(context)
         kept, clone = group.named(name), group.named(f"{name}_clone")
         step = self._copy(group, f"{name}-clone", f'Clone the snapshot "{name}"', kept, clone)
         return Outcome([step], group.volume(clone))
@@ -340,21 +304,12 @@ class LvmThin(Layer):
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
         """The volume alone; the pool stays as it is."""
-        return [self._group(context).resize(capacity_bytes, grow=grow)]
+        return [self.group(context).resize(capacity_bytes, grow=grow)]
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """What the pool's target says of itself."""
-        group = self._group(context)
-        return context.step(
-            "allocated",
-            "Look how much of the pool is taken",
-            *("dmsetup", "status", group.mapped(f"{_POOL}-tpool")),
-            cwd="${scratch}",
-        )
+        pool = self.group(context).mapped(f"{_POOL}-tpool")
+        return context.act("allocated", "Look how much of the pool is taken", "dmsetup", "status", pool)
 
     def allocated_bytes(self, stdout: str) -> int:
         """Of ``START SECTORS thin-pool TRANSACTION USED/ALL USED/ALL …``: metadata, then data, in chunks."""
         return int(stdout.split()[5].partition("/")[0]) * self.chunk_bytes
-
-    def _group(self, context: LayerContext) -> VolumeGroup:
-        return VolumeGroup.of(context, (f"${{{self.metadata}}}",) if self.metadata else ())

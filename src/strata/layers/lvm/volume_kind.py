@@ -17,7 +17,6 @@ _DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5"
 
 
 def device_diagnostics(kind: Kind, devices: int, stripes: int | None) -> Iterable[Diagnostic]:
-    """Too few devices, or a number of them that the kind cannot use."""
     least = _DISKS_MIN[kind]
     if devices < least:
         yield Diagnostic(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a filesystem and a volume in a ZFS pool have in common: properties, snapshots, streams."""
+"""The base of filesystems and volumes in a ZFS pool: properties, snapshots, streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strata.spec.interface import LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step, literal
-from strata.units import NS_PER_S, SECTOR_BYTES, describe_size, is_power_of_two
+from strata.units import NS_PER_S
 
 MAKE_LIMIT_NS: Final = 300 * NS_PER_S
 _CHANGE_LIMIT_NS: Final = 1200 * NS_PER_S
@@ -25,7 +25,7 @@ _COMPRESSION: Final = re.compile(
     r"on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-(1?[1-9]|10))?|zstd-fast(-([1-9]0?|100|500|1000))?", re.ASCII
 )
 
-# Programs that write to, or read from, their standard streams alone, on a file and without a shell.
+# Run a program with its standard output or input redirected to a file, without a shell.
 _INTO: Final = ("perl", "-e", literal("open STDOUT, '>', shift or die $!; exec @ARGV or die $!"))
 _FROM: Final = ("perl", "-e", literal("open STDIN, '<', shift or die $!; exec @ARGV or die $!"))
 
@@ -54,31 +54,15 @@ Checksum = Annotated[
     ],
     BeforeValidator(_read_on_off),
 ]
-Dedup = Annotated[
-    Literal[
-        "off",
-        "on",
-        "verify",
-        "sha256",
-        "sha256,verify",
-        "sha512",
-        "sha512,verify",
-        "skein",
-        "skein,verify",
-        "edonr,verify",
-        "blake3",
-        "blake3,verify",
-    ],
-    BeforeValidator(_read_on_off),
-]
+_Dedup = Literal["off", "on", "verify", "sha256", "sha256,verify", "sha512", "sha512,verify"]
+_NewDedup = Literal["skein", "skein,verify", "edonr,verify", "blake3", "blake3,verify"]
+Dedup = Annotated[Literal[_Dedup, _NewDedup], BeforeValidator(_read_on_off)]
 Cached = Literal["all", "metadata", "none"]
 
 
 def property_text(value: object) -> str:
     """A value from a study file as ZFS reads it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def property_words(properties: Mapping[str, object]) -> list[str]:
@@ -92,31 +76,24 @@ def property_words(properties: Mapping[str, object]) -> list[str]:
 
 
 def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iterable[Diagnostic]:
-    """Properties that are not allowed."""
     texts = {name: property_text(value) for name, value in properties.items()}
     return pair_diagnostics("property", texts, forms, key="properties")
 
 
-def block_refusal(key: str, size_bytes: int | None, largest_bytes: int) -> Iterable[Diagnostic]:
-    """A block size that ZFS does not have."""
-    if size_bytes is None:
-        return
-    if not is_power_of_two(size_bytes) or not SECTOR_BYTES <= size_bytes <= largest_bytes:
-        yield Diagnostic(
-            f"{describe_size(size_bytes)} is not a power of two from {describe_size(SECTOR_BYTES)} to "
-            f"{describe_size(largest_bytes)}",
-            remedy=f'for example {key} = "16KiB"',
-            key=key,
-        )
-
-
 class Dataset(Layer):
-    """The base of what is taken from a ZFS pool. A property that is not set has ZFS's own default."""
+    """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default.
+
+    Attributes:
+        own_properties: The properties that have keys of their own.
+    """
 
     requires: ClassVar[LowerInterface] = LowerInterface("pool")
     kernel_log: ClassVar[KernelLog] = KernelLog(silent="Errors are the pool's, which counts them.")
     packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
     no_free_space: ClassVar[str] = "Its free space is the pool's."
+    own_properties: ClassVar[str] = (
+        "compression checksum copies dedup sync logbias primarycache secondarycache"
+    )
 
     compression: Compression | None = Field(
         default=None,
@@ -139,8 +116,7 @@ class Dataset(Layer):
     )
     sync: Literal["standard", "always", "disabled"] | None = Field(
         default=None,
-        description="Which writes wait for the intent log: those that ask for it, all, or none; default: "
-        "standard",
+        description="Which writes wait for the intent log: synchronous ones, all, or none; default: standard",
         examples=["disabled"],
     )
     logbias: Literal["latency", "throughput"] | None = Field(
@@ -162,29 +138,17 @@ class Dataset(Layer):
         examples=['{ redundant_metadata = "most" }'],
     )
 
-    def keyed_properties(self) -> dict[str, object]:
-        """The properties that have keys of their own."""
-        return {
-            "compression": self.compression,
-            "checksum": self.checksum,
-            "copies": self.copies,
-            "dedup": self.dedup,
-            "sync": self.sync,
-            "logbias": self.logbias,
-            "primarycache": self.primarycache,
-            "secondarycache": self.secondarycache,
-        }
-
     def options(self) -> list[str]:
-        """The options of ``zfs create`` for its properties."""
-        return property_words({**self.keyed_properties(), **self.properties})
+        """The properties as options of ``zfs create``."""
+        keys = {field.alias or name: name for name, field in type(self).model_fields.items()}
+        own = {name: getattr(self, keys[name]) for name in self.own_properties.split()}
+        return property_words({**own, **self.properties})
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Properties that are not allowed."""
         return property_diagnostics(self.properties, self.allowed["properties"])
 
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
-        """Its name in the pool, or that of something derived from it; a tenant's own is within it."""
+        """Its name in the pool, with the suffix of a derived one; a tenant's own is within it."""
         return f"{context.within(f'{context.lower[0]}/{context.name}')}{suffix}"
 
     def create_step(
@@ -195,14 +159,12 @@ class Dataset(Layer):
         return context.step(name, title, "zfs", "create", *words, time_limit_ns=MAKE_LIMIT_NS, **fields)
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        return [
-            self._change(context, "take", f"Take the snapshot {name}", "snapshot", self._at(context, name))
-        ]
+        title = f"Take the snapshot {name}"
+        return [self._change(context, "take", title, "snapshot", self._at(context, name))]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [
-            self._change(context, "drop", f"Drop the snapshot {name}", "destroy", self._at(context, name))
-        ]
+        title = f"Drop the snapshot {name}"
+        return [self._change(context, "drop", title, "destroy", self._at(context, name))]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Rolling back destroys the snapshots that were taken after ``name``."""
@@ -210,37 +172,21 @@ class Dataset(Layer):
         return [self._change(context, "roll-back", title, "rollback", "-r", self._at(context, name))]
 
     def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
-        stream = ("zfs", "send", "-i", f"@{older}", self._at(context, newer))
-        return [
-            context.step(
-                "send",
-                f"Write what changed from {older} to {newer} to a file",
-                *_INTO,
-                file,
-                *stream,
-                cwd="${scratch}",
-                time_limit_ns=_STREAM_LIMIT_NS,
-            )
-        ]
+        stream = (*_INTO, file, "zfs", "send", "-i", f"@{older}", self._at(context, newer))
+        title = f"Write what changed from {older} to {newer} to a file"
+        return [context.act("send", title, *stream, time_limit_ns=_STREAM_LIMIT_NS)]
 
     def receive_into(self, context: LayerContext, base: str, file: str, *options: str) -> Step:
         """The step that applies a stream to a clone of ``base``, the dataset ``<name>-received``."""
         origin = ("-o", f"origin={self._at(context, base)}")
-        target = self.dataset(context, "-received")
-        return context.step(
-            "receive",
-            f"Apply a file of changes to a clone of {base}",
-            *_FROM,
-            file,
-            *("zfs", "receive", *origin, *options, target),
-            cwd="${scratch}",
-            time_limit_ns=_STREAM_LIMIT_NS,
-        )
+        receive = ("zfs", "receive", *origin, *options, self.dataset(context, "-received"))
+        title = f"Apply a file of changes to a clone of {base}"
+        return context.act("receive", title, *_FROM, file, *receive, time_limit_ns=_STREAM_LIMIT_NS)
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """What it and its snapshots refer to, without what is only reserved."""
+        """The space that it and its snapshots refer to, without reservations."""
         used = ("zfs", "get", "-Hp", "-o", "value", "usedbydataset,usedbysnapshots", self.dataset(context))
-        return context.step("allocated", "See what it has taken of the pool", *used, cwd="${scratch}")
+        return context.act("allocated", "See what it has taken of the pool", *used)
 
     def allocated_bytes(self, stdout: str) -> int:
         return sum(map(int, stdout.split()))
@@ -253,6 +199,5 @@ class Dataset(Layer):
     def _at(self, context: LayerContext, snapshot: str) -> str:
         return f"{self.dataset(context)}@{snapshot}"
 
-    def _change(self, context: LayerContext, step: str, title: str, *words: str, **fields: Any) -> Step:
-        fields = {"cwd": "${scratch}", "time_limit_ns": _CHANGE_LIMIT_NS, **fields}
-        return context.of_tenant.step(step, title, "zfs", *words, **fields)
+    def _change(self, context: LayerContext, step: str, title: str, *words: str) -> Step:
+        return context.of_tenant.act(step, title, "zfs", *words, time_limit_ns=_CHANGE_LIMIT_NS)

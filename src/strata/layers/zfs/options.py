@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The properties of pools and datasets and the parameters of ZFS's module that a study may give.
 
-From zpoolprops(7), zpool-features(7), zfsprops(7) and zfs(4) of OpenZFS 2.4. Not listed are parameters that
-hold paths, that the running module does not take, or that only serve recovery and debugging.
+From zpoolprops(7), zpool-features(7), zfsprops(7) and zfs(4) of OpenZFS 2.4, without parameters that hold
+paths, that a running module does not take, or that only serve recovery and debugging.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from strata.layers.options import ON_OFF, numbers
+from strata.layers.options import ON_OFF, named, numbers
 from strata.spec.allowed import Form, Forms, form, given, one_of
 
 _SIZE: Final = form(r"\d{1,8}[kKmM]?", "a size such as 64K")
@@ -21,7 +21,6 @@ FEATURE_SET: Final = r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*"
 
 
 def _keys(names: str) -> dict[str, Form]:
-    """Properties that a layer has as keys of its own."""
     return {name: given(f"write the key `{name}` instead") for name in names.split()}
 
 
@@ -36,7 +35,7 @@ _FEATURES: Final = (
 )
 
 POOL: Final[Forms] = {
-    **dict.fromkeys(("autoexpand", "delegation", "listsnapshots"), ON_OFF),
+    **named("autoexpand delegation listsnapshots", ON_OFF),
     "dedup_table_quota": form(r"auto|none|\d{1,12}[kKmMgGtT]?", "auto, none or a size"),
     "failmode": one_of("wait", "continue"),
     "version": form(r"\d{1,2}", "a version up to 28"),
@@ -57,8 +56,7 @@ _DATASET: Final[Forms] = {
 
 FILESYSTEM: Final[Forms] = {
     **_DATASET,
-    **dict.fromkeys(("relatime", "devices", "exec", "setuid", "nbmand", "overlay", "utf8only"), ON_OFF),
-    "longname": ON_OFF,
+    **named("relatime devices exec setuid nbmand overlay utf8only longname", ON_OFF),
     "aclinherit": one_of("discard", "noallow", "restricted", "passthrough", "passthrough-x"),
     "aclmode": one_of("discard", "groupmask", "passthrough", "restricted"),
     "acltype": one_of("off", "posix", "nfsv4"),
@@ -67,8 +65,8 @@ FILESYSTEM: Final[Forms] = {
     "normalization": one_of("none", "formC", "formD", "formKC", "formKD"),
     "snapdir": one_of("disabled", "hidden", "visible"),
     **_keys("recordsize atime xattr dnodesize"),
-    **dict.fromkeys(("mountpoint", "canmount"), _MOUNTED),
-    **dict.fromkeys(("quota", "refquota"), _POOL_SIZE),
+    **named("mountpoint canmount", _MOUNTED),
+    **named("quota refquota", _POOL_SIZE),
 }
 """The properties of a filesystem."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What zpool says of a pool: damage, scrubs, free space."""
+"""The output of ``zpool``: damage, scrubs, free space."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _COLUMNS: Final = 5
 
 
 def scrub_errors_of_pool(status: str) -> int:
-    """The wrong checksums of all devices, and what could not be mended.
+    """The wrong checksums of all devices, and the uncorrected errors.
 
-    The counts of the devices hold what was found before, too: they say nothing of a scrub that repaired
-    nothing and left nothing.
+    The devices' counts include earlier errors, so a scrub that repaired nothing and left nothing found none.
     """
     unmended = _UNMENDED.search(status)
     if _CLEAN.search(status):
@@ -37,7 +36,7 @@ def scrub_errors_of_pool(status: str) -> int:
 
 
 def _wrong_checksums(status: str) -> Iterator[int]:
-    """Of the devices in the table of ``zpool status``: of rows that have no further indented ones below."""
+    """The counts of the devices in the table of ``zpool status``: the leaves of its indented tree."""
     table = re.split(r"\n\s+NAME\s+STATE\s+READ\s+WRITE\s+CKSUM.*\n", status)[-1].split("\n\n")[0]
     rows = table.splitlines()
     for row, following in zip(rows, [*rows[1:], ""], strict=True):
@@ -48,6 +47,6 @@ def _wrong_checksums(status: str) -> Iterator[int]:
 
 
 def of_pool(stdout: str) -> list[FreeSpace]:
-    """What ``zpool list -H -p -o fragmentation`` prints: an index, which is no share of anything."""
+    """The index that ``zpool list -H -p -o fragmentation`` prints, which is no share of the space."""
     index = int(found(_POOL, stdout.strip(), "zpool"))
     return [FreeSpace("free_space_index", index / 100, "1", "lower")]

@@ -3,24 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset, block_refusal
+from strata.layers.keys import power_of_two
+from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset
 from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import Interface, Provided
+from strata.spec.interface import Interface
 from strata.spec.layer import LayerContext, Share
-from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
-from strata.units import NS_PER_S, Size
+from strata.units import NS_PER_S, SECTOR_BYTES, Size
 
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
-_RECORD_BYTES_MAX: Final = 16 << 20
-# It is mounted as any other filesystem is, so that nothing but its steps mounts and unmounts it.
+# Mounted like any other filesystem, so that only its steps mount and unmount it.
 _LEGACY: Final = ("-o", "mountpoint=legacy")
 
 
@@ -33,9 +32,10 @@ class Zfs(Dataset):
     provides: ClassVar[Interface] = "filesystem"
     prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
     allowed: ClassVar[Mapping[str, Forms]] = {"properties": FILESYSTEM}
+    own_properties: ClassVar[str] = f"recordsize atime xattr dnodesize {Dataset.own_properties}"
 
     layer: Literal["zfs"] = "zfs"
-    recordsize_bytes: Size | None = Field(
+    recordsize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 16 << 20)] | None = Field(
         alias="recordsize",
         default=None,
         description="Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB",
@@ -53,30 +53,13 @@ class Zfs(Dataset):
         default=None, description="Size of a file's dnode; default: legacy", examples=["auto"]
     )
 
-    def keyed_properties(self) -> dict[str, object]:
-        return {
-            "recordsize": self.recordsize_bytes,
-            "atime": self.atime,
-            "xattr": self.xattr,
-            "dnodesize": self.dnodesize,
-            **super().keyed_properties(),
-        }
-
-    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """A record size that ZFS does not have, besides what holds for every dataset."""
-        yield from super().diagnostics(lower, named)
-        yield from block_refusal("recordsize", self.recordsize_bytes, _RECORD_BYTES_MAX)
-
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What the pool has, divided by the copies of each block."""
         return sum(lower_bytes) // (self.copies or 1)
 
     def path(self, context: LayerContext) -> str:
-        """Its mount point."""
         return context.mount
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it and mount it."""
         make = self.create_step(context, "make", "Make the filesystem in the pool", *_LEGACY)
         return [make, *self.assemble(context)]
 
@@ -88,7 +71,6 @@ class Zfs(Dataset):
         return Share([make, mounted], mount, context.fair(self.provided(context.provided)))
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Mount it."""
         return [self._mounted(context, "mount", "", context.mount)]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
@@ -103,15 +85,10 @@ class Zfs(Dataset):
         return Outcome([received, self._mounted(context, "mount-received", "-received", mount)], mount)
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
-        """A filesystem of its own within it. What it holds is counted after each txg."""
-        limited = self.create_step(
-            context,
-            "limit",
-            "Make a filesystem with a quota in it",
-            *(*_LEGACY, "-o", f"quota={limit_bytes}"),
-            suffix="/limited",
-            cwd="${scratch}",
-        )
+        """A filesystem within it, whose content is counted after each txg."""
+        title, options = "Make a filesystem with a quota in it", (*_LEGACY, "-o", f"quota={limit_bytes}")
+        fields = {"suffix": "/limited", "cwd": "${scratch}"}
+        limited = self.create_step(context, "limit", title, *options, **fields)
         mount = f"{context.mount}/limited"
         return Outcome([limited, self._mounted(context, "mount-limited", "/limited", mount)], mount)
 
@@ -120,7 +97,7 @@ class Zfs(Dataset):
             step,
             "Mount the filesystem" if not suffix else f"Mount {context.name}{suffix}",
             *("mount", "--mkdir", "-t", "zfs", self.dataset(context, suffix), mount),
-            cwd="/" if context.phase == "build" else "${scratch}",
+            cwd=context.cwd,
             time_limit_ns=MAKE_LIMIT_NS,
             undo=Command(argv=("umount", mount), time_limit_ns=_UNMOUNT_LIMIT_NS),
         )

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
+from strata.layers.keys import spare_diagnostics
 from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
@@ -17,12 +18,11 @@ from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.interface import Interface, LowerInterface, Provided
 from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
-from strata.spec.spares import spare_diagnostics
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
-# Exporting writes back what is dirty, which on a rotating disk takes its time.
+# Exporting writes dirty data back, which takes long on a rotating disk.
 _EXPORT_LIMIT_NS: Final = 1200 * NS_PER_S
 _SCAN_LIMIT_NS: Final = 7200 * NS_PER_S
 
@@ -31,9 +31,9 @@ _DEVICE_BYTES_MIN: Final = 64 << 20
 _ARC_BYTES_MIN: Final = 64 << 20
 _PARITY: Final = {"raidz1": 1, "raidz2": 2, "raidz3": 3}
 
-# A volume has no partitions. The kernel would look for some when the volume comes up, and close it a tick
-# later; until then the pool cannot be exported. Set on the pool, because a volume that gets the property
-# when it is made comes up once with partitions before, and with OpenZFS 2.4.4 can be gone for good then.
+# Without it the kernel looks for partitions when a volume comes up, and closes it a tick later; until then
+# the pool cannot be exported. Set on the pool: a volume that gets the property when it is made comes up once
+# with partitions before, and with OpenZFS 2.4.4 can then be gone for good.
 _VOLUMES: Final = ("-O", "volmode=dev")
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
@@ -52,8 +52,8 @@ def _check_set(name: str) -> str:
 class Zpool(Layer):
     """A ZFS pool on block devices, from which filesystems (`zfs`) and volumes (`zvol`) are taken.
 
-    The devices are used whole and without a partition table: ZFS is given device nodes of its own, under
-    names that it does not take for those of disks to be partitioned.
+    The devices are used whole, without a partition table: ZFS gets device nodes of its own, under names that
+    it does not take for disks to be partitioned.
     """
 
     requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
@@ -74,6 +74,7 @@ class Zpool(Layer):
         disk_lost=(r"zio pool=.*",),
     )
     packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
+    device_keys: ClassVar[tuple[str, ...]] = ("log", "cache", "special", "spares")
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
@@ -129,12 +130,7 @@ class Zpool(Layer):
         examples=["{ zfs_txg_timeout = 10 }"],
     )
 
-    def named_devices(self) -> Mapping[str, tuple[str, ...]]:
-        keys = {"log": self.log, "cache": self.cache, "special": self.special, "spares": self.spares}
-        return {key: tuple(names) for key, names in keys.items() if names}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Vdevs that cannot be made of the disks, and values that ZFS refuses or ignores."""
         yield from self._width_diagnostics(lower.count)
         for key, smallest_bytes in self._smallest(lower, named):
             if smallest_bytes < _DEVICE_BYTES_MIN:
@@ -174,11 +170,8 @@ class Zpool(Layer):
                 key="vdev" if self.width is None else "width",
             )
         elif self.vdev == "stripe" and width != 1:
-            yield Diagnostic(
-                "in a stripe each disk is a vdev of its own",
-                remedy="leave `width` out",
-                key="width",
-            )
+            cause = "in a stripe each disk is a vdev of its own"
+            yield Diagnostic(cause, remedy="leave `width` out", key="width")
         elif count % width:
             fitting = [str(fit) for fit in range(needed, count + 1) if count % fit == 0]
             yield Diagnostic(
@@ -193,34 +186,32 @@ class Zpool(Layer):
             yield key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)
 
     def _width(self, count: int) -> int:
-        """The disks of each vdev."""
         return self.width if self.width is not None else 1 if self.vdev == "stripe" else count
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What redundancy leaves; each vdev is as large as its smallest disk allows."""
+        """The capacity without redundancy; each vdev is as large as its smallest disk allows."""
         width = max(self._width(len(lower_bytes)), 1)
         data = 1 if self.vdev in ("stripe", "mirror") else max(width - _PARITY[self.vdev], 0)
         groups = [lower_bytes[first : first + width] for first in range(0, len(lower_bytes), width)]
         return sum(min(group) * data for group in groups)
 
     def path(self, context: LayerContext) -> str:
-        """The pool's name."""
         return context.label
 
     def share(self, context: LayerContext) -> Share | None:
-        """The pool itself: what is taken of it has a name of its own."""
+        """The pool itself, in which every dataset has its own name."""
         return Share([], self.path(context), context.fair(self.provided(context.provided)))
 
     def caches_direct_io(self) -> bool:
-        """In the ARC, at least what filesystems above a zvol read."""
+        """In the ARC, at least for filesystems above a zvol."""
         return True
 
     def kernel_memory_bytes(self) -> int:
-        """The ARC, which no control group is charged with."""
+        """The ARC, which counts in no control group."""
         return self.arc_max_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it; report the size of the ARC now and at the end."""
+        """Make it; report the ARC's size now and at the end."""
         named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
         properties = {"cachefile": "none", **named, **self.properties}
         make = context.step(
@@ -236,7 +227,6 @@ class Zpool(Layer):
         return [*self._prepared(context), make, self._reported(at_end), self._undamaged(at_end)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Import it from its own devices."""
         folder = ("-d", _folder(context))
         imported = context.step(
             "import",
@@ -248,20 +238,16 @@ class Zpool(Layer):
         return [*self._prepared(context), imported]
 
     def _prepared(self, context: LayerContext) -> list[Step]:
-        """What must be before the pool is up: the module's parameters, the device nodes."""
-        parameters = dict(self.parameters)
-        if not self.barriers:
-            parameters["zfs_nocacheflush"] = 1
+        """Set the module's parameters and make the device nodes, before the pool comes up."""
+        parameters = {**self.parameters, **({} if self.barriers else {"zfs_nocacheflush": 1})}
         steps = [step for name, value in parameters.items() for step in _set(context, name, str(value))]
         return [*steps, *self._arc(context), *self._nodes(context)]
 
     def _arc(self, context: LayerContext) -> list[Step]:
-        """Limit the ARC, and see that the limit holds: ZFS ignores one that is larger than the memory."""
+        """Limit the ARC, and check the limit: ZFS ignores one that is larger than the memory."""
         read = ("awk", literal('$1 == "c_max" { print $3 }'), _ARC_STATISTICS)
-        return [
-            *_set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read),
-            self._reported(context),
-        ]
+        limited = _set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read)
+        return [*limited, self._reported(context)]
 
     def _reported(self, context: LayerContext) -> Step:
         statistics = "^(c|c_max|c_min|size|hits|misses|l2_size|l2_hits)$"
@@ -274,27 +260,23 @@ class Zpool(Layer):
             "arc",
             f"Report the ARC, which may hold {describe_size(self.arc_max_bytes)}",
             *("awk", literal(program), _ARC_STATISTICS),
-            cwd="/" if context.phase == "build" else "${scratch}",
+            cwd=context.cwd,
         )
 
     def _undamaged(self, context: LayerContext) -> Step:
-        """Fail if the pool has met wrong checksums, mended or not: OpenZFS says so in no log."""
+        """Fail after wrong checksums, corrected or not, which OpenZFS does not log."""
         title = "See whether the pool has met wrong checksums"
-        return context.step("errors", title, "perl", "-e", FIND_ERRORS, context.label, cwd="${scratch}")
+        return context.act("errors", title, "perl", "-e", FIND_ERRORS, context.label)
 
     def _nodes(self, context: LayerContext) -> list[Step]:
-        """Nodes of the pool's devices in a folder that holds no others.
+        """Nodes of the pool's devices in a folder without others, because ZFS imports all it finds there.
 
-        ZFS would write a partition table on what libefi takes for a disk by the name of its node, and wait
-        for udev to make nodes of the partitions. And it imports from a folder whatever it finds there.
+        Besides, ZFS would write a partition table on a node that libefi takes for a disk by its name, and
+        wait for udev to make nodes of the partitions.
         """
         folder = _folder(context)
-        made = context.step(
-            "folder",
-            "Make the folder of the pool's devices",
-            *("mkdir", folder),
-            undo=Command(argv=("rm", "--recursive", "--force", folder)),
-        )
+        undo = Command(argv=("rm", "--recursive", "--force", folder))
+        made = context.step("folder", "Make the folder of the pool's devices", "mkdir", folder, undo=undo)
         return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
 
     def _names(self, context: LayerContext) -> dict[str, str]:
@@ -304,7 +286,6 @@ class Zpool(Layer):
         return {path: _name(path, index) for index, path in enumerate(paths)}
 
     def _vdevs(self, context: LayerContext) -> list[str]:
-        """The pool's devices, as ``zpool create`` takes them."""
         nodes = {path: f"{_folder(context)}/{name}" for path, name in self._names(context).items()}
         width = self._width(len(context.lower))
         words: list[str] = []
@@ -323,7 +304,7 @@ class Zpool(Layer):
         return self._width(lower.count) - 1 if self.vdev == "mirror" else _PARITY[self.vdev]
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
-        """With a spare of the pool it is what zed would do on a machine where it runs."""
+        """Replace the disk, as zed does on a machine where it runs."""
         nodes = self._names(context)
         if self.vdev == "stripe" or lost not in nodes:
             return None
@@ -332,39 +313,38 @@ class Zpool(Layer):
         replace = ("zpool", "replace", "-f", context.label)
         title = "Replace the lost disk by the spare"
         disks = (f"{_folder(context)}/{nodes[lost]}", f"{_folder(context)}/{node}")
-        return [*added, context.step("replace", title, *replace, *disks, cwd="${scratch}")]
+        return [*added, context.act("replace", title, *replace, *disks)]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
         if self.vdev == "stripe":
             return None
         wait = ("zpool", "wait", "-t", "resilver", context.label)
         title = "Wait until the pool is resilvered"
-        return [context.step("wait", title, *wait, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS)]
+        return [context.act("wait", title, *wait, time_limit_ns=_SCAN_LIMIT_NS)]
 
     def free_space(self, context: LayerContext) -> list[Step] | None:
         ask = ("zpool", "list", "-H", "-p", "-o", "fragmentation", context.label)
-        return [context.step("list", "See how the free space is divided", *ask, cwd="${scratch}")]
+        return [context.act("list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
         return of_pool(stdout)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """A pool that is being resilvered is not scrubbed until that has ended."""
+        """A scrub starts only after a resilver has ended."""
         scrub = ("zpool", "scrub", "-w", context.label)
         status = ("zpool", "status", "-p", context.label)
         return [
             *(self.rebuilt(context) or ()),
-            context.step("run", "Scrub the pool", *scrub, cwd="${scratch}", time_limit_ns=_SCAN_LIMIT_NS),
-            context.step("status", "See what the scrub found", *status, cwd="${scratch}"),
+            context.act("run", "Scrub the pool", *scrub, time_limit_ns=_SCAN_LIMIT_NS),
+            context.act("status", "See what the scrub found", *status),
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        """The wrong checksums of all devices, and what could not be mended."""
         return scrub_errors_of_pool(stdout)
 
     def allocated(self, context: LayerContext) -> Step | None:
         taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)
-        return context.step("allocated", "See what the pool has taken of its disks", *taken, cwd="${scratch}")
+        return context.act("allocated", "See what the pool has taken of its disks", *taken)
 
     def allocated_bytes(self, stdout: str) -> int:
         return int(stdout)
@@ -381,8 +361,7 @@ def _name(path: str, index: int) -> str:
 
 def _node(context: LayerContext, path: str, name: str) -> Step:
     copy = ("cp", "--archive", "--dereference", "--no-target-directory", path, f"{_folder(context)}/{name}")
-    cwd = "/" if context.phase == "build" else "${scratch}"
-    return context.step(f"node-{name}", f"Give the pool a node of {name}", *copy, cwd=cwd)
+    return context.step(f"node-{name}", f"Give the pool a node of {name}", *copy, cwd=context.cwd)
 
 
 def _exported(context: LayerContext) -> Command:
@@ -390,7 +369,7 @@ def _exported(context: LayerContext) -> Command:
 
 
 def _set(context: LayerContext, name: str, value: str, *, read: tuple[str, ...] = ()) -> list[Step]:
-    """Set a parameter of the module; at the end it becomes again what ``read`` printed before."""
+    """Set a parameter of the module; at the end it gets the value back that ``read`` printed."""
     file = f"{_PARAMETERS}/{name}"
     step = name.replace("_", "-")
     before = f"{context.prefix or context.name}-{step}"

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.zfs.dataset import Dataset, block_refusal
+from strata.layers.keys import power_of_two
+from strata.layers.zfs.dataset import Dataset
 from strata.layers.zfs.options import VOLUME
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
@@ -16,11 +17,10 @@ from strata.spec.interface import Interface, Provided
 from strata.spec.layer import LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
-from strata.units import Size, describe_size
+from strata.units import SECTOR_BYTES, Size, describe_size
 
 _VOLUME_BLOCK_BYTES: Final = 16 << 10
-_VOLUME_BLOCK_BYTES_MAX: Final = 128 << 10
-# What ZFS keeps back of a pool (spa_get_slop_space): a thirty-second, 128 MiB at least.
+# The reserve of a pool (spa_get_slop_space): a thirty-second, 128 MiB at least.
 _SLOP_DIVISOR: Final = 32
 _SLOP_BYTES_MIN: Final = 128 << 20
 _MIB: Final = 1 << 20
@@ -36,6 +36,7 @@ class Zvol(Dataset):
     provides: ClassVar[Interface] = "block"
     prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))
     allowed: ClassVar[Mapping[str, Forms]] = {"properties": VOLUME}
+    own_properties: ClassVar[str] = f"volblocksize {Dataset.own_properties}"
 
     layer: Literal["zvol"] = "zvol"
     size_bytes: Size | None = Field(
@@ -45,7 +46,7 @@ class Zvol(Dataset):
         "ZFS's reserve",
         examples=["8GiB"],
     )
-    volblocksize_bytes: Size | None = Field(
+    volblocksize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 128 << 10)] | None = Field(
         alias="volblocksize",
         default=None,
         description="Size of its blocks, a power of two from 512B to 128KiB; default: 16KiB",
@@ -57,13 +58,8 @@ class Zvol(Dataset):
         "than the pool",
     )
 
-    def keyed_properties(self) -> dict[str, object]:
-        return {"volblocksize": self.volblocksize_bytes, **super().keyed_properties()}
-
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Sizes that do not fit, besides what holds for every dataset."""
         yield from super().diagnostics(lower, named)
-        yield from block_refusal("volblocksize", self.volblocksize_bytes, _VOLUME_BLOCK_BYTES_MAX)
         size_bytes = self.usable_bytes(lower.capacities_bytes)
         if self.size_bytes is not None and (size_bytes == 0 or size_bytes % self._block_bytes):
             yield Diagnostic(
@@ -86,7 +82,7 @@ class Zvol(Dataset):
         return self.volblocksize_bytes or _VOLUME_BLOCK_BYTES
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """Its size; with parity, a volume without a size leaves room for what its small blocks waste."""
+        """Its size; by default it leaves room for the space that small blocks waste with parity."""
         if self.size_bytes is not None:
             return self.size_bytes
         return _room_bytes(sum(lower_bytes)) // (self.copies or 1) * 3 // 4 // _MIB * _MIB
@@ -96,7 +92,6 @@ class Zvol(Dataset):
         return self._device(context, "")
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it."""
         size = str(self.usable_bytes(context.provided.capacities_bytes))
         sparse = ("-s",) if self.sparse else ()
         make = self.create_step(context, "make", "Make the volume in the pool", *sparse, "-V", size)
@@ -107,7 +102,7 @@ class Zvol(Dataset):
         return [self._awaited(context, "")]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        # It takes the size of the blocks from the origin, and nothing else.
+        # Of the origin's properties a clone has only the block size.
         properties = self.model_copy(update={"volblocksize_bytes": None}).options()
         clone = self.clone_step(context, name, *properties)
         return Outcome([clone, self._awaited(context, f"-{name}")], self._device(context, f"-{name}"))
@@ -129,7 +124,7 @@ class Zvol(Dataset):
             f"device{suffix}",
             f"Wait for the device of {context.name}{suffix}",
             *("udevadm", "settle", f"--exit-if-exists={self._device(context, suffix)}"),
-            cwd="/" if context.phase == "build" else "${scratch}",
-            # A pool is busy while udev still looks at a volume that was written to.
+            cwd=context.cwd,
+            # A pool is busy while udev still reads a volume that was written to.
             undo=Command(argv=("udevadm", "settle")),
         )

@@ -26,13 +26,7 @@ from strata.words import sentence_case
 def to_markdown(
     results: StudyResults, capabilities: Capabilities | None = None, advice: Sequence[Advice] = ()
 ) -> bytes:
-    """The whole report in short, in GitHub's Markdown.
-
-    Args:
-        results: The study's.
-        capabilities: What its stacks can do, if that was found out.
-        advice: What `strata advise` says of them; without a use that something can be said of, nothing is.
-    """
+    """The whole report in short, in GitHub's Markdown."""
     return ("\n".join(_lines(results, capabilities, advice)).rstrip() + "\n").encode()
 
 
@@ -42,8 +36,7 @@ def _lines(
     snapshot = results.snapshot
     yield f"# {escaped(snapshot.question or snapshot.name)}\n"
     answers = [_answer(results, workload) for workload in results.workloads]
-    said = overall(answers, _mark)
-    if said:
+    if said := overall(answers, _mark):
         yield f"{_plain(said)}\n"
     for each in answers:
         yield f"- *{each.workload}*: {_plain(each.sentence)}"
@@ -76,8 +69,7 @@ def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> I
         yield ""
     for standing in standings(results, workload, shown_kinds(results, workload)):
         yield markdown(comparison_table(results, workload, standing))
-    warnings = list(_warnings(results, workload))
-    if warnings:
+    if warnings := list(_warnings(results, workload)):
         yield "Warnings:\n"
         yield from warnings
         yield ""

@@ -112,7 +112,7 @@ class Mechanism:
 
     @property
     def sectors(self) -> int:
-        """All sectors of the device, those of a shingled one's persistent cache included."""
+        """All sectors, with the persistent cache of a shingled disk."""
         return self.zones[-1].first_sector + self.zones[-1].sectors
 
 

@@ -20,7 +20,7 @@ _UNITS = {"MB/s": ("MB/s", 1.0), "MiB/s": ("MB/s", 1.048576), "1/s": ("IOPS", 1.
 @subject(
     "published",
     "Published figures of the whole library",
-    """What data sheets and reviews say against the model's own data sheet. A figure that was read somewhere
+    """Figures of data sheets and reviews against the model's own data sheet. A figure that was read somewhere
 must be met within 10 %. Where it was only recalled, or is itself an estimate, a larger difference proves
 nothing and is noted. A figure that is a parameter of the model (an input: a rate of the media, the link or
 the volume) is only read back. Many other parameters were chosen so that the model gives the published

@@ -157,7 +157,6 @@ def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
 
 
 def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
-    """The checkers of the layers that have one."""
     limits = {"time_limit_ns": _CHECK_LIMIT_NS, "user": "root"}
     return [
         context.step(
@@ -173,7 +172,6 @@ def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
 
 
 def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
-    """The scrubs of the layers that can scrub."""
     return [
         _at_home(context, step)
         for layer, where in own

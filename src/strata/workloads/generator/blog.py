@@ -17,7 +17,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
-from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, option_words
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, option_words, yes_or_no
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -154,7 +154,6 @@ class Blog(Content, Workload):
         return [*metrics, Metric.of("operations", float(done), "1"), waits]
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """Files written and read, per interval."""
         intervals = load_result(outputs, _STEP, "blog")["intervals"]
         interval_s = self.interval_ns / NS_PER_S
         return [(_files(each, "written") + _files(each, "read")) / interval_s for each in intervals]
@@ -167,11 +166,8 @@ class Blog(Content, Workload):
         yield from self.content_checks()
         # Nobody can read before the second blog is begun.
         blogs = load_result(outputs, _STEP, "blog")["score_writes"]
-        yield Check(
-            name="blogs-completed",
-            verdict="yes" if blogs else "no",
-            detail=f"{blogs} blogs were completed in {self.duration_ns_min / NS_PER_S:g} s",
-        )
+        detail = f"{blogs} blogs were completed in {self.duration_ns_min / NS_PER_S:g} s"
+        yield yes_or_no("blogs-completed", bool(blogs), detail)
 
 
 def _files(interval: dict[str, Any], past: str) -> int:

@@ -182,7 +182,6 @@ class Load(Mixture, Workload):
             return None
 
     def _set_names(self) -> Sequence[str]:
-        """The names of a readable definition's sets."""
         return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
 
     def _sets(self) -> Sequence[FileSet] | None:

@@ -23,7 +23,7 @@ from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
-from strata.workloads.keys import WarmUp, Window, option_words, window_title
+from strata.workloads.keys import WarmUp, Window, option_words, window_title, yes_or_no
 from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
@@ -175,7 +175,6 @@ class SysbenchOltp(Workload):
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
     def _script_text(self) -> str | None:
-        """The script for sysbench, unless it is one of its own alone."""
         queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue
@@ -271,18 +270,11 @@ class SysbenchOltp(Workload):
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         figures = _figures(outputs)
         errors, reconnects = int(figures["errors"]), int(figures["reconnects"])
-        yield Check(
-            name="no-transaction-restarted",
-            verdict="no" if errors else "yes",
-            detail=f"{errors} of {int(figures['transactions']) + errors} attempts ended in a deadlock or "
-            "another error after which sysbench tries again",
-        )
-        yield Check(
-            name="connections-kept",
-            verdict="no" if reconnects else "yes",
-            detail=f"sessions connected anew {reconnects} times",
-            required=True,
-        )
+        attempts = int(figures["transactions"]) + errors
+        detail = f"{errors} of {attempts} attempts ended in a deadlock or another error that sysbench retries"
+        yield yes_or_no("no-transaction-restarted", not errors, detail)
+        detail = f"sessions connected anew {reconnects} times"
+        yield yes_or_no("connections-kept", not reconnects, detail, required=True)
 
 
 def _figures(outputs: Outputs) -> dict[str, float]:

@@ -42,7 +42,6 @@ class Found:
 
 
 def main_metric(metrics: Sequence[Metric]) -> Metric:
-    """The first headline of a load."""
     return next((each for each in metrics if each.headline), metrics[0])
 
 
@@ -84,7 +83,6 @@ def together(found: Mapping[str, Found], speeds: Mapping[str, float], *, alone: 
 
 
 def ratio(name: str, value: float, *, headline: bool = False, tenant: str | None = None) -> Metric:
-    """A relative figure, of which more is better."""
     return Metric.of(name, value, "1", headline=headline, tenant=tenant)
 
 

@@ -68,7 +68,6 @@ class TenantTable(BaseModel):
 
     @property
     def names(self) -> list[str]:
-        """The names of the tenants that it stands for."""
         return [self.name] if self.count == 1 else [f"{self.name}-{each + 1}" for each in range(self.count)]
 
     def __str__(self) -> str:
