@@ -67,7 +67,7 @@ def check(
         raise typer.Exit(checked.exit_code)
     found = [_checked(file) for file in sorted(study.glob("*.toml"))]
     if not found:
-        raise StudyError("the folder holds no .toml file", place=str(study), remedy="name a study file")
+        raise StudyError("a folder without a .toml file", place=str(study), remedy="name a study file")
     if as_json:
         print_json([{"file": str(each.file), **_plain(each)} for each in found])
     else:
