@@ -124,7 +124,7 @@ def test_what_checksums_leave_is_what_the_kernel_gives(keys: dict[str, Any], sec
 
 
 def test_a_device_that_the_journal_fills_is_refused() -> None:
-    assert "leave nothing" in refused(integrity(journal_size="9GiB"))
+    assert "leave no room" in refused(integrity(journal_size="9GiB"))
 
 
 def test_a_tag_longer_than_the_checksum_is_refused() -> None:
