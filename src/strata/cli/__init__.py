@@ -106,7 +106,7 @@ def main() -> None:
     except typer.TyperException as error:
         _end(_mistake(error), error.exit_code)
     except BrokenPipeError:
-        # Whoever read has seen enough, as `head` has. What is still buffered must not be written at the end.
+        # The reader, such as `head`, has closed the pipe. Discard buffered output.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(StrataError.exit_code)
@@ -116,14 +116,14 @@ def main() -> None:
     except OSError as error:
         from strata.durable import refused  # noqa: PLC0415  it loads pydantic
 
-        # Whoever met it could not say what it was for; a full disk still is no reason for a traceback.
+        # No caller explained this error. Even so, a full disk must not cause a traceback.
         _end(f"strata: {refused(error, 'go on', kind=StrataError)}", StrataError.exit_code)
     else:
         sys.exit(code)
 
 
 def _open_standard() -> None:
-    """Open what the caller has closed (``>&-``): the next file, or disk, would be what is printed to."""
+    """Reopen standard streams that the caller closed (``>&-``); output would go to the next file opened."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

@@ -243,7 +243,7 @@ def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
     if not (lacking := lab.lacks(plan)):
         return lab
     try:
-        return ensure_lab(progress, only=lacking) or require_lab()
+        built = ensure_lab(progress, only=lacking) or require_lab()
     except LabError as error:
         kernel = find_entry("kernel", project_root())
         if kernel is None or kernel.path.is_relative_to(cache_root()):
@@ -252,6 +252,12 @@ def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
             f"{plan.trial.id} needs {', '.join(lacking)} in the lab that root has built: {error.cause}",
             remedy=f"let root run `strata lab build {' '.join(f'--only {part}' for part in lacking)}`",
         ) from error
+    # Trials of one run must not mix kernels, and a result must state the agent that ran.
+    if built.fingerprint != lab.fingerprint:
+        raise LabError(
+            "the lab was built anew while this study runs", remedy="run the same command again; it goes on"
+        )
+    return built
 
 
 def ensure_lab(

@@ -20,7 +20,7 @@ _UNITS: Final = ((30, "G"), (20, "M"))
 
 
 def memory_text(memory_bytes: int) -> str:
-    """As on the kernel's command line, which it takes for a source of randomness."""
+    """The size as on the kernel's command line. Keep the form: the kernel seeds randomness from that line."""
     for shift, unit in _UNITS:
         if memory_bytes % (1 << shift) == 0:
             return f"{memory_bytes >> shift}{unit}"

@@ -33,7 +33,7 @@ _JOURNAL_SPACE_BYTES: Final = 504
 
 _WHOLE_LIMIT_NS_MIN: Final = 600 * NS_PER_S
 _WHOLE_LIMIT_NS_MAX: Final = 7200 * NS_PER_S
-# What a disk reads or writes at least of all that it holds, with the tags between.
+# The lowest assumed rate for reading or writing a whole disk, tags included.
 _WHOLE_BYTES_PER_S_MIN: Final = 20_000_000
 
 

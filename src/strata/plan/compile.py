@@ -265,7 +265,7 @@ def spec_sha256(study: Study, plan: Plan) -> str:
 
 
 def _metrics_version(load: Workload) -> int | list[int]:
-    """That of a workload; those of all that it consists of."""
+    """The metrics version of a workload, or of each tenant's workload."""
     versions = [each.metrics_version for each in loads_of(load)]
     return versions[0] if len(versions) == 1 else versions
 

@@ -14,7 +14,7 @@ from strata.spec.metric import Metric
 from strata.spec.snapshots import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.stack import Stack
 from strata.spec.step import Purpose, Step
-from strata.spec.workload import Alteration, Outputs, Workload
+from strata.spec.workload import Intervention, Outputs, Workload
 
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 """Where the lab's driver takes faults of its disks; no other machine has it."""
@@ -61,7 +61,7 @@ def _interventions(stack: Stack, load: Workload, placement: Placement) -> Iterat
     if load.snapshot_every_ns is not None:
         yield _window_snapshots(placement, load)
     for each in load.before_measure:
-        yield _alteration_steps(stack, placement, each)
+        yield _intervention_steps(stack, placement, each)
     if load.scrub:
         yield _scrub_steps(placement)
 
@@ -102,11 +102,11 @@ def _window_snapshots(placement: Placement, load: Workload) -> Iterator[Step]:
         yield from place.in_group(layer.drop_snapshot(dropping, f"s{number}"))
 
 
-def _alteration_steps(stack: Stack, placement: Placement, alteration: Alteration) -> Iterator[Step]:
+def _intervention_steps(stack: Stack, placement: Placement, intervention: Intervention) -> Iterator[Step]:
     """The steps of phase ``alter``, and the steps of phase ``inspect`` that undo them."""
-    if alteration == "lose-disk":
+    if intervention == "lose-disk":
         yield lose_disk(lost_disk(stack))
-    elif alteration == "snapshot":
+    elif intervention == "snapshot":
         place = _snapshotting(placement)
         layer, context = place.layer, place.context
         taken = layer.snapshot(context.during("alter", f"{context.name}-snapshot"), SNAPSHOT)

@@ -20,7 +20,7 @@ from strata.runners.assembled import made_in_this_boot, stack_name
 from strata.runners.kernel import Kernel
 
 PARAMETERS_NAME: Final = "parameters.json"
-"""The file of a private folder that holds, by parameter, what it was and what it is set back to."""
+"""The file of a private folder that holds each parameter's previous value and the value to restore."""
 
 _PARAMETER: Final = re.compile(r"/(sys/module/[a-z0-9_]+/parameters/[a-z0-9_]+)", re.ASCII)
 _ZFS: Final = "sys/module/zfs/parameters"

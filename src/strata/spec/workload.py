@@ -27,20 +27,20 @@ from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 T = TypeVar("T")
 
-Alteration = Literal["snapshot", "lose-disk", "rebuild"]
+Intervention = Literal["snapshot", "lose-disk", "rebuild"]
 """Interventions between preparing and measuring."""
 
 
-def _check_alterations(alterations: list[Alteration]) -> list[Alteration]:
-    twice = next((each for each in alterations if alterations.count(each) > 1), None)
+def _check_interventions(interventions: list[Intervention]) -> list[Intervention]:
+    twice = next((each for each in interventions if interventions.count(each) > 1), None)
     if twice is not None:
         raise Diagnostic(f'"{twice}" stands here twice', remedy="a stack can undergo it only once")
-    if "rebuild" in alterations and "lose-disk" not in alterations[: alterations.index("rebuild")]:
+    if "rebuild" in interventions and "lose-disk" not in interventions[: interventions.index("rebuild")]:
         raise Diagnostic(
             "there is nothing to rebuild before a disk is lost",
             remedy='write before_measure = ["lose-disk", "rebuild"]',
         )
-    return alterations
+    return interventions
 
 
 def _check_interval(interval_ns: int) -> int:
@@ -49,7 +49,7 @@ def _check_interval(interval_ns: int) -> int:
     return interval_ns
 
 
-Alterations = Annotated[list[Alteration], AfterValidator(_check_alterations)]
+Interventions = Annotated[list[Intervention], AfterValidator(_check_interventions)]
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Workload(BaseModel, Allowing, ABC):
     example: ClassVar[tuple[str, ...]] = ()
 
     workload: str
-    before_measure: Alterations = Field(
+    before_measure: Interventions = Field(
         default=[],
         description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
         "takes one of the uppermost layer that can, and drops it after the measured window; "

@@ -142,7 +142,7 @@ class Btrfs(Filesystem):
             )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """What the profile of the data leaves; as mkfs.btrfs allocates, space on unequal disks included."""
+        """The space that the data profile leaves, allocated as by mkfs.btrfs, also on unequal disks."""
         if self.data in _COPIES:
             return mirrored_bytes(lower_bytes, _COPIES[self.data])
         if self.data in _PARITIES:
