@@ -7,7 +7,7 @@ A new layer is tested by existing: its golden case is all that it is found by.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,6 @@ from layer_lives import (
     on_the_smallest_disks,
 )
 
-from examples import SHARE
 from golden_studies import LAYER_CASES, study_of, subject_of
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
@@ -34,13 +33,6 @@ from strata.spec.study import Study
 pytestmark = pytest.mark.lab
 
 ALONE = [f"layer-{name}" for name in catalogue().layers]
-# In `make test`, relatives stand for the steps of these that fail, and for their second, identical lives.
-RELATED = {
-    f"layer-{name}"
-    for name in ("directory", "dm-writecache", "ext2", "ext3", "integrity", "lvm", "raw", "zvol")
-}
-# test_identical.py compares whole trials of these.
-COMPARED = {"layer-btrfs", "layer-ext4", "layer-xfs"}
 
 
 def survives(name: str) -> bool:
@@ -51,9 +43,9 @@ def survives(name: str) -> bool:
     return stack.layers[0].losses_survived(stack.offers(study.capacities_bytes)[0]) > 0
 
 
-def others_are_slow(names: Iterable[str], fast: Collection[str] = ALONE) -> list[object]:
-    """These cases for every change, the others for `make test-all`."""
-    return [pytest.param(name, marks=[] if name in fast else [pytest.mark.slow]) for name in names]
+def once_per_layer(names: Iterable[str]) -> list[object]:
+    """Each layer's first case for every change, its variants for `make test-all`."""
+    return [pytest.param(name, marks=[] if name in ALONE else [pytest.mark.slow]) for name in names]
 
 
 def case(name: str, folder: Path) -> Study:
@@ -66,20 +58,19 @@ def case(name: str, folder: Path) -> Study:
     return study
 
 
-@pytest.mark.parametrize("name", others_are_slow(LAYER_CASES))
+@pytest.mark.parametrize("name", once_per_layer(LAYER_CASES))
 def test_a_layer_holds_its_data_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
     plan = life(study)
-    lives = ("first",) if SHARE < 1 and name in RELATED | COMPARED else ("first", "second")
 
-    events = carry_out(lab, tmp_path, [(each, plan) for each in lives], study)
+    events = carry_out(lab, tmp_path, [("first", plan), ("second", plan)], study)
 
-    for found in events.values():
-        lived_well(study, found)
-    assert len({found.sha256 for found in events.values()}) == 1
+    for each in events.values():
+        lived_well(study, each)
+    assert events["first"].sha256 == events["second"].sha256
 
 
-@pytest.mark.parametrize("name", others_are_slow(filter(survives, LAYER_CASES)))
+@pytest.mark.parametrize("name", once_per_layer(filter(survives, LAYER_CASES)))
 def test_a_lost_disk_is_survived_and_replaced(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
     plan = degraded(study)
@@ -92,12 +83,10 @@ def test_a_lost_disk_is_survived_and_replaced(name: str, lab: Lab, tmp_path: Pat
     assert events.output("life-before") == events.output("life-degraded") == events.output("life-after") != ""
 
 
-@pytest.mark.parametrize("how", ["done", pytest.param("undone", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", others_are_slow(LAYER_CASES, {*ALONE} - RELATED))
-def test_whichever_step_fails_nothing_is_left(name: str, how: str, lab: Lab, tmp_path: Path) -> None:
-    """A step that has done its work leaves more than one that has not begun, which `make test-all` tries."""
+@pytest.mark.parametrize("name", once_per_layer(LAYER_CASES))
+def test_whichever_step_fails_nothing_is_left(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
-    plans = {fault: plan for fault, plan in broken(study, subject_of(name)) if fault.endswith(f"-{how}")}
+    plans = dict(broken(study, subject_of(name)))
 
     events = carry_out(lab, tmp_path, plans.items(), study)
 

@@ -18,7 +18,7 @@ from strata.lab import Lab
 from strata.lab.disk_image import DiskImage, PowerCut
 from strata.runners.lab import LabRunner
 
-CUTS = 2
+CUTS = 4
 UNSOUND_CUTS_MAX = 12
 SOUND = [
     Subject("ext4", "files", SMALL_SECTORS),

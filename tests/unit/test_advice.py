@@ -115,7 +115,7 @@ def test_another_weighting_puts_another_stack_in_front_and_the_advice_says_which
     other = advice_on(results, use(weight("database", 10), weight("mail", 90)))
 
     assert first.leader == "b"
-    assert [(each.weight, each.factor, each.leader) for each in first.reliance] == [
+    assert [(each.weight, each.factor, each.leader) for each in first.sensitivity] == [
         ("database", 0.5, "a"),
         ("mail", 2.0, "a"),
     ]
@@ -193,7 +193,7 @@ def test_a_requirement_that_no_stack_meets_puts_none_out_but_is_told() -> None:
     advice = advice_on(results, needing, capabilities(a="disk-loss:no", b="disk-loss:no"))
 
     assert advice.leader == "a"
-    assert [(each.capability, each.held_by) for each in advice.lacks] == [("disk-loss", ())]
+    assert [(each.capability, each.held_by) for each in advice.missing] == [("disk-loss", ())]
 
 
 def test_what_was_not_probed_is_no_reason_to_be_out_and_is_asked_for() -> None:
@@ -214,8 +214,8 @@ def test_the_choice_gives_up_what_others_have_asked_for_or_not() -> None:
 
     advice = advice_on(results, use(weight("database", 1), needs=[SNAPSHOT]), can)
 
-    assert {each.capability: each.need for each in advice.lacks} == {"snapshot": SNAPSHOT, "send": None}
-    assert all(each.held_by == ("b",) for each in advice.lacks)
+    assert {each.capability: each.need for each in advice.missing} == {"snapshot": SNAPSHOT, "send": None}
+    assert all(each.held_by == ("b",) for each in advice.missing)
 
 
 def test_where_the_choice_is_worse_at_a_workload_the_best_one_there_is_named() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from strata.capabilities.probes.integrity import Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import chosen_probes
 from strata.errors import StudyError
+from strata.printable import json_text
 from strata.report.capability_table import capability_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
@@ -176,7 +178,9 @@ def test_the_matrix_has_a_row_for_every_probe_and_a_column_for_every_stack() -> 
     probes = tuple(ProbeTitle(name=each.name, title=each.title) for each in PROBES)
     found = Capabilities(study="made", probes=probes, stacks={"a": "", "b": ""}, cells=tuple(cells))
     text = markdown(capability_table(found, has_bytes=True))
+    plain = json.loads(json_text(found))
 
     assert text.splitlines()[0] == "| capability | a | b |"
     assert len(text.strip().splitlines()) == 2 + len(PROBES)
     assert "yes (2 ms, 4 KiB)" in text
+    assert plain["cells"][0]["write_bytes"] == 4096

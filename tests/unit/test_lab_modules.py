@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from strata.lab.agent import AgentBuild
 from strata.lab.bindings import lab_bindings
 from strata.lab.image import ImageBuild
 from strata.lab.kernel import KernelBuild
-from strata.lab.lab import Lab, groups_of, module_bindings, module_files, part_setting
+from strata.lab.lab import Lab, ensure_for, groups_of, module_bindings, module_files, part_setting
 from strata.lab.modules import Module, ModulesBuild
+from strata.lab.progress import SILENCE
 from strata.plan.model import Monitors, Plan, Trial
 from strata.runners.lab import LabRunner
 from strata.spec.step import Prerequisites
@@ -102,3 +104,18 @@ def test_what_is_not_built_counts_as_what_it_would_be_built_from(lab: Lab) -> No
 
     assert lab.lacks(plan) == ["loop"]
     assert part_setting(plan, lab)["modules"]["loop"].startswith("not built: ")
+
+
+@pytest.mark.parametrize("part", ["kernel", "image", "agent"])
+def test_a_study_does_not_go_on_with_another_lab_than_it_began_with(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    plan = plan_with(features=("driver:loop",))
+    with_loop = replace(lab, modules={**lab.modules, "loop": lab.modules["zfs"]})
+    another = replace(with_loop, **{part: replace(getattr(lab, part), sha256="of another build")})
+
+    monkeypatch.setattr("strata.lab.lab.ensure_lab", lambda *_, **__: with_loop)
+    assert ensure_for(lab, plan, SILENCE) is with_loop
+    monkeypatch.setattr("strata.lab.lab.ensure_lab", lambda *_, **__: another)
+    with pytest.raises(LabError, match="built anew while this study runs"):
+        ensure_for(lab, plan, SILENCE)

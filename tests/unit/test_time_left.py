@@ -12,6 +12,7 @@ from rich.console import Console
 
 from strata.execution.display import LineDisplay, LiveDisplay
 from strata.execution.forecast import Countdown, Forecast, Took, words_of
+from strata.execution.so_far import TableSoFar
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
@@ -261,6 +262,21 @@ def test_the_first_table_appears_when_the_first_block_is_complete(record: Result
         tables.append(written.getvalue().count("1 seed so far"))
 
     assert tables == [0, 1, 1, 1], "once; the final table follows"
+    assert "ext4" in written.getvalue().partition("1 seed so far")[2].splitlines()[1]
+
+
+def test_only_whole_blocks_are_compared_before_the_end(record: ResultRecord) -> None:
+    """After an interruption the first block lacks a stack; another loses one to an invalid trial."""
+    found = TableSoFar()
+    first, *others = [trial_of(stack, "oltp", seed) for seed in (1, 2, 3) for stack in ("ext4", "xfs")]
+    broken = record.model_copy(update={"validity": Validity(valid=False, reasons=("it broke",))})
+    found.expect(others)
+
+    counted = [found.take(each, broken if each.id == "xfs.oltp.s2" else record) for each in others]
+
+    assert first.id == "ext4.oltp.s1", "which an earlier run has measured"
+    assert counted == [False, False, False, False, True]
+    assert found.blocks == 1
 
 
 def test_further_trials_are_estimated_from_all_before_them(record: ResultRecord) -> None:

@@ -21,7 +21,7 @@ from strata.validation import SUBJECT_NAMES
 from strata.validation.demerit import demerit
 from strata.validation.measured import Measured, compare, model_ns, read_measured
 from strata.validation.page import render
-from strata.validation.subject import Check, Section, near, totals, within
+from strata.validation.subject import ModelCheck, Section, near, totals, within
 from strata.validation.subjects import SUBJECTS, examine
 from strata.validation.subjects.flash import analytic
 from strata.validation.subjects.published import judge
@@ -121,9 +121,9 @@ def test_a_published_figure_is_judged_by_where_it_is_from(
 
 def test_totals_tell_predictions_from_what_is_read_back() -> None:
     checks = (
-        Check("a", "1", "1", "passed"),
-        Check("b", "1", "1", "passed", basis="input"),
-        Check("c", "1", "2", "noted", basis="recalled"),
+        ModelCheck("a", "1", "1", "passed"),
+        ModelCheck("b", "1", "1", "passed", basis="input"),
+        ModelCheck("c", "1", "2", "noted", basis="recalled"),
     )
 
     lines = totals([Section("one", "One", "Text.", checks)]).splitlines()
@@ -152,7 +152,7 @@ def test_an_unknown_subject_gets_the_nearest_name() -> None:
 
 def failing() -> Section:
     return Section(
-        "one", "One", "Text.", (Check("a < b", "1", "2", "failed"), Check("c", "1", "1", "passed"))
+        "one", "One", "Text.", (ModelCheck("a < b", "1", "2", "failed"), ModelCheck("c", "1", "1", "passed"))
     )
 
 

@@ -85,10 +85,10 @@ class _Adviser:
             parts=evidence.parts,
             measured=tuple(self._results.summaries(part.workload, part.kind.name) for part in evidence.parts),
             seeds=tuple(evidence.common_seeds(evidence.stacks)),
-            lacks=tuple(lack for stack in leaders for lack in self._lacks(stack, use)),
+            missing=tuple(each for stack in leaders for each in self._missing(stack, use)),
             worse=tuple(each for stack in leaders for each in self._worse(stack, evidence)),
             unprobed=unprobed,
-            reliance=tuple(self._reliance(evidence, leaders)) if conclusion == "clear" else (),
+            sensitivity=tuple(self._sensitivity(evidence, leaders)) if conclusion == "clear" else (),
             warnings=tuple(
                 warning
                 for stack in leaders
@@ -169,7 +169,7 @@ class _Adviser:
             if compared is not None:
                 yield compared
 
-    def _lacks(self, stack: str, use: Use) -> Iterator[MissingCapability]:
+    def _missing(self, stack: str, use: Use) -> Iterator[MissingCapability]:
         """Capabilities that a stack lacks and the use asks for, or another stack has."""
         if self._capabilities is None:
             return
@@ -194,7 +194,7 @@ class _Adviser:
                     yield Worse(part, compared)
                     break
 
-    def _reliance(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Sensitivity]:
+    def _sensitivity(self, evidence: Evidence, leaders: Sequence[str]) -> Iterator[Sensitivity]:
         """Weights that decide: counted half or double, another stack leads."""
         seeds = evidence.common_seeds(evidence.stacks)
         for weight in dict.fromkeys(part.weight for part in evidence.parts):

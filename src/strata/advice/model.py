@@ -130,7 +130,7 @@ class Settling:
 
 @dataclass(frozen=True)
 class Advice:
-    """The advice on a use; ``lacks``, ``worse`` and ``warnings`` are of the leaders.
+    """The advice on a use; ``missing``, ``worse`` and ``warnings`` are of the leaders.
 
     Attributes:
         candidates: The stacks that meet the use's requirements, or may meet them.
@@ -140,7 +140,7 @@ class Advice:
         measured: Each part's metric in its unit, by stack, in the order of the parts.
         seeds: The seeds with all parts on all ranked stacks.
         unprobed: The needed capabilities that are unknown for a ranked stack.
-        reliance: Other weightings that would put another stack in front.
+        sensitivity: Other weightings that would put another stack in front.
         durability: How the leaders survive a power failure; None: not measured.
     """
 
@@ -157,10 +157,10 @@ class Advice:
     parts: tuple[Part, ...]
     measured: tuple[Mapping[str, Summary], ...]
     seeds: tuple[int, ...]
-    lacks: tuple[MissingCapability, ...]
+    missing: tuple[MissingCapability, ...]
     worse: tuple[Worse, ...]
     unprobed: tuple[Need, ...]
-    reliance: tuple[Sensitivity, ...]
+    sensitivity: tuple[Sensitivity, ...]
     warnings: tuple[ResultWarning, ...]
     settling: tuple[Settling, ...]
     durability: Mapping[str, str] | None = None

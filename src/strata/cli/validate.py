@@ -17,6 +17,7 @@ from strata.cli.parameters import AsJson
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.validation import SUBJECT_NAMES
+from strata.words import listed
 
 if TYPE_CHECKING:
     from strata.validation.subject import Section
@@ -79,7 +80,7 @@ def _sections(
     ignored = [*subjects, *(["--quick"] if quick else [])]
     if measured is not None and ignored:
         raise ResultError(
-            f"with --measured, {' and '.join(ignored)} would be ignored",
+            f"with --measured, {listed(ignored)} would be ignored",
             remedy="leave out either --measured and --device, or the rest",
         )
     from strata.validation.measured import compare, read_measured  # noqa: PLC0415

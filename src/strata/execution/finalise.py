@@ -46,8 +46,7 @@ def finalise(
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
     metrics = _metrics(attempt, trial, problems)
     checks, throughput = _checks(attempt, trial, metrics, problems)
-    if trial.is_complete:
-        problems += dict.fromkeys(scrub_errors(trial.plan, trial.placements, trial.outputs))
+    problems += _scrub_errors(attempt, trial)
     trace = _trace(attempt, trial.plan, problems)
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
@@ -80,6 +79,15 @@ def _events(attempt: Attempt, problems: list[str]) -> Events:
     except ResultError as error:
         problems.append(_in_one(error, attempt))
     return Events(path=attempt.events_path, sha256="0" * 64)
+
+
+def _scrub_errors(attempt: Attempt, trial: FinishedTrial) -> Sequence[str]:
+    if not trial.is_complete:
+        return ()
+    try:
+        return list(dict.fromkeys(scrub_errors(trial.plan, trial.placements, trial.outputs)))
+    except RunError as error:
+        return [_in_one(error, attempt)]
 
 
 def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Sequence[Metric]:

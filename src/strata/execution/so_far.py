@@ -12,6 +12,7 @@ from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.spec.metric import Metric
 from strata.units import format_value
+from strata.words import counted
 
 # A wider or longer table would push everything else off the screen; the final one has all.
 _WORKLOADS_MAX = 4
@@ -19,10 +20,15 @@ _STACKS_MAX = 12
 
 
 class TableSoFar:
-    """The first headline of each workload, averaged over the seeds whose blocks are complete."""
+    """The first headline of each workload, averaged over the seeds whose blocks are complete.
+
+    Only whole blocks count, so that all stacks are averaged over the same seeds: neither the rest of a block
+    that an earlier run began nor a block with an invalid trial.
+    """
 
     def __init__(self) -> None:
         self.blocks = 0
+        self._block_size = 0
         self._missing: dict[int, set[str]] = {}
         self._waiting: dict[int, list[tuple[Trial, Metric]]] = {}
         self._found: dict[tuple[str, str], list[Metric]] = {}
@@ -31,9 +37,10 @@ class TableSoFar:
         """These trials will be run; trials of the same seed are a block."""
         for trial in trials:
             self._missing.setdefault(trial.seed, set()).add(trial.id)
+        self._block_size = max(self._block_size, *map(len, self._missing.values()), 0)
 
     def take(self, trial: Trial, record: ResultRecord) -> bool:
-        """Add a result; true if it completes a block."""
+        """Add a result; true if it completes a whole block."""
         headlines = [metric for metric in record.metrics if metric.headline]
         if record.validity.valid and headlines:
             self._waiting.setdefault(trial.seed, []).append((trial, headlines[0]))
@@ -41,7 +48,10 @@ class TableSoFar:
         missing.discard(trial.id)
         if missing:
             return False
-        for measured, metric in self._waiting.pop(trial.seed, []):
+        block = self._waiting.pop(trial.seed, [])
+        if len(block) < self._block_size:
+            return False
+        for measured, metric in block:
             self._found.setdefault((measured.stack, measured.workload), []).append(metric)
         self.blocks += 1
         return True
@@ -52,9 +62,8 @@ class TableSoFar:
         workloads = sorted({workload for _, workload in self._found})
         if not 1 < len(stacks) <= _STACKS_MAX or len(workloads) > _WORKLOADS_MAX:
             return None
-        seeds = f"{self.blocks} seed{'s' if self.blocks != 1 else ''} so far"
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column(seeds)
+        table.add_column(f"{counted(self.blocks, 'seed')} so far")
         for workload in workloads:
             table.add_column(workload, justify="right")
         for stack in stacks:

@@ -15,6 +15,7 @@ from strata.report.palette import GRID, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.results.trace import KINDS, Records
 from strata.units import SECTOR_BYTES, format_value
+from strata.words import listed
 
 GROUPS: Final[Mapping[str, tuple[Colour, tuple[str, ...]]]] = {
     "reads": (STACKS[0], ("read", "read_metadata")),
@@ -71,10 +72,10 @@ def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Draw
     width, height = _LEFT_PX + _COLUMNS * _CELL_PX + _RIGHT_PX, _TOP_PX + _ROWS * _CELL_PX + _BOTTOM_PX
     grid = svg.tag("g", "".join(paths), transform=f"translate({_LEFT_PX},{_TOP_PX})")
     axes = _axes(window_ns[1] - window_ns[0], stretches)
-    ends = (format_value(sector * SECTOR_BYTES, "B") for sector in (stretches[0].low, stretches[-1].high))
+    ends = [format_value(sector * SECTOR_BYTES, "B") for sector in (stretches[0].low, stretches[-1].high)]
     alternative = (
         f"Map of {disk}: {len(moving):,} requests in {len(stretches)} stretches of its addresses between "
-        f"{' and '.join(ends)} over the measured window"
+        f"{listed(ends)} over the measured window"
     )
     return Drawing(svg.finished([*axes, grid], width=width, height=height), alternative)
 

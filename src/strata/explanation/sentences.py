@@ -129,7 +129,7 @@ def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
         if not flushes or not destages:
             return []
         each.append(f"{significant(destages / flushes)} times per flush under {name}")
-    found = [f"The disks write from their caches to the medium {' and '.join(each)}."]
+    found = [f"The disks write from their caches to the medium {listed(each)}."]
     return found + _destaged(comparison, faster, slower)
 
 
@@ -142,7 +142,7 @@ def _destaged(comparison: Comparison, faster: str, slower: str) -> list[str]:
             return []
         words = listed([f"{_ns(time_ns)} {_PART_WORDS[part]}" for part, time_ns in parts_ns.items()])
         each.append(f"{_ns(sum(parts_ns.values()))} under {name} ({words})")
-    return [f"Emptying the caches takes the heads, per {operation}, {' and '.join(each)}."]
+    return [f"Emptying the caches takes the heads, per {operation}, {listed(each)}."]
 
 
 def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
@@ -166,7 +166,7 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
             more = f"{significant(abs(each - other))} {'more' if each >= other else 'fewer'}"
             clauses.append(f"{significant(each)} {name} ({more}{'' if clauses else f' than {faster}'})")
     found = [f"Per {first.operation} {slower} makes {listed(clauses)}."] if clauses else []
-    clause = " and ".join(f"{name} {_volume(each)}" for each, name in ((second, slower), (first, faster)))
+    clause = listed([f"{name} {_volume(each)}" for each, name in ((second, slower), (first, faster))])
     found.append(f"Written to the disks per {first.operation}: {clause}.")
     return found
 

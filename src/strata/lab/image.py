@@ -41,7 +41,7 @@ class ImageSpec:
             programs, which must have the same version.
         locked: The exact version of every package of the image; empty before the first ``make lock``.
         locked_kernel: The versions of Debian's sources that the kernel and its modules are tested with.
-        installation: The packages of the workload ``os-installation`` beyond those that every Debian has.
+        installation: The packages of the workload ``os-installation`` that a minimal Debian lacks.
         locked_essential: The exact versions of the packages that it installs first.
         locked_rest: The exact versions of its other packages.
         begin: The script that prepares the installation of packages that are not essential.

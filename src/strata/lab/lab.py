@@ -25,6 +25,7 @@ from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.toolchain import Group, require
 from strata.plan.model import Plan
 from strata.spec.step import LOAD, Prerequisites
+from strata.words import listed
 
 Part = str
 """``kernel``, ``image``, ``agent``, ``load``, or the name of a group of modules."""
@@ -232,9 +233,7 @@ def require_lab() -> Lab:
     """The lab; a `LabError` names the essential parts that are not built or not current."""
     if (lab := find_lab()) is None:
         missing = [part for part in ESSENTIAL if find_entry(part, project_root()) is None]
-        raise LabError(
-            f"the lab's {' and '.join(missing)} must be built first", remedy="run `strata lab build`"
-        )
+        raise LabError(f"the lab's {listed(missing)} must be built first", remedy="run `strata lab build`")
     return lab
 
 

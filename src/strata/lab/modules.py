@@ -78,7 +78,7 @@ def build_modules(
     locked: Mapping[str, str],
     jobs: int | None = None,
 ) -> list[Entry]:
-    """Return the modules of several groups for a kernel, building those that are not in the cache.
+    """Return the modules of several groups for a kernel. Groups missing from the cache are built.
 
     They are built in the tree in which the kernel was compiled; it is made again if it is gone. A change of
     the driver of the modelled disks, which modules do not use, needs no other modules.

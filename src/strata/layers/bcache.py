@@ -14,6 +14,7 @@ from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
+from strata.words import listed
 
 _REGISTER: Final = "/sys/fs/bcache/register_quiet"
 # Where data begin on the backing device when nothing is striped; the default of make-bcache.
@@ -144,7 +145,7 @@ class Bcache(Layer):
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         sizes = ["--bucket", str(self.bucket_bytes), "--block", str(self.block_bytes)]
         offset = ["--data-offset", str(self._data_offset_bytes(context.provided) // 512)]
-        where = " and ".join(context.devices)
+        where = listed(context.devices)
         return [
             # make-bcache refuses a device with a known signature.
             context.step(

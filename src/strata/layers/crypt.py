@@ -13,6 +13,7 @@ from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
+from strata.words import listed
 
 # The default size of LUKS2's header with its key slots (cryptsetup 2.1 and later).
 _HEADER_BYTES: Final = 16 << 20
@@ -105,7 +106,7 @@ class Crypt(Layer):
         drawn = context.derived_uuid("volume-key").hex + context.derived_uuid("volume-key-2").hex
         format_ = context.step(
             "format",
-            f"Make the encrypted volume on {' and '.join(context.devices) or 'what is below'}",
+            f"Make the encrypted volume on {listed(context.devices) or 'what is below'}",
             *("cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2"),
             *("--uuid", str(context.derived_uuid("uuid"))),
             *("--cipher", self.cipher, "--key-size", str(key_bits), "--volume-key-file", key),

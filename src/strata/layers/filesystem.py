@@ -15,6 +15,7 @@ from strata.spec.layer import Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
+from strata.words import listed
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
 _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
@@ -131,7 +132,7 @@ class Filesystem(Layer):
 
     def build(self, context: LayerContext) -> list[Step]:
         named = {name for names in self.named_devices().values() for name in names}
-        disks = " and ".join(name for name in context.devices if name not in named) or "what is below"
+        disks = listed([name for name in context.devices if name not in named]) or "what is below"
         make = context.step(
             "make",
             f"Make the {self.layer} filesystem on {disks}",

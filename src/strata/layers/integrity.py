@@ -14,6 +14,7 @@ from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
+from strata.words import listed
 
 Checksum = Literal["crc32c", "xxhash64", "sha256", "hmac-sha256"]
 
@@ -149,7 +150,7 @@ class Integrity(Layer):
         options = ["--tag-size", str(self.tag_bytes)] if self.tag_bytes else []
         if self.journal_bytes is not None:
             options += ["--journal-size", str(self.journal_bytes)]
-        where = " and ".join(context.devices) or "what is below"
+        where = listed(context.devices) or "what is below"
         make = context.step(
             "format",
             f"Make the volume with checksums on {where}, and fill it",

@@ -15,6 +15,7 @@ from strata.spec.layer import KernelLog, Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
+from strata.words import listed
 
 Level = Literal[0, 1, 4, 5, 6, 10]
 Layout = Literal[
@@ -188,7 +189,7 @@ class Md(Layer):
             words.append(f"--spare-devices={len(self.spares)}")
         if self.initial_sync == "assume-clean" and self.level:
             words.append("--assume-clean")
-        disks = " and ".join(context.devices)
+        disks = listed(context.devices)
         created = self._step(
             context,
             "create",

@@ -14,7 +14,7 @@ from strata.spec.metric import Metric
 from strata.spec.snapshots import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.stack import Stack
 from strata.spec.step import Purpose, Step
-from strata.spec.workload import Intervention, Outputs, Workload
+from strata.spec.workload import Intervention, Outputs, Workload, unreadable
 
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 """Where the lab's driver takes faults of its disks; no other machine has it."""
@@ -154,13 +154,23 @@ def scrub_errors(plan: Plan, placements: Sequence[Placement], outputs: Outputs) 
     """The errors that scrubs found, as reasons for a result's invalidity.
 
     `Layer.scrub_errors` reads the output of a scrub's last step.
+
+    Raises:
+        RunError: If the output has not the expected form.
     """
     places = places_by_name(placements)
     scrubs = ((step.purpose, step.id) for step in plan.steps_for("scrub"))
     last = {purpose.layer: step_id for purpose, step_id in scrubs if purpose and purpose.layer}
     for name, step_id in last.items():
         layer = places[name].layer
-        if step_id in outputs.steps and (count := layer.scrub_errors(outputs.steps[step_id].stdout)):
+        if step_id not in outputs.steps:
+            continue
+        text = outputs.steps[step_id].stdout
+        try:
+            count = layer.scrub_errors(text)
+        except (ValueError, IndexError) as error:
+            raise unreadable(step_id, "the scrub does not report its errors", text) from error
+        if count:
             yield f"the scrub of {layer.layer} found {count} errors"
 
 

@@ -55,7 +55,7 @@ class Placement:
         target: The path that it runs on.
         target_kind: The kind of that path.
         memory_bytes: Its memory limit, or the machine's memory.
-        ground: The control group above the layers that are shared.
+        base: The control group above the layers that are shared.
         load_group: The control group of its load.
         is_limited: Whether that is a group of its own, which limits its memory.
     """
@@ -70,7 +70,7 @@ class Placement:
     target: str
     target_kind: Interface
     memory_bytes: int
-    ground: str | None
+    base: str | None
     load_group: str | None
     is_limited: bool = False
 
@@ -86,7 +86,7 @@ class Placement:
     def build(self) -> list[Step]:
         """The steps that make its share, and the layers that it has of its own."""
         own = [step for each in self.layers[self.shared :] for step in each.build()]
-        return [*in_group(self.share, self.ground), *own]
+        return [*in_group(self.share, self.base), *own]
 
     def of_load(self, steps: Iterable[Step]) -> list[Step]:
         return in_group(steps, self.load_group)
@@ -124,12 +124,12 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
     return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
-def control_groups(placed: Iterable[Placed], ground: str | None = None) -> list[str | None]:
+def control_groups(placed: Iterable[Placed], base: str | None = None) -> list[str | None]:
     """The control group of each layer's steps, from the lowest on, and then that of everything above.
 
-    Steps above a guest run in its group, whenever they do. ``ground`` is the group below all.
+    Steps above a guest run in its group, whenever they do. ``base`` is the group below all.
     """
-    groups = [ground]
+    groups = [base]
     for layer, context in placed:
         groups.append(layer.cgroup(context) or groups[-1])
     return groups
@@ -144,14 +144,14 @@ def placements_of(
     if not tenants:
         return [], [_alone(study, stack, workload, seed)]
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
-    shared, ground = _stand(list(zip(stack.common, contexts, strict=True)), stack.layer_names)
-    return shared, [_of_tenant(study, stack, workload, name, (shared, ground)) for name in tenants]
+    shared, base = _stand(list(zip(stack.common, contexts, strict=True)), stack.layer_names)
+    return shared, [_of_tenant(study, stack, workload, name, (shared, base)) for name in tenants]
 
 
 def _stand(
-    placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, ground: str | None = None
+    placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, base: str | None = None
 ) -> tuple[list[LayerPlace], str | None]:
-    *groups, above = control_groups(placed, ground)
+    *groups, above = control_groups(placed, base)
     return [
         LayerPlace(layer, context, name, tenant, group)
         for (layer, context), name, group in zip(placed, names, groups, strict=False)
@@ -173,7 +173,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         target=target,
         target_kind=kind,
         memory_bytes=_memory_bytes(study, stack.layers),
-        ground=None,
+        base=None,
         load_group=group,
     )
 
@@ -181,7 +181,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
 def _of_tenant(
     study: Study, stack: Stack, workload: str, name: str, common: tuple[list[LayerPlace], str | None]
 ) -> Placement:
-    shared, ground = common
+    shared, base = common
     tenant = study.workloads[workload].tenants()[name]
     lowest = shared[-1]
     layer, seed = lowest.layer, lowest.context.seed
@@ -191,7 +191,7 @@ def _of_tenant(
     memory_bytes = tenant.memory_bytes
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
-    layers, group = _stand(own, stack.layer_names[len(stack.common) :], name, ground)
+    layers, group = _stand(own, stack.layer_names[len(stack.common) :], name, base)
     target, kind = _top(own, (share.path, layer.provides))
     limits, limited = _limits(name, seed, memory_bytes, each)
     return Placement(
@@ -205,7 +205,7 @@ def _of_tenant(
         target=target,
         target_kind=kind,
         memory_bytes=memory_bytes or _memory_bytes(study, stack.layers),
-        ground=ground,
+        base=base,
         load_group=limited or group,
         is_limited=limited is not None,
     )
@@ -227,9 +227,9 @@ def _memory_bytes(study: Study, layers: Iterable[Layer]) -> int:
     return min([*limits, study.memory_bytes])
 
 
-def _top(placed: Sequence[Placed], ground: tuple[str, Interface]) -> tuple[str, Interface]:
+def _top(placed: Sequence[Placed], base: tuple[str, Interface]) -> tuple[str, Interface]:
     if not placed:
-        return ground
+        return base
     layer, context = placed[-1]
     return layer.path(context), layer.provides
 
@@ -273,7 +273,7 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
     """
     if not tenants:
         return [step for each in placements for step in each.of_load(each.load.steps(each.context()))]
-    ground = placements[0].ground
+    base = placements[0].base
     named = [(placement, tenants[placement.tenant or ""]) for placement in placements]
     steps = [step for each, tenant in named for step in each.of_load(_folders(each, tenant.before))]
     before = [step for each, tenant in named for step in each.of_load(_before(each, tenant.before))]
@@ -282,16 +282,16 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
         title = "Write back the data of the steps before the loads"
         settled = synced(None, "settled", "prepare", title)
         # Servers would take memory and processors from the loads until the end.
-        steps += in_group([settled.model_copy(update={"takes_down": _left_running(before)})], ground)
+        steps += in_group([settled.model_copy(update={"takes_down": _left_running(before)})], base)
     for each in placements:
         steps += each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
     if any(tenant.alone for tenant in tenants.values()):
         for each, tenant in named:
             title = f"Write back dirty data before {each.tenant} is alone"
-            steps += in_group([synced(None, f"{each.tenant}-settled", "warmup", title)], ground)
+            steps += in_group([synced(None, f"{each.tenant}-settled", "warmup", title)], base)
             steps += each.of_load(_alone_window(each, tenant.alone))
         title = "Write back dirty data before all run together"
-        steps += in_group([synced(None, "settled-together", "warmup", title)], ground)
+        steps += in_group([synced(None, "settled-together", "warmup", title)], base)
     return steps
 
 

@@ -233,7 +233,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
                 "asked_for": each.need.level if each.need is not None else None,
                 "held_by": list(each.held_by),
             }
-            for each in advice.lacks
+            for each in advice.missing
         ],
         "worse": [
             {"stack": each.comparison.stack, **_part_plain(each.part), **_comparison_plain(each.comparison)}
@@ -241,7 +241,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         ],
         "not_probed": plain(advice.unprobed),
         "durability": plain(advice.durability),
-        "relies_on": plain(advice.reliance),
+        "relies_on": plain(advice.sensitivity),
         "warnings": plain(advice.warnings),
         "settling": plain(advice.settling),
     }

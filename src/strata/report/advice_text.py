@@ -91,11 +91,11 @@ def score_words(score: Comparison, *, inverted: bool = False) -> str:
     return f"{times(gain)} ({interval_words(interval)})"
 
 
-def lack_words(lacks: Sequence[MissingCapability]) -> str:
+def missing_words(missing: Sequence[MissingCapability]) -> str:
     """Missing capabilities, by the stacks that have them: ``snapshots (not so btrfs and zfs)``."""
     held: dict[tuple[str, ...], list[str]] = {}
-    for lack in lacks:
-        held.setdefault(lack.held_by, []).append(ability(lack.capability))
+    for each in missing:
+        held.setdefault(each.held_by, []).append(ability(each.capability))
     return listed(
         [
             listed(names) + (f" (not so {listed(by)})" if by else " (no other stack has this in full)")
@@ -225,14 +225,14 @@ def _given_up(advice: Advice) -> Iterator[str]:
     for need, opening in ((True, "Of what the use asks for, "), (False, "Besides, ")):
         lacking: dict[str, list[str]] = {}
         for stack in advice.leaders:
-            lacks = [each for each in advice.lacks if each.stack == stack and each.verdict == "no"]
-            if found := [each for each in lacks if (each.need is not None) is need]:
-                lacking.setdefault(lack_words(found), []).append(stack)
+            missing = [each for each in advice.missing if each.stack == stack and each.verdict == "no"]
+            if found := [each for each in missing if (each.need is not None) is need]:
+                lacking.setdefault(missing_words(found), []).append(stack)
         for text, stacks in lacking.items():
             yield f"{opening}{listed(stacks)} {'do' if len(stacks) > 1 else 'does'} without {text}."
     for stack in advice.leaders:
-        lacks = [each for each in advice.lacks if each.stack == stack]
-        if partial := [ability(each.capability) for each in lacks if each.verdict == "partial"]:
+        missing = [each for each in advice.missing if each.stack == stack]
+        if partial := [ability(each.capability) for each in missing if each.verdict == "partial"]:
             yield f"{stack} has {listed(partial)} in part only."
         worse = [each for each in advice.worse if each.comparison.stack == stack]
         worse = sorted(worse, key=lambda each: -each.part.share)
@@ -266,7 +266,7 @@ def _weights(advice: Advice) -> Iterator[str]:
         return
     yours = f" (yours: {listed(advice.use.adjusted)})" if advice.use.adjusted else ""
     changes: dict[str, list[str]] = {}
-    for each in advice.reliance:
+    for each in advice.sensitivity:
         how = f"{each.weight} counted {'double' if each.factor > 1 else 'half'}"
         changes.setdefault(each.leader, []).append(how)
     if changes:

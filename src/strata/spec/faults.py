@@ -85,7 +85,7 @@ class Corrupt(_Place):
 
 
 class Gone(Fault):
-    """From then on every command fails, also those that the disk works on."""
+    """From then on every command fails, including commands in progress."""
 
     fault: Literal["gone"] = "gone"
     at_ns: Duration = Field(alias="at", description="From when on", examples=["30s"])

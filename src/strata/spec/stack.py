@@ -88,9 +88,9 @@ class Stack:
     def tenant_contexts(self, seed: int, tenant: str, share: Share) -> list[LayerContext]:
         """The contexts of a tenant's own layers, on its share of the others."""
         names = [f"{tenant}-{name}" for name in self.layer_names[len(self.common) :]]
-        ground = LayerContext(tenant, seed, lower=(share.path,), provided=share.provided)
+        base = LayerContext(tenant, seed, lower=(share.path,), provided=share.provided)
         top = f"${{mounts}}/{names[-1]}" if names else ""
-        return self._stand(list(zip(names, self.each, strict=True)), ground, top=top)
+        return self._stand(list(zip(names, self.each, strict=True)), base, top=top)
 
     def share(self, capacities_bytes: Mapping[str, int], tenants: tuple[str, ...]) -> Share | None:
         """The first tenant's share of the common layers; None if these cannot be shared."""
@@ -108,15 +108,15 @@ class Stack:
         return Provided("block", sizes, sector_bytes=self.sector_bytes)
 
     def _stand(
-        self, named: Sequence[tuple[str, Layer]], ground: LayerContext, *, top: str
+        self, named: Sequence[tuple[str, Layer]], base: LayerContext, *, top: str
     ) -> list[LayerContext]:
-        """The contexts of layers on a ground; the last mounts at ``top``."""
+        """The contexts of layers on a base; the last mounts at ``top``."""
         contexts: list[LayerContext] = []
-        lower, provided, devices = ground.lower, ground.provided, ground.devices
+        lower, provided, devices = base.lower, base.provided, base.devices
         for index, (name, layer) in enumerate(named):
             context = LayerContext(
                 name=name,
-                seed=ground.seed,
+                seed=base.seed,
                 lower=lower,
                 provided=provided,
                 devices=tuple(dict.fromkeys([*devices, *names_of(layer)])),

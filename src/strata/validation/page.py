@@ -11,13 +11,13 @@ from typing import Final
 from strata.report.device_plot import draw
 from strata.report.table import Cell, Column, Table, Tone, html
 from strata.report.templates import page_style, page_templates
-from strata.validation.subject import Check, Section, Verdict, totals
+from strata.validation.subject import ModelCheck, Section, Verdict, totals
 
 _TITLE: Final = "Do the modelled disks behave like disks?"
 _TONES: Final[dict[Verdict, Tone]] = {"passed": "dim", "failed": "bad", "noted": "doubt"}
 
 
-def check_table(checks: Sequence[Check], *, has_notes: bool = False) -> Table:
+def check_table(checks: Sequence[ModelCheck], *, has_notes: bool = False) -> Table:
     """The checks of a section; with a column of the basis if figures are published."""
     based = any(check.basis for check in checks)
     heads = [Column("check"), Column("model", align="right"), Column("expected", align="right")]

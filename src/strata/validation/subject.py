@@ -27,7 +27,7 @@ BASES: Final[Mapping[Basis, str]] = {
 
 
 @dataclass(frozen=True)
-class Check:
+class ModelCheck:
     """One comparison.
 
     Attributes:
@@ -54,7 +54,7 @@ class Section:
     name: str
     title: str
     text: str
-    checks: tuple[Check, ...]
+    checks: tuple[ModelCheck, ...]
     pictures: tuple[Picture, ...] = ()
 
     @property
@@ -72,22 +72,24 @@ def totals(sections: Sequence[Section]) -> str:
     return "\n".join(lines)
 
 
-def _counts(checks: Sequence[Check]) -> str:
+def _counts(checks: Sequence[ModelCheck]) -> str:
     found = Counter(check.verdict for check in checks)
     return ", ".join(f"{found[verdict]} {verdict}" for verdict in get_args(Verdict) if found[verdict])
 
 
-def near(title: str, found: float, expected: float, part: float, unit: str = "", *, note: str = "") -> Check:
+def near(
+    title: str, found: float, expected: float, part: float, unit: str = "", *, note: str = ""
+) -> ModelCheck:
     """A value that should be within ``part`` of the expected one, such as 0.02 for 2 %."""
     good = math.isfinite(found) and abs(found - expected) <= part * abs(expected)
-    return Check(
+    return ModelCheck(
         title, _value(found, unit), f"{_value(expected, unit)} ± {format_share(part)}", _verdict(good), note
     )
 
 
 def within(
     title: str, found: float, low: float, high: float, unit: str = "", *, note: str = "", soft: bool = False
-) -> Check:
+) -> ModelCheck:
     """A value that should lie between two; ``soft`` notes a difference instead of failing."""
     if math.isinf(high):
         wanted = f"at least {_value(low, unit)}"
@@ -95,7 +97,7 @@ def within(
         wanted = f"at most {_value(high, unit)}"
     else:
         wanted = f"{significant(low)} to {_value(high, unit)}"
-    return Check(title, _value(found, unit), wanted, _verdict(low <= found <= high, soft=soft), note)
+    return ModelCheck(title, _value(found, unit), wanted, _verdict(low <= found <= high, soft=soft), note)
 
 
 def _value(value: float, unit: str) -> str:
@@ -106,7 +108,7 @@ def _verdict(good: bool, *, soft: bool = False) -> Verdict:
     return "passed" if good else "noted" if soft else "failed"
 
 
-Found = tuple[Iterable[Check], Sequence[Picture]]
+Found = tuple[Iterable[ModelCheck], Sequence[Picture]]
 Examine = Callable[[bool], Found]
 """Examines a subject, perhaps quickly, with fewer I/Os and devices: its checks and pictures."""
 

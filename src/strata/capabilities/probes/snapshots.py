@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput, uppermost
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
+from strata.units import format_size
 
 _NONE = "no layer of the stack takes snapshots"
 
@@ -184,11 +185,11 @@ class Send(Probe):
         size = int(output.stdout(self._size).strip() or 0)
         if size > CONTENT_BYTES * 3 // 2:
             return Finding(
-                "partial", f"by {self._by}, {size >> 20} MiB for {CONTENT_BYTES >> 20} MiB changed"
+                "partial", f"by {self._by}, {format_size(size)} for {format_size(CONTENT_BYTES)} changed"
             )
         if self._compared is not None and output.code(self._compared) != 0:
             return Finding("no", f"what {self._by} received is not what was sent")
-        return Finding("yes", f"by {self._by}, {size >> 20} MiB")
+        return Finding("yes", f"by {self._by}, {format_size(size)}")
 
 
 def _elsewhere(plan: ProbePlan) -> tuple[str, ...]:

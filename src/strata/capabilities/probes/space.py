@@ -12,6 +12,7 @@ from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Verdict
 from strata.spec.step import LOAD_USER
+from strata.units import format_size
 
 _LIMIT_BYTES: Final = CONTENT_BYTES // 2
 # Volumes and images count in extents, clusters and groups; all of them divide this.
@@ -122,10 +123,10 @@ class _Resize(Probe):
     def judge(self, output: ProbeOutput) -> Finding:
         before, after = (_size_of(output.stdout(step)) for step in self._sizes)
         if before == after or (after > before) != self.grows:
-            return Finding("no", f"{before >> 20} MiB before and {after >> 20} MiB after")
+            return Finding("no", f"{format_size(before)} before and {format_size(after)} after")
         if output.code(self._compared) != 0:
             return Finding("no", "the content was lost")
-        return Finding("yes", f"by {self._by}: {before >> 20} MiB, then {after >> 20} MiB")
+        return Finding("yes", f"by {self._by}: {format_size(before)}, then {format_size(after)}")
 
 
 class Grow(_Resize):
@@ -206,7 +207,8 @@ class Discard(Probe):
         )
         verdict: Verdict = "yes" if before - after >= CONTENT_BYTES // 2 else "no"
         return Finding(
-            verdict, f"{self._by} gave back {max(0, before - after) >> 20} MiB of {CONTENT_BYTES >> 20}"
+            verdict,
+            f"{self._by} gave back {format_size(max(0, before - after))} of {format_size(CONTENT_BYTES)}",
         )
 
 

@@ -18,6 +18,7 @@ from strata.spec.layer import Layer, LayerContext
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
+from strata.words import listed
 
 EXTENT_BYTES: Final = 4 << 20
 """The unit of volumes, given to vgcreate; also its default."""
@@ -123,7 +124,7 @@ class VolumeGroup:
         uuid = "-".join(letters[start:end] for start, end in pairwise((0, 6, 10, 14, 18, 22, 26, 32)))
         return self.step(
             f"physical-{number}" if len(self.devices) > 1 else "physical",
-            f"Make a physical volume of {' and '.join(names) or 'what is below'}",
+            f"Make a physical volume of {listed(names) or 'what is below'}",
             *("pvcreate", "--norestorefile", "--uuid", uuid, path),
             destroys=names,
         )

@@ -20,6 +20,7 @@ from strata.spec.layer import KernelLog, Layer, LayerContext, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
+from strata.words import listed
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
 # Exporting writes dirty data back, which takes long on a rotating disk.
@@ -216,7 +217,7 @@ class Zpool(Layer):
         properties = {"cachefile": "none", **named, **self.properties}
         make = context.step(
             "make",
-            f"Make the pool on {' and '.join(context.devices) or 'what is below'}",
+            f"Make the pool on {listed(context.devices) or 'what is below'}",
             *("zpool", "create", "-f", "-m", "none", *_VOLUMES, *property_words(properties)),
             *(context.label, *self._vdevs(context)),
             destroys=context.devices,

@@ -12,7 +12,7 @@ from strata.datasheet.measure import BLOCK_BYTES, Subject, rate_per_s
 from strata.lab.model import READ, WRITE, Trace
 from strata.spec.device import find_device
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from strata.validation.subject import Check, Found, mean_ms, near, points, subject, within
+from strata.validation.subject import Found, ModelCheck, mean_ms, near, points, subject, within
 
 _MIRRORS = "controller-bbwc-raid10-4x-wd-re4-500gb"
 _PARITY = "controller-bbwc-raid5-6x-generic-nearline-hdd"
@@ -52,7 +52,7 @@ def controller(quick: bool) -> Found:
     return checks, [Picture(title, "writes", "per second", curves, y_log=True)]
 
 
-def _absorbed(drive: Subject) -> Iterator[Check]:
+def _absorbed(drive: Subject) -> Iterator[ModelCheck]:
     device = drive.device
     count = device.whole("cache_size") * (1 << 20) // BLOCK_BYTES // 2
     trace = drive.random(WRITE, depth=16, count=count)
@@ -63,7 +63,7 @@ def _absorbed(drive: Subject) -> Iterator[Check]:
     yield near("writes into the cache, 16 at a time", rate, possible, 0.01, "/s")
 
 
-def _parity() -> Iterator[Check]:
+def _parity() -> Iterator[ModelCheck]:
     """The bytes that members of RAID 5 read and write for one written, when all is destaged."""
     device = find_device(_PARITY)
     members, rows = device.whole("members"), 200

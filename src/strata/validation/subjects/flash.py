@@ -11,7 +11,7 @@ from strata.datasheet.measure import BLOCK_BYTES, Subject, random_trace
 from strata.lab.model import WRITE
 from strata.spec.device import find_device
 from strata.spec.device_kinds.flash import PRECONDITIONS
-from strata.validation.subject import Check, Found, near, points, subject
+from strata.validation.subject import Found, ModelCheck, near, points, subject
 
 _DEVICE = "samsung-pm883-960gb"
 _BYTES = 1 << 30
@@ -38,7 +38,7 @@ steady state is compared with the formula, and with an empty drive that is overw
 changes.""",
 )
 def flash_steady(quick: bool) -> Found:
-    checks: list[Check] = []
+    checks: list[ModelCheck] = []
     computed: dict[float, float] = {}
     reached: dict[float, float] = {}
     for percent, overwrites in _OVERWRITES.items():

@@ -15,7 +15,7 @@ from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_US
 from strata.validation.demerit import Floats, demerit
-from strata.validation.subject import RE4, Check, Found, near, points, subject, within
+from strata.validation.subject import RE4, Found, ModelCheck, near, points, subject, within
 
 _PERCENTILES = np.concatenate([np.linspace(0.5, 99.5, 100), [99.9]])
 _BLOCK_SECTORS = 8
@@ -39,7 +39,7 @@ def latency(quick: bool) -> Found:
     drive, volume = find_device(RE4), find_device(_VOLUME)
     model = {device.name: _model_ns(Subject(device), count) for device in (drive, volume)}
     theory = {RE4: _rotating_ns(drive, count), _VOLUME: _lognormal_ns(volume, count)}
-    checks: list[Check] = []
+    checks: list[ModelCheck] = []
     for name, found in model.items():
         figure = 100 * demerit(found, theory[name])
         checks.append(within(f"{name}: demerit figure against theory", figure, 0.0, 1.5, "%"))

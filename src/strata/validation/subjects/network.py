@@ -11,7 +11,7 @@ from strata.lab.model import READ, ModelledDisk
 from strata.spec.device import find_device
 from strata.units import NS_PER_S
 from strata.validation.demerit import Floats
-from strata.validation.subject import Check, Found, near, points, subject
+from strata.validation.subject import Found, ModelCheck, near, points, subject
 
 _VOLUME = "aws-ebs-gp2-100gib"
 _BURST_S = {33: 1862.0, 100: 2000.0, 334: 2703.0, 750: 7200.0}
@@ -30,7 +30,7 @@ know neither number. Here an I/O counts as 128 operations, so that few are enoug
 )
 def credits(quick: bool) -> Found:
     sizes = [100] if quick else list(_BURST_S)
-    checks: list[Check] = []
+    checks: list[ModelCheck] = []
     curves = []
     for size in sizes:
         rest_s, disk = _REFILL_S[size], _volume(size).open()

@@ -10,7 +10,7 @@ from strata.datasheet.sheet import Rating
 from strata.spec.device import Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.units import significant, times
-from strata.validation.subject import Basis, Check, Found, Verdict, subject
+from strata.validation.subject import Basis, Found, ModelCheck, Verdict, subject
 
 _NEAR = 0.10
 # Of a parameter's unit, in the units of published figures.
@@ -32,7 +32,7 @@ def published(quick: bool) -> Found:
     return [judge(device, each) for device, each in ratings if each.ratio is not None], ()
 
 
-def judge(device: Device, figure: Rating) -> Check:
+def judge(device: Device, figure: Rating) -> ModelCheck:
     """One figure that is published, by where it is from."""
     published, ratio = figure.published, figure.ratio
     assert published is not None
@@ -43,7 +43,7 @@ def judge(device: Device, figure: Rating) -> Check:
     verdict: Verdict = "passed"
     if abs(ratio - 1) > _NEAR:
         verdict = "noted" if basis == "recalled" else "failed"
-    return Check(
+    return ModelCheck(
         f"{device.name}: {figure.title}",
         f"{significant(figure.value)} {figure.unit} ({times(ratio)})",
         f"{significant(float(published.value))} {published.unit}",

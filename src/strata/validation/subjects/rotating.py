@@ -25,7 +25,17 @@ from strata.lab.model import FUA, READ, WRITE
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import Mechanism, mechanism
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, format_share
-from strata.validation.subject import RE4, Check, Found, conventional, mean_ms, near, points, subject, within
+from strata.validation.subject import (
+    RE4,
+    Found,
+    ModelCheck,
+    conventional,
+    mean_ms,
+    near,
+    points,
+    subject,
+    within,
+)
 
 _MB = 1e6
 
@@ -39,7 +49,7 @@ holding more of them; half a revolution; and the sectors' share of a track. The 
 4-KiB reads.""",
 )
 def service_time(quick: bool) -> Found:
-    checks: list[Check] = []
+    checks: list[ModelCheck] = []
     for device in conventional():
         trace = Subject(device).random(READ, depth=1, count=4_000 if quick else 16_000)
         disk = mechanism(device)
@@ -51,7 +61,7 @@ def service_time(quick: bool) -> Found:
             checks.append(near(f"{RE4}: rotational delay", rotation_ms, half_ms, 0.02, "ms"))
             exact = bool((trace.sum_ns == trace.latency_ns).all())
             title, shown = f"{RE4}: parts that add up to the latency", "all" if exact else "not all"
-            checks.append(Check(title, shown, "all", "passed" if exact else "failed"))
+            checks.append(ModelCheck(title, shown, "all", "passed" if exact else "failed"))
     return checks, ()
 
 
@@ -101,7 +111,7 @@ def queue_depth(quick: bool) -> Found:
     return checks, [Picture("Random 4-KiB reads, WD RE4", "queue depth", "per second", curves, x_log=True)]
 
 
-def _against_computed(name: str, *, quick: bool) -> Check:
+def _against_computed(name: str, *, quick: bool) -> ModelCheck:
     """The depth at which the model with an ideal window differs most from the computed rate."""
     rates = _rates(Subject(find_device(name)).with_values(_IDEAL), _COMPUTED_DEPTHS, quick=quick)
     pairs = dict(zip(_COMPUTED_DEPTHS, _COMPUTED[name], strict=True))
@@ -129,7 +139,7 @@ against one that starts at 0.5 ms, with the same mean and full stroke.""",
 def short_stroking(quick: bool) -> Found:
     drive = Subject(find_device(RE4))
     naive = drive.with_values({"seek_intercept": _NO_INTERCEPT_MS, "seek_track_to_track": _NO_INTERCEPT_MS})
-    checks: list[Check] = []
+    checks: list[ModelCheck] = []
     curves, limits = [], []
     for name, tested in (("intercept of 2 ms", drive), ("without", naive)):
         times = {span: _mean_ns(tested, span, quick=quick) for span in _SPANS}
@@ -182,7 +192,7 @@ def zones(quick: bool) -> Found:
     return checks, [each for each in sheet_of(drive, quick=True).pictures() if "rate" in each.title]
 
 
-def _zone_checks(device: Device, *, quick: bool) -> Iterator[Check]:
+def _zone_checks(device: Device, *, quick: bool) -> Iterator[ModelCheck]:
     """The zone that differs most; and large reads, which come no faster than their sectors pass the head."""
     disk, drive = mechanism(device), Subject(device)
     last = len(disk.zones) - 1

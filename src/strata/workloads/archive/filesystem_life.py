@@ -84,7 +84,7 @@ class FilesystemLife(ArchiveWorkload):
         self, context: WorkloadContext, own: Sequence[Placed], mounted: Sequence[Step], check: Sequence[Step]
     ) -> Step:
         """Take the filesystem down, and print which steps each figure comes from: `metrics` reads it."""
-        again = {step.id.removeprefix("life-") for step in mounted}
+        again = {step.id for layer, where in own for step in layer.assemble(where)}
         built = [step.id for step in _built(own)]
         down = _taken_down(own)
         figures = {
