@@ -441,22 +441,3 @@ def test_the_line_of_a_trial_names_its_first_headlines_alone(tmp_path: Path) -> 
     line = headline(record.model_copy(update={"metrics": tuple(many)}))
 
     assert [f"m{n}" in line.split() or f"m{n}," in line.split() for n in range(6)] == [True] * 4 + [False] * 2
-
-
-def test_a_scrub_that_does_not_report_its_errors_makes_the_result_invalid_and_loses_nothing(
-    tmp_path: Path,
-) -> None:
-    text = TEXT.replace('[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n\n', "").replace(
-        'layers = [{ layer = "xfs", mount = ["noatime"] }]',
-        'devices = ["disk0", "disk1"]\nlayers = [{ layer = "md", level = 1 }, { layer = "xfs" }]',
-    )
-    text = (
-        text.replace("[stacks.xfs]", '[devices.disk1]\nmodel = "wd-re4-500gb"\n\n[stacks.xfs]')
-        + "scrub = true\n"
-    )
-
-    summary = run_tiny(tmp_path, fake_runner(), text=text, only="*.s1")
-
-    ((reasons),) = summary.invalid.values()
-    assert "the scrub does not report its errors" in reasons[0]
-    assert ResultsFolder.open(tmp_path / "results").read_trial(TrialKey("xfs", "mix", 1)).record is not None

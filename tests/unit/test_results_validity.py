@@ -4,12 +4,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from execution_factory import TEXT, fake_runner, run_tiny
 from results_factory import EventLog, S, good_log, metrics_of, plan_of, record_of
 
 from strata.plan.catalogue import catalogue
 from strata.results.build import trouble_in_console
 from strata.results.record import ResultRecord
+from strata.results.store import ResultsFolder
 from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
 
 PLAN = plan_of("btrfs", "oltp", 1)
 
@@ -247,3 +250,22 @@ def test_the_events_of_another_plan_for_the_same_trial_are_not_taken_either(tmp_
     said = reasons(judged(tmp_path, good_log(other, 75)))
 
     assert said == "the agent carried out another plan than this trial's"
+
+
+def test_a_scrub_that_does_not_report_its_errors_makes_the_result_invalid_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    text = TEXT.replace('[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n\n', "").replace(
+        'layers = [{ layer = "xfs", mount = ["noatime"] }]',
+        'devices = ["disk0", "disk1"]\nlayers = [{ layer = "md", level = 1 }, { layer = "xfs" }]',
+    )
+    text = (
+        text.replace("[stacks.xfs]", '[devices.disk1]\nmodel = "wd-re4-500gb"\n\n[stacks.xfs]')
+        + "scrub = true\n"
+    )
+
+    summary = run_tiny(tmp_path, fake_runner(), text=text, only="*.s1")
+
+    ((reasons),) = summary.invalid.values()
+    assert "the scrub does not report its errors" in reasons[0]
+    assert ResultsFolder.open(tmp_path / "results").read_trial(TrialKey("xfs", "mix", 1)).record is not None
