@@ -325,6 +325,8 @@ static void drive_open(struct disk *disk)
 	struct drive *drive = drive_of(disk);
 	const struct drive_list empty = { .head = DISK_NONE, .tail = DISK_NONE };
 
+	if (config->speed_tolerance_ppm)
+		rotating_draw(&disk->config.rotating, config->speed_tolerance_ppm, disk->config.seed);
 	drive->media = empty;
 	drive->room = empty;
 	drive->held = empty;

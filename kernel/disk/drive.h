@@ -43,6 +43,7 @@ struct drive_config {
 	u64 shingle_cache_bytes;	/* 0: not shingled */
 	u64 shingle_band_bytes;
 	u64 cleaning_idle_ns;
+	u32 speed_tolerance_ppm;
 	u32 window;
 	u32 write_cache_extents;
 	u32 destage_window;

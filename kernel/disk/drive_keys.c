@@ -6,6 +6,7 @@
  *     seek_curve_ns=v0,v1,...          on the grid of rotating.h
  *     zone=first_sector,first_track,sectors_per_track     repeated, outermost first
  *     defect=sector,spare_sector       repeated, optional, ascending: sector is the first of a physical block
+ *     speed_tolerance_ppm              optional, 0: turns exactly at its speed, from angle 0; else both are drawn from the seed
  *     buffer_overhead_ns               optional, 0: the same as overhead_ns; of commands that need only the buffer
  *     link_bytes_per_s                 optional, 0: the link takes no time
  *     read_segments, read_segment_bytes                   optional, 0: no read-ahead
@@ -77,6 +78,7 @@ const struct disk_key drive_keys[] = {
 	DISK_KEY_READ("seek_curve_ns", read_curve, true),
 	{ .name = "zone", .kind = KEY_READ, .needed = true, .repeats = true, .read = read_zone },
 	{ .name = "defect", .kind = KEY_READ, .repeats = true, .read = read_defect },
+	OPTIONAL_U32("speed_tolerance_ppm", drive.speed_tolerance_ppm, 0, 10000),
 	OPTIONAL_U64("buffer_overhead_ns", drive.buffer_overhead_ns, 0, DISK_TIME_LIMIT_NS),
 	OPTIONAL_U64("link_bytes_per_s", drive.link_bytes_per_s, 0, 10000000000ULL),
 	OPTIONAL_U32("read_segments", drive.read_segments, 0, READ_SEGMENTS),

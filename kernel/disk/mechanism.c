@@ -19,7 +19,6 @@ static u32 pick(const struct disk *disk)
 		u64 at = platform_later(now, drive_ready_ns(disk, command));
 		bool write = command->io.op == DISK_WRITE;
 		struct rotating_place place = { .track = (u32)command->model[MODEL_TRACK], .angle_ns = command->model[MODEL_ANGLE] };
-		u64 phase;
 
 		if (!write && drive_passes(disk, &command->io, at)) {
 			if (at < best_ns) {
@@ -33,8 +32,7 @@ static u32 pick(const struct disk *disk)
 		at += rotating_move_ns(mechanics, drive->head.track, place.track, write);
 		if (at >= best_ns)
 			continue;
-		phase = at % mechanics->rotation_ns;
-		at += place.angle_ns >= phase ? place.angle_ns - phase : place.angle_ns + mechanics->rotation_ns - phase;
+		at += rotating_wait_ns(mechanics, at, place.angle_ns);
 		if (at < best_ns) {
 			best_before = before;
 			best_ns = at;
@@ -88,12 +86,11 @@ static u64 reach_ns(const struct disk *disk, u64 sector)
 {
 	const struct rotating_config *mechanics = &disk->config.rotating;
 	struct rotating_place place;
-	u64 at = disk->now_ns, phase;
+	u64 at = disk->now_ns;
 
 	drive_place(disk, sector, true, &place);
 	at += rotating_move_ns(mechanics, drive_of(disk)->head.track, place.track, true);
-	phase = at % mechanics->rotation_ns;
-	return at + (place.angle_ns >= phase ? place.angle_ns - phase : place.angle_ns + mechanics->rotation_ns - phase);
+	return at + rotating_wait_ns(mechanics, at, place.angle_ns);
 }
 
 /* The best of the destage_window dirty runs that are nearest to the head: half of them on each side. There is one. */

@@ -2,6 +2,8 @@
 /* The mechanics of a rotating disk: formulas in rotating.h. */
 #include "disk.h"
 
+#define PPM 1000000ULL
+
 u64 rotating_grid_distance(u32 index)
 {
 	u32 octave, step;
@@ -78,9 +80,18 @@ u64 rotating_move_ns(const struct rotating_config *config, u32 head_track, u32 t
 	return settle + rotating_seek_ns(config, track > head_track ? track - head_track : head_track - track);
 }
 
-static u64 wait_ns(const struct rotating_config *config, u64 when_ns, u64 angle_ns)
+void rotating_draw(struct rotating_config *config, u32 tolerance_ppm, u64 seed)
 {
-	u64 phase = when_ns % config->rotation_ns;
+	u64 shift_ppm = platform_mix(seed) % (2 * (u64)tolerance_ppm + 1);
+
+	config->rotation_ns = config->rotation_ns * (PPM - tolerance_ppm + shift_ppm) / PPM;
+	config->track_skew_ns = config->track_skew_ns * (PPM - tolerance_ppm + shift_ppm) / PPM;
+	config->phase_ns = platform_mix(seed + 1) % config->rotation_ns;
+}
+
+u64 rotating_wait_ns(const struct rotating_config *config, u64 when_ns, u64 angle_ns)
+{
+	u64 phase = (when_ns + config->phase_ns) % config->rotation_ns;
 
 	return angle_ns >= phase ? angle_ns - phase : angle_ns + config->rotation_ns - phase;
 }
@@ -149,7 +160,7 @@ static u64 access_run(const struct rotating_config *config, struct rotating_head
 
 	rotating_place_of(config, sector, &place);
 	seek = rotating_move_ns(config, head->track, place.track, write);
-	rotation = wait_ns(config, now_ns + seek, place.angle_ns);
+	rotation = rotating_wait_ns(config, now_ns + seek, place.angle_ns);
 	head->track = place.track;
 	transfer = transfer_ns(config, head, sector, sectors);
 	work->seek_ns += seek;
@@ -207,7 +218,7 @@ u64 rotating_resume(const struct rotating_config *config, struct rotating_head *
 	rotating_place_of(config, head->sector, &place);
 	move = rotating_move_ns(config, head->track, place.track, false);
 	head->track = place.track;
-	return now_ns + move + wait_ns(config, now_ns + move, place.angle_ns);
+	return now_ns + move + rotating_wait_ns(config, now_ns + move, place.angle_ns);
 }
 
 u64 rotating_clear_until(const struct rotating_config *config, const struct rotating_head *head, u64 end_sector)

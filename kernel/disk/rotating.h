@@ -4,7 +4,7 @@
  * track. The drive around them, with its queue and caches, is drive.h.
  *
  * Angle of a sector    (track * track_skew + sector_in_track * rotation / sectors_per_track) mod rotation
- * Platter phase at t   t mod rotation
+ * Platter phase at t   (t + phase) mod rotation
  * Sustained rate       sectors_per_track * 512 / (rotation + track_skew)
  * Random read, mean    overhead + E[seek] + rotation / 2 + transfer      (queue depth 1)
  *
@@ -44,6 +44,7 @@ struct rotating_defect {
 
 struct rotating_config {
 	u64 rotation_ns;
+	u64 phase_ns;		/* where the platter is at the instant 0 */
 	u64 track_skew_ns;
 	u64 write_settle_ns;
 	u32 tracks;
@@ -76,8 +77,15 @@ struct rotating_work {
 u64 rotating_grid_distance(u32 index);
 u64 rotating_seek_ns(const struct rotating_config *config, u64 distance);
 
+/*
+ * Draws the phase, uniformly, and the speed, uniformly within `tolerance_ppm`: spindles of a machine do not turn in step. The angle
+ * between tracks stays, so their skew in time follows the speed.
+ */
+void rotating_draw(struct rotating_config *config, u32 tolerance_ppm, u64 seed);
 void rotating_place_of(const struct rotating_config *config, u64 sector, struct rotating_place *place);
 u64 rotating_move_ns(const struct rotating_config *config, u32 head_track, u32 track, bool write);
+/* From when_ns until the angle is below the head. */
+u64 rotating_wait_ns(const struct rotating_config *config, u64 when_ns, u64 angle_ns);
 /* Reads or writes, starting at now_ns wherever the head is. Adds to work; returns when it is done. */
 u64 rotating_access(const struct rotating_config *config, struct rotating_head *head, u64 now_ns, u64 sector, u64 sectors, bool write,
 		    struct rotating_work *work);

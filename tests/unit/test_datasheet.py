@@ -141,7 +141,7 @@ def test_show_prints_the_sheet_and_its_sketches() -> None:
     assert "Seek time" in shown.stdout
     assert "recalled from the data sheet" in shown.stdout
     said = " ".join(shown.stdout.split())
-    assert "26 parameters are stated, 24 of them as estimates; 8 are the kind's defaults" in said
+    assert "26 parameters are stated, 24 of them as estimates; 9 are the kind's defaults" in said
     assert "seek_average_write –" in said
     assert "the 8 oldest commands of its queue of 32" in said
     assert "QD32 equals QD16" in said

@@ -27,6 +27,13 @@ class Rotating(DeviceKind):
     parameters: ClassVar = {
         "capacity": CAPACITY,
         "rotation_speed": real("rotational speed", "rpm", 1000, 60_000),
+        "rotation_tolerance": real(
+            "how far the speed of one drive may be off; its platter starts anywhere. 0: exact and in step",
+            "%",
+            0.0,
+            1.0,
+            0.1,
+        ),
         "seek_average_read": real("mean seek over pairs of random tracks", "ms", 0.01, 100),
         "seek_average_write": real("the same for writes; 0: see write_settle", "ms", 0.0, 100, 0.0),
         "seek_track_to_track": real("seek to the next track", "ms", 0.0, 100),
@@ -126,6 +133,7 @@ class Rotating(DeviceKind):
         return [
             *super().driver_lines(device, capacity_sectors, queue_depth),
             f"rotation_ns={disk.rotation_ns}",
+            f"speed_tolerance_ppm={nearest(device.number('rotation_tolerance') * 10_000)}",
             f"track_skew_ns={disk.track_skew_ns}",
             f"write_settle_ns={disk.write_settle_ns}",
             f"window={min(device.whole('scheduler_window'), queue_depth)}",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,6 +67,10 @@ def _absorbed(drive: Subject) -> Iterator[ModelCheck]:
 def _parity() -> Iterator[ModelCheck]:
     """The bytes that members of RAID 5 read and write for one written, when all is destaged."""
     device = find_device(_PARITY)
+    assert device.member is not None
+    # A member that waits for another one reads ahead, which is not part of the arithmetic.
+    member = Subject(device.member).with_values({"read_segments": 0, "read_segment_size": 0}).device
+    device = replace(device, member=member)
     members, rows = device.whole("members"), 200
     row = (members - 1) * device.whole("stripe_size") * 2  # sectors
     for order, places, reads, writes in (
@@ -79,7 +84,6 @@ def _parity() -> Iterator[ModelCheck]:
         for what, expected in (("read", reads), ("write", writes)):
             title = f"RAID 5, {order}: bytes that members {what} for one written"
             found = account[f"media_{what}_bytes"] / account["write_bytes"]
-            # Members read ahead now and then.
             yield near(title, found, expected, 0.02, "×")
 
 
