@@ -42,7 +42,7 @@ LONGEST = (
     "workloads_on_host",
     "signal_storm",
     "identical",
-    "sanitized_medium",
+    "sanitized_content",
     "serve_in_browser",
     "report_page_in_browser",
     "cli_conventions",

@@ -6,7 +6,7 @@
 
 /* A place in a list of vectors. */
 struct cursor {
-	const struct medium_vector *vector;
+	const struct content_vector *vector;
 	u64 skip;	/* bytes of the first vector that are behind us */
 };
 
@@ -31,7 +31,7 @@ static u64 smaller(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
-static u64 vectors_bytes(const struct medium_vector *vector, u32 count)
+static u64 vectors_bytes(const struct content_vector *vector, u32 count)
 {
 	u64 bytes = 0;
 
@@ -59,7 +59,7 @@ static u64 value_of(const struct blocks *blocks, u64 block)
 static int move_run(struct blocks *blocks, bool write, struct cursor *cursor, u64 offset, u64 bytes)
 {
 	while (bytes) {
-		struct medium_vector vector[RUN_VECTORS];
+		struct content_vector vector[RUN_VECTORS];
 		u64 part = 0;
 		u32 count = 0;
 		int error;
@@ -143,7 +143,7 @@ static void gather(struct cursor *cursor, u8 *to, u64 bytes)
 	}
 }
 
-int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count)
+int blocks_read(struct blocks *blocks, u64 sector, const struct content_vector *vector, u32 count)
 {
 	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), stop;
 	struct cursor cursor = { .vector = vector };
@@ -220,7 +220,7 @@ static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
 
 static int store_scratch(struct blocks *blocks, u64 block)
 {
-	struct medium_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
+	struct content_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
 
 	set_kind(blocks, block, BLOCK_STORED, 0);
 	return blocks->store.write(blocks->store.owner, &vector, 1, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
@@ -250,7 +250,7 @@ static bool write_compact(struct blocks *blocks, const struct cursor *cursor, u6
 	return keep_compact(blocks, block, content);
 }
 
-int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count)
+int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector *vector, u32 count)
 {
 	u64 at = sector * STRATA_SECTOR_BYTES, end = at + vectors_bytes(vector, count), stop;
 	struct cursor cursor = { .vector = vector };
@@ -286,7 +286,7 @@ static int erase_part(struct blocks *blocks, u64 at, u64 bytes)
 	int error = 0;
 
 	for (; bytes && !error; at += sizeof(zeros), bytes -= sizeof(zeros)) {
-		struct medium_vector vector = { .base = zeros, .length = sizeof(zeros) };
+		struct content_vector vector = { .base = zeros, .length = sizeof(zeros) };
 
 		error = blocks_write(blocks, at / STRATA_SECTOR_BYTES, &vector, 1);
 	}
@@ -326,7 +326,7 @@ int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors)
 	return erase_part(blocks, last * BLOCKS_BYTES, end - last * BLOCKS_BYTES);
 }
 
-bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 sectors, bool plain)
+bool blocks_open(struct blocks *blocks, const struct content_store *store, u64 sectors, bool plain)
 {
 	memset(blocks, 0, sizeof(*blocks));
 	blocks->store = *store;

@@ -24,7 +24,7 @@
 #define BLOCKS_GROUP 4096U
 
 /* A piece of memory; the same as the host's struct iovec. */
-struct medium_vector {
+struct content_vector {
 	void *base;
 	unsigned long length;
 };
@@ -33,10 +33,10 @@ struct medium_vector {
  * Where the content lies. Each function returns 0 or a negative error number, and may change the vectors. What was never written
  * reads as zeros.
  */
-struct medium_store {
+struct content_store {
 	void *owner;
-	int (*read)(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes);
-	int (*write)(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes);
+	int (*read)(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes);
+	int (*write)(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes);
 };
 
 enum block_kind {
@@ -47,7 +47,7 @@ enum block_kind {
 };
 
 struct blocks {
-	struct medium_store store;
+	struct content_store store;
 	u64 sectors;
 	u64 count;
 	u64 groups;
@@ -69,10 +69,10 @@ enum blocks_state {
 	BLOCKS_OTHER		/* of a disk with another number of sectors, or damaged */
 };
 
-bool blocks_open(struct blocks *blocks, const struct medium_store *store, u64 sectors, bool plain);
+bool blocks_open(struct blocks *blocks, const struct content_store *store, u64 sectors, bool plain);
 void blocks_close(struct blocks *blocks);
-int blocks_read(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
-int blocks_write(struct blocks *blocks, u64 sector, const struct medium_vector *vector, u32 count);
+int blocks_read(struct blocks *blocks, u64 sector, const struct content_vector *vector, u32 count);
+int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector *vector, u32 count);
 /* Makes them zeros, at little cost. Not of a plain store. */
 int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors);
 

@@ -31,7 +31,7 @@ u64 blocks_slots_offset(const struct blocks *blocks)
 
 static int move(struct blocks *blocks, bool write, void *memory, u64 offset, u64 bytes)
 {
-	struct medium_vector vector = { .base = memory, .length = bytes };
+	struct content_vector vector = { .base = memory, .length = bytes };
 
 	return write ? blocks->store.write(blocks->store.owner, &vector, 1, offset, bytes) :
 		       blocks->store.read(blocks->store.owner, &vector, 1, offset, bytes);

@@ -98,7 +98,7 @@ bool defects_unreadable(const struct defects *defects, u64 sector, u64 sectors)
 }
 
 /* Changes every word of one sector, which may lie in several vectors. */
-static void spoil_sector(u64 key, u64 skip, const struct medium_vector *vector)
+static void spoil_sector(u64 key, u64 skip, const struct content_vector *vector)
 {
 	u32 done;
 
@@ -119,7 +119,7 @@ static u64 spoil_key(const struct defects *defects, u32 index, u64 sector)
 	return platform_mix(defects->seed ^ platform_mix(sector)) + (u64)index * STRATA_SECTOR_BYTES;
 }
 
-void defects_spoil(const struct defects *defects, u64 now_ns, u64 sector, const struct medium_vector *vector, u32 count)
+void defects_spoil(const struct defects *defects, u64 now_ns, u64 sector, const struct content_vector *vector, u32 count)
 {
 	u64 at, end, bytes = 0;
 	u32 i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults in time; those of the content are in medium.c. Rules in faults.h. */
+/* Faults in time; those of the content are in content.c. Rules in faults.h. */
 #include "disk.h"
 
 static const struct {

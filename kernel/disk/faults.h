@@ -14,9 +14,8 @@
  *
  *     back                                   a disk that is gone is there again, with what it held
  *
- * Those of the description begin anew at each boot, on the media of an earlier one, too: times count from the boot, and sectors that were written again are bad
- * again. A fault belongs to the description of a disk in one lab, as its times do; a medium holds content and nothing else. (Another boot
- * may be given a description without them.)
+ * The faults of the description begin anew at each boot, also on the content of an earlier one: times count from the boot, and sectors that
+ * were written again are bad again. Another boot may be given a description without faults.
  */
 #ifndef STRATA_FAULTS_H
 #define STRATA_FAULTS_H

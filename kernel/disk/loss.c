@@ -231,7 +231,7 @@ static int note_block(struct loss *loss, u64 sequence, u64 block, u32 units)
 	u32 index = take_record(loss);
 	struct loss_record *record = &loss->record[index];
 	u64 start = block * loss->block_sectors;
-	struct medium_vector vector = { .base = loss_image(loss, index) };
+	struct content_vector vector = { .base = loss_image(loss, index) };
 
 	record->sequence = sequence;
 	record->block = block;

@@ -39,8 +39,8 @@ static int swap(struct loss *loss, u32 index, u32 unit)
 	u64 sector = loss->record[index].block * loss->block_sectors + (u64)unit * loss->unit_sectors;
 	u64 room = (loss->sectors - sector) * STRATA_SECTOR_BYTES, bytes = loss->unit_sectors * STRATA_SECTOR_BYTES;
 	u8 *kept = loss_image(loss, index) + unit * bytes;
-	struct medium_vector now = { .base = loss->spare, .length = bytes < room ? bytes : room };
-	struct medium_vector then = { .base = kept, .length = now.length };
+	struct content_vector now = { .base = loss->spare, .length = bytes < room ? bytes : room };
+	struct content_vector then = { .base = kept, .length = now.length };
 	int error = blocks_read(loss->blocks, sector, &now, 1);
 
 	if (!error)

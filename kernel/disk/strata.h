@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of the driver share. The models and the medium know nothing of it. */
+/* What the parts of the driver share. Models and content do not know of it. */
 #ifndef STRATA_DRIVER_H
 #define STRATA_DRIVER_H
 
 #include <linux/blk-mq.h>
 #include <linux/hrtimer.h>
 #include "disk.h"
-#include "medium.h"
+#include "content.h"
 #include "tracer.h"
 
 #define STRATA_VECTORS 64
@@ -37,7 +37,7 @@ struct strata_disk {
 	u32 index;		/* in the order of strata.disks=; 0 is the root image */
 	u64 host_cost_ns;	/* of the host's time, with measure_cost=1 */
 	struct strata_slot slot[DISK_QUEUE_LIMIT];
-	struct medium medium;
+	struct content content;
 	struct disk disk;
 };
 
@@ -51,13 +51,13 @@ void strata_account(struct strata_disk *disk, struct disk_account *account);
 
 /* strata_request.c */
 bool strata_command_of(struct request *rq, struct disk_io *io);
-/* Moves the request's content. Returns what medium_read() and the others return. */
+/* Moves the request's content. Returns what content_read() and the others return. */
 int strata_transfer(struct strata_disk *disk, struct request *rq, u64 now_ns, u64 sequence);
 void strata_trace_arrival(struct strata_slot *slot, struct request *rq, u32 outstanding);
 void strata_trace_completion(struct strata_disk *disk, const struct strata_slot *slot, const struct disk_command *command);
 
 /* strata_host.c */
-void strata_store_init(struct medium_store *store, struct strata_file *file);
+void strata_store_init(struct content_store *store, struct strata_file *file);
 /* Returns 0 or a negative error number. */
 int strata_read_text(int fd, char *text, size_t room, size_t *length);
 /* Appends to a file of the host. Failing, it says so with these words, and returns false. */

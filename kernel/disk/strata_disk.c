@@ -62,7 +62,7 @@ static bool submit(struct strata_disk *disk, struct request *rq, const struct di
 static void serve_at_once(struct strata_disk *disk, struct request *rq, const struct disk_io *io, u64 now_ns, blk_status_t status)
 {
 	disk_count(&disk->disk.account, io->op, io->sectors);
-	if (tracer_on() && !disk->medium.blocks.plain) {
+	if (tracer_on() && !disk->content.blocks.plain) {
 		struct disk_command command = { .io = *io, .arrival_ns = now_ns, .complete_ns = now_ns };
 		struct strata_slot slot = { .status = status };
 
@@ -77,10 +77,10 @@ static blk_status_t serve(struct strata_disk *disk, struct request *rq, const st
 	/* Without interrupts, reading the clock is free of charge and runs no timer. */
 	u64 now_ns = ktime_get_ns();
 	int result = strata_transfer(disk, rq, now_ns, disk->disk.sequence + 1);
-	blk_status_t status = result == MEDIUM_UNREADABLE ? BLK_STS_MEDIUM : BLK_STS_OK;
+	blk_status_t status = result == CONTENT_UNREADABLE ? BLK_STS_MEDIUM : BLK_STS_OK;
 
 	*done = false;
-	if (result == MEDIUM_GONE)
+	if (result == CONTENT_GONE)
 		return BLK_STS_OFFLINE;
 	if (result < 0)
 		return BLK_STS_IOERR;
@@ -130,7 +130,7 @@ static bool take(struct strata_disk *disk, u64 now_ns, struct strata_slot *slot)
 		return false;
 	command = &disk->disk.command[tag];
 	*slot = disk->slot[tag];
-	if (command->complete_ns >= disk->medium.defects.gone_ns)
+	if (command->complete_ns >= disk->content.defects.gone_ns)
 		slot->status = BLK_STS_OFFLINE;
 	else if (command->failed && !slot->status)
 		slot->status = BLK_STS_IOERR;
@@ -284,40 +284,40 @@ static int read_config(struct strata_disk *disk, int fd, char *text)
 }
 
 /* What an earlier boot has left, if there was one. */
-static int load_medium(struct strata_disk *disk)
+static int load_content(struct strata_disk *disk)
 {
 	static const char *const reason[] = {
 		[BLOCKS_UNFINISHED] = "was in use by a lab that did not come to its end",
 		[BLOCKS_OTHER] = "is of another disk, or damaged",
 	};
 	enum blocks_state state;
-	int error = blocks_load(&disk->medium.blocks, &state);
+	int error = blocks_load(&disk->content.blocks, &state);
 
 	if (error || state == BLOCKS_NEW || state == BLOCKS_LOADED)
 		return error;
-	pr_err("disk %s: its medium %s\n", disk->disk.config.name, reason[state]);
+	pr_err("disk %s: its content %s\n", disk->disk.config.name, reason[state]);
 	return -EINVAL;
 }
 
-static int open_medium(struct strata_disk *disk)
+static int open_content(struct strata_disk *disk)
 {
 	const struct disk_config *config = &disk->disk.config;
 	bool plain = config->read_only, armed = strata_power_armed() && !config->ops->immediate;
-	struct medium_store store;
+	struct content_store store;
 	int error = 0;
 
 	strata_store_init(&store, &disk->file);
-	if (!medium_open(&disk->medium, config, &store, plain, armed))
+	if (!content_open(&disk->content, config, &store, plain, armed))
 		return -ENOMEM;
 	if (strata_media_kept() && !plain)
-		error = load_medium(disk);
+		error = load_content(disk);
 	if (error) {
-		medium_close(&disk->medium);
+		content_close(&disk->content);
 		return error;
 	}
-	if (disk->medium.armed) {
-		disk->disk.durable = medium_durable;
-		disk->disk.owner = &disk->medium;
+	if (disk->content.armed) {
+		disk->disk.durable = content_durable;
+		disk->disk.owner = &disk->content;
 	}
 	return 0;
 }
@@ -337,12 +337,12 @@ static int add_one(int fd, char *text, bool sd)
 		goto free;
 	spin_lock_init(&disk->lock);
 	hrtimer_setup(&disk->timer, strata_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	error = open_medium(disk);
+	error = open_content(disk);
 	if (error)
 		goto free_config;
 	error = -ENOMEM;
 	if (!disk_open(&disk->disk))
-		goto close_medium;
+		goto close_content;
 	/* Before it is added: its partition table is read then, and the power may be cut at that command. */
 	disk->index = strata_disks_count;
 	strata_disks[strata_disks_count++] = disk;
@@ -353,8 +353,8 @@ static int add_one(int fd, char *text, bool sd)
 close_disk:
 	strata_disks_count--;
 	disk_close(&disk->disk);
-close_medium:
-	medium_close(&disk->medium);
+close_content:
+	content_close(&disk->content);
 free_config:
 	pr_err("disk %s: cannot be added (error %d)\n", disk->disk.config.name, -error);
 	disk_config_free(&disk->disk.config);

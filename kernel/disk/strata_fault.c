@@ -35,11 +35,11 @@ static const char *add_fault(struct strata_disk *disk, const char *at, const cha
 	unsigned long flags;
 	u64 now_ns;
 
-	if (disk->medium.blocks.plain)
+	if (disk->content.blocks.plain)
 		return "the root image has no faults";
 	spin_lock_irqsave(&disk->lock, flags);
 	now_ns = strata_catch_up(disk);
-	wrong = medium_fault(&disk->medium, &disk->disk.config, now_ns, at, end);
+	wrong = content_fault(&disk->content, &disk->disk.config, now_ns, at, end);
 	spin_unlock_irqrestore(&disk->lock, flags);
 	return wrong;
 }

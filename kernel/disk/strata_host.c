@@ -7,8 +7,8 @@
 #include <os.h>
 #include "strata.h"
 
-static_assert(sizeof(struct medium_vector) == sizeof(struct os_iovec));
-static_assert(offsetof(struct medium_vector, length) == offsetof(struct os_iovec, length));
+static_assert(sizeof(struct content_vector) == sizeof(struct os_iovec));
+static_assert(offsetof(struct content_vector, length) == offsetof(struct os_iovec, length));
 
 /* The host's memory, not the lab's: a larger disk does not leave less to the page cache, which results would show. */
 void *platform_alloc(size_t bytes)
@@ -35,7 +35,7 @@ static int host_failed(struct strata_file *file, const char *what, long error)
 }
 
 /* Moves past `done` bytes; returns the number of vectors that are finished. */
-static u32 vectors_advance(struct medium_vector *vector, size_t done)
+static u32 vectors_advance(struct content_vector *vector, size_t done)
 {
 	u32 first = 0;
 
@@ -48,7 +48,7 @@ static u32 vectors_advance(struct medium_vector *vector, size_t done)
 	return first;
 }
 
-static int host_read(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+static int host_read(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes)
 {
 	struct strata_file *file = owner;
 
@@ -74,7 +74,7 @@ static int host_read(void *owner, struct medium_vector *vector, u32 count, u64 o
 	return 0;
 }
 
-static int host_write(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+static int host_write(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes)
 {
 	struct strata_file *file = owner;
 
@@ -95,7 +95,7 @@ static int host_write(void *owner, struct medium_vector *vector, u32 count, u64 
 	return 0;
 }
 
-void strata_store_init(struct medium_store *store, struct strata_file *file)
+void strata_store_init(struct content_store *store, struct strata_file *file)
 {
 	store->owner = file;
 	store->read = host_read;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The lab's end. At a cut of the power all modelled disks lose it at the same instant: nothing that is in flight is acknowledged any
- * more, the backing files get what the medium holds then, and the process ends between two instructions with exit status 86. With media=keep
+ * more, the backing files get the content of that instant, and the process ends between two instructions with exit status 86. With media=keep
  * the files are made complete (blocks.h), at a cut and at a power-off, so that another boot can go on with them.
  *
  * It is told by the text of the host's descriptor strata.control=, lines `key=value`, and not by kernel arguments: the kernel takes its
@@ -97,13 +97,13 @@ static void cut_disk(struct strata_disk *disk, u64 now_ns)
 
 	if (!disk->disk.config.ops->immediate)
 		disk_advance(&disk->disk, now_ns);
-	if (disk->medium.armed)
-		error = loss_cut(&disk->medium.loss, now_ns, seed, acknowledged, disk, &report);
+	if (disk->content.armed)
+		error = loss_cut(&disk->content.loss, now_ns, seed, acknowledged, disk, &report);
 	if (!error && strata_media_kept())
-		error = blocks_save(&disk->medium.blocks);
+		error = blocks_save(&disk->content.blocks);
 	say("strata: power cut at %llu ns: disk=%s writes_acknowledged=%llu volatile=%llu kept=%llu lost=%llu torn=%llu lost_acknowledged=%llu settled_blocks=%llu marks_lost=%llu error=%d\n",
 	    now_ns, disk->disk.config.name, disk->disk.account.writes, report.open, report.kept, report.lost, report.torn,
-	    report.lost_acknowledged, report.settled_blocks, disk->medium.armed ? disk->medium.loss.marks_lost : 0, -error);
+	    report.lost_acknowledged, report.settled_blocks, disk->content.armed ? disk->content.loss.marks_lost : 0, -error);
 }
 
 static void __noreturn cut(void)
@@ -114,7 +114,7 @@ static void __noreturn cut(void)
 	local_irq_disable();
 	now_ns = ktime_get_ns();
 	for (i = 0; i < strata_disks_count; i++)
-		if (!strata_disks[i]->medium.blocks.plain)
+		if (!strata_disks[i]->content.blocks.plain)
 			cut_disk(strata_disks[i], now_ns);
 	end_trace();
 	os_exit_at_once(EXIT_POWER_CUT);
@@ -127,7 +127,7 @@ static enum hrtimer_restart cut_timer_expired(struct hrtimer *timer)
 
 void strata_power_count(const struct strata_disk *disk)
 {
-	if (!disk->medium.blocks.plain && ++commands == cut_at_command)
+	if (!disk->content.blocks.plain && ++commands == cut_at_command)
 		cut();
 }
 
@@ -213,10 +213,10 @@ static void strata_shutdown(void *unused)
 		struct strata_disk *disk = strata_disks[i];
 		int error = 0;
 
-		if (strata_media_kept() && !disk->medium.blocks.plain)
-			error = blocks_save(&disk->medium.blocks);
+		if (strata_media_kept() && !disk->content.blocks.plain)
+			error = blocks_save(&disk->content.blocks);
 		if (error)
-			pr_err("disk %s: its medium could not be saved (error %d)\n", disk->disk.config.name, -error);
+			pr_err("disk %s: its content could not be saved (error %d)\n", disk->disk.config.name, -error);
 	}
 	end_trace();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* From the block layer's requests to the models' commands, the medium's content and the trace's records. */
+/* From the block layer's requests to the models' commands, the disk's content and the trace's records. */
 #include <linux/mm.h>
 #include "strata.h"
 
@@ -32,7 +32,7 @@ bool strata_command_of(struct request *rq, struct disk_io *io)
 
 static int move_data(struct strata_disk *disk, struct request *rq, u64 now_ns, u64 sequence)
 {
-	struct medium_vector vector[STRATA_VECTORS];
+	struct content_vector vector[STRATA_VECTORS];
 	bool write = rq_data_dir(rq) == WRITE;
 	u64 sector = blk_rq_pos(rq), next = sector;
 	struct req_iterator iter;
@@ -46,8 +46,8 @@ static int move_data(struct strata_disk *disk, struct request *rq, u64 now_ns, u
 			vector[count - 1].length += bv.bv_len;
 		} else {
 			if (count == STRATA_VECTORS) {
-				int result = write ? medium_write(&disk->medium, now_ns, sequence, sector, vector, count) :
-						     medium_read(&disk->medium, now_ns, sector, vector, count);
+				int result = write ? content_write(&disk->content, now_ns, sequence, sector, vector, count) :
+						     content_read(&disk->content, now_ns, sector, vector, count);
 
 				if (result)
 					return result;
@@ -59,8 +59,8 @@ static int move_data(struct strata_disk *disk, struct request *rq, u64 now_ns, u
 		}
 		next += bv.bv_len >> SECTOR_SHIFT;
 	}
-	return write ? medium_write(&disk->medium, now_ns, sequence, sector, vector, count) :
-		       medium_read(&disk->medium, now_ns, sector, vector, count);
+	return write ? content_write(&disk->content, now_ns, sequence, sector, vector, count) :
+		       content_read(&disk->content, now_ns, sector, vector, count);
 }
 
 int strata_transfer(struct strata_disk *disk, struct request *rq, u64 now_ns, u64 sequence)
@@ -71,9 +71,9 @@ int strata_transfer(struct strata_disk *disk, struct request *rq, u64 now_ns, u6
 		return move_data(disk, rq, now_ns, sequence);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
-		return medium_erase(&disk->medium, now_ns, blk_rq_pos(rq), blk_rq_sectors(rq));
+		return content_erase(&disk->content, now_ns, blk_rq_pos(rq), blk_rq_sectors(rq));
 	default:
-		return medium_flush(&disk->medium, now_ns);
+		return content_flush(&disk->content, now_ns);
 	}
 }
 

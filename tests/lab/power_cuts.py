@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded power cuts: the engine of ``make power-cuts`` and of ``test_power_cuts.py``.
 
-A chain is one medium that is cut again and again: boot, recover, check, verify everything that was
+A chain is one disk image that is cut again and again: boot, recover, check, verify everything that was
 acknowledged, work on, cut. So there is one boot for each cut, and filesystems grow old. A cut counts as
 survived when a later boot of its chain has verified everything; a chain that is damaged begins anew.
 """
@@ -43,13 +43,13 @@ _HOST_FAILED: Final = re.compile(r": host (read|write) failed")
 
 @dataclass(frozen=True)
 class Chain:
-    """One medium and its cuts.
+    """One image and its cuts.
 
     Attributes:
         subject: What is on it.
         seed: Of the work, the cuts' places and what survives them.
         cuts: How many.
-        repeat: Make the first cut twice; it must leave the same medium.
+        repeat: Make the first cut twice; it must leave the same image.
         until_damaged: No more cuts once there is damage.
     """
 
@@ -119,7 +119,7 @@ class Rack:
 
     Args:
         runner: Boots the labs.
-        folder: Where media and attempts' folders are put.
+        folder: Where images and attempts' folders are put.
     """
 
     def __init__(self, runner: LabRunner, folder: Path) -> None:
@@ -130,8 +130,8 @@ class Rack:
         self._being_prepared: dict[str, threading.Lock] = {}
 
     def close(self) -> None:
-        for medium in self._prepared.values():
-            medium.close()
+        for image in self._prepared.values():
+            image.close()
 
     def __enter__(self) -> Rack:
         return self
@@ -140,18 +140,18 @@ class Rack:
         self.close()
 
     def prepared(self, subject: Subject, cpu: int | None) -> DiskImage:
-        """A medium with the subject's filesystem and content, made on a sound drive."""
+        """An image with the subject's filesystem and content, made on a sound drive."""
         subject = replace(subject, lies=False, mount=())
         with self._lock:
             mine = self._being_prepared.setdefault(subject.name, threading.Lock())
         with mine:
             if subject.name not in self._prepared:
-                medium = DiskImage(self._folder)
+                image = DiskImage(self._folder)
                 with DiskImage(self._folder) as notes:
                     chain = Chain(subject, seed=0, cuts=0)
-                    boot = self.boot(chain, subject.preparation(), [medium, notes], cpu)
+                    boot = self.boot(chain, subject.preparation(), [image, notes], cpu)
                 assert boot.damage is None, boot.damage
-                self._prepared[subject.name] = medium
+                self._prepared[subject.name] = image
             return self._prepared[subject.name]
 
     def run(self, chain: Chain, cpu: int | None, done: Callable[[], None] = lambda: None) -> Outcome:
@@ -159,15 +159,15 @@ class Rack:
         outcome = Outcome()
         epoch, open_cuts = 0, 0
         with ExitStack() as opened:
-            media = self._fresh(chain, cpu, opened)
+            images = self._fresh(chain, cpu, opened)
             while outcome.cuts < chain.cuts or open_cuts:
                 last = outcome.cuts == chain.cuts
                 plan, cut = _plan_and_cut(chain, epoch, last)
                 if chain.repeat and epoch == 0:
-                    boot, different = self._boot_twice(chain, plan, media, cpu, cut)
+                    boot, different = self._boot_twice(chain, plan, images, cpu, cut)
                     outcome.different += different
                 else:
-                    boot = self.boot(chain, plan, media, cpu, cut)
+                    boot = self.boot(chain, plan, images, cpu, cut)
                 outcome.virtual_ns += boot.virtual_ns
                 outcome.remarks += [each for each in boot.remarks if each not in outcome.remarks]
                 if boot.damage is not None:
@@ -176,7 +176,7 @@ class Rack:
                     open_cuts = 0
                     if chain.until_damaged:
                         break
-                    media = self._fresh(chain, cpu, opened)
+                    images = self._fresh(chain, cpu, opened)
                 if boot.verified is not None:
                     outcome.operations += boot.verified
                     outcome.survived += open_cuts
@@ -187,7 +187,7 @@ class Rack:
                     open_cuts += 1
                     done()
                 if last and boot.damage is None:
-                    closing = self.boot(chain, chain.subject.closing(), media, cpu)
+                    closing = self.boot(chain, chain.subject.closing(), images, cpu)
                     if closing.damage is not None:
                         outcome.damage.append(f"{chain.name}, after the last boot: {closing.damage}")
                         outcome.survived -= 1
@@ -201,13 +201,13 @@ class Rack:
         return [opened.enter_context(prepared.copy()), opened.enter_context(DiskImage(self._folder))]
 
     def _boot_twice(
-        self, chain: Chain, plan: Plan, media: Sequence[DiskImage], cpu: int | None, cut: PowerCut | None
+        self, chain: Chain, plan: Plan, images: Sequence[DiskImage], cpu: int | None, cut: PowerCut | None
     ) -> tuple[Boot, list[str]]:
-        """Boot on the media, and on copies of them: what it came to, and what was not the same."""
+        """Boot on the images, and on copies of them: what it came to, and what was not the same."""
         with ExitStack() as opened:
-            copies = [opened.enter_context(medium.copy()) for medium in media]
-            one, other = (self.boot(chain, plan, each, cpu, cut) for each in (media, copies))
-            hashes = [[medium.sha256() for medium in each] for each in (media, copies)]
+            copies = [opened.enter_context(image.copy()) for image in images]
+            one, other = (self.boot(chain, plan, each, cpu, cut) for each in (images, copies))
+            hashes = [[image.sha256() for image in each] for each in (images, copies)]
         different = []
         # Two boots that both fail at their start leave the same, too.
         if one.losses is None or other.losses is None:
@@ -215,18 +215,18 @@ class Rack:
         elif one.losses != other.losses:
             different.append(f"{chain.name}: the same cut took other writes")
         if hashes[0] != hashes[1]:
-            different.append(f"{chain.name}: the same cut left another medium")
+            different.append(f"{chain.name}: the same cut left another image")
         return one, different
 
     def boot(
         self,
         chain: Chain,
         plan: Plan,
-        media: Sequence[DiskImage],
+        images: Sequence[DiskImage],
         cpu: int | None,
         cut: PowerCut | None = None,
     ) -> Boot:
-        """Boot a lab once on a chain's two media, the drive's and the notes'.
+        """Boot a lab once on a chain's two images, the drive's and the notes'.
 
         Raises:
             LabError, ToolError, ResultError: If the lab could not be started, or its files not be written.
@@ -238,7 +238,7 @@ class Rack:
         (folder / PLAN_NAME).write_bytes(plan.to_json())
         task = Task(plan, subject.devices(), folder, trace=False, cpu=cpu)
         try:
-            losses = self._runner.boot(task, Power(media, cut))
+            losses = self._runner.boot(task, Power(images, cut))
         except RunError:
             said = (folder / CONSOLE_NAME).read_text(errors="replace")
             panic = _PANIC.search(said)

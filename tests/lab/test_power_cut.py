@@ -49,11 +49,11 @@ AGAIN = (
 
 @dataclass(frozen=True)
 class Boots:
-    """Boots one after the other on one medium."""
+    """Boots one after the other on one image."""
 
     lab: Lab
     folder: Path
-    medium: DiskImage
+    image: DiskImage
 
     device: Device = DEVICE
 
@@ -61,20 +61,20 @@ class Boots:
         self, name: str, steps: Sequence[Step], cut: PowerCut | None = None
     ) -> list[PowerCutDamage] | None:
         task = bare_task(self.folder / name, self.device, steps, capacity_bytes=CAPACITY_BYTES)
-        return LabRunner(self.lab).boot(task, Power([self.medium], cut))
+        return LabRunner(self.lab).boot(task, Power([self.image], cut))
 
     def events(self, name: str) -> Events:
         return read_events(self.folder / name / "events.jsonl")
 
 
 def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[PowerCutDamage, str, str, str]:
-    """The loss, the medium's hash at the cut, and the file's hash before and after it."""
+    """The loss, the image's hash at the cut, and the file's hash before and after it."""
     folder.mkdir()
-    with DiskImage(folder) as medium:
-        boots = Boots(lab, folder, medium)
+    with DiskImage(folder) as image:
+        boots = Boots(lab, folder, image)
         losses = boots.boot("cut", (*MAKE, KEPT, LOOSE), cut)
         assert losses is not None
-        left = medium.sha256()
+        left = image.sha256()
         assert boots.boot("again", AGAIN) is None
         end = boots.events("again").end
         assert end is not None
@@ -103,10 +103,10 @@ def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))  # nobody else's labs run there
-    with DiskImage(tmp_path) as medium:
-        boots = Boots(lab, tmp_path, medium)
+    with DiskImage(tmp_path) as image:
+        boots = Boots(lab, tmp_path, image)
         assert boots.boot("make", (*MAKE, KEPT, shell_step("unmount", "umount ${mount}"))) is None
-        size = medium.stored_bytes
+        size = image.stored_bytes
         at_step = boots.boot("step", (*AGAIN[:2], cut_step()), PowerCut())
         assert at_step is not None
         assert boots.events("step").output("verify") != ""
@@ -116,13 +116,13 @@ def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
         assert at_command[0].at_ns < boots.events("step").last_ns
         assert boots.boot("last", AGAIN) is None
         assert boots.events("last").output("verify").split()[0] in boots.events("make").output("kept")
-        assert medium.stored_bytes < 2 * size
+        assert image.stored_bytes < 2 * size
     assert labs_of(tmp_path) == []
 
 
 def test_with_its_write_cache_off_a_disk_loses_nothing_that_it_acknowledged(lab: Lab, tmp_path: Path) -> None:
-    with DiskImage(tmp_path) as medium:
-        boots = Boots(lab, tmp_path, medium, replace(DEVICE, write_cache=False))
+    with DiskImage(tmp_path) as image:
+        boots = Boots(lab, tmp_path, image, replace(DEVICE, write_cache=False))
         shown = shell_step("shown", "cat /sys/block/sda/queue/write_cache")
         losses = boots.boot("cut", (shown, *MAKE, KEPT, LOOSE), PowerCut(at_ns=3 * NS_PER_S, seed=3))
         assert losses is not None
@@ -143,8 +143,8 @@ def test_a_drive_that_lies_about_flushes_loses_what_was_synced(lab: Lab, tmp_pat
     for seed in range(4):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        with DiskImage(folder) as medium:
-            liar = Boots(lab, folder, medium, replace(DEVICE, faults=(IgnoresFlush(),)))
+        with DiskImage(folder) as image:
+            liar = Boots(lab, folder, image, replace(DEVICE, faults=(IgnoresFlush(),)))
             assert liar.boot("cut", (*MAKE, many, cut_step()), PowerCut(seed=seed)) is not None
             verify = shell_step("verify", "cd ${mount} && sha256sum [1-8]")
             honest = replace(liar, device=DEVICE)
@@ -179,17 +179,17 @@ def test_without_a_cut_the_power_cannot_be_cut_by_a_program(lab: Lab, tmp_path: 
     assert LabRunner(lab).boot(task, Power()) is None
 
 
-def test_a_medium_of_a_lab_that_was_killed_is_refused(lab: Lab, tmp_path: Path) -> None:
-    with DiskImage(tmp_path) as medium:
-        boots = Boots(lab, tmp_path, medium)
+def test_an_image_of_a_lab_that_was_killed_is_refused(lab: Lab, tmp_path: Path) -> None:
+    with DiskImage(tmp_path) as image:
+        boots = Boots(lab, tmp_path, image)
         spin = shell_step("spin", "while :; do :; done")
         task = bare_task(tmp_path / "killed", DEVICE, (spin,), capacity_bytes=CAPACITY_BYTES)
         task = replace(task, report=lambda progress: task.cancel.set() if progress.phase else None)
         with pytest.raises(Cancelled):
-            LabRunner(lab).boot(task, Power([medium]))
+            LabRunner(lab).boot(task, Power([image]))
         with pytest.raises(RunError) as refused:
             boots.boot("again", ())
-    assert "its medium was in use by a lab that did not come to its end" in str(refused.value)
+    assert "its content was in use by a lab that did not come to its end" in str(refused.value)
 
 
 def test_zeros_and_patterns_take_no_room_of_the_host(lab: Lab, tmp_path: Path) -> None:
@@ -199,15 +199,15 @@ def test_zeros_and_patterns_take_no_room_of_the_host(lab: Lab, tmp_path: Path) -
         "--direct=1 --ioengine=libaio --iodepth=8 --size=2G --clocksource=clock_gettime --$$kind "
         "--verify_dump=0 >/dev/null || exit 1; head -c 1M ${disk0} | sha256sum; done"
     )
-    with DiskImage(tmp_path) as medium:
-        boots = Boots(lab, tmp_path, medium)
+    with DiskImage(tmp_path) as image:
+        boots = Boots(lab, tmp_path, image)
         boots.boot("fill", (shell_step("fill", fill),))
         boots.boot("read", (shell_step("read", "head -c 1M ${disk0} | sha256sum"),))
         zeros, pattern = boots.events("fill").output("fill").split()[::2]
         assert zeros == hashlib.sha256(bytes(1 << 20)).hexdigest()
         assert pattern == hashlib.sha256(bytes.fromhex("deadbeef") * (1 << 18)).hexdigest()
         assert boots.events("read").output("read").split()[0] == pattern
-        assert medium.stored_bytes < 32 << 20
+        assert image.stored_bytes < 32 << 20
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_forty_gibibytes_of_a_pattern_fit_a_host_with_little_room(
         f"--size=40G --clocksource=clock_gettime {pattern} >/dev/null"
     )
     task = bare_task(tmp_path / "fill", DEVICE, (shell_step("fill", fill),), capacity_bytes=50 << 30)
-    with DiskImage(tmp_path) as medium:
-        assert LabRunner(lab).boot(task, Power([medium])) is None
+    with DiskImage(tmp_path) as image:
+        assert LabRunner(lab).boot(task, Power([image])) is None
         assert read_events(task.folder / "events.jsonl").end is not None
-        assert medium.stored_bytes < 200 << 20
+        assert image.stored_bytes < 200 << 20

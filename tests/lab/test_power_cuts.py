@@ -68,7 +68,7 @@ def test_a_stack_with_barriers_keeps_everything_it_acknowledged(outcomes: Outcom
 
 @pytest.mark.lab
 @pytest.mark.parametrize("subject", SOUND, ids=name_of)
-def test_the_same_cut_leaves_the_same_medium(outcomes: Outcomes, subject: Subject) -> None:
+def test_the_same_cut_leaves_the_same_image(outcomes: Outcomes, subject: Subject) -> None:
     assert outcomes[subject].different == []
 
 
@@ -89,17 +89,17 @@ def test_the_cuts_take_writes_that_the_machine_was_told_are_complete(outcomes: O
 
 
 @pytest.mark.lab
-def test_a_cut_at_the_very_first_command_leaves_the_medium_as_it_was(lab: Lab, tmp_path: Path) -> None:
+def test_a_cut_at_the_very_first_command_leaves_the_image_as_it_was(lab: Lab, tmp_path: Path) -> None:
     chain = Chain(SOUND[0], seed=1, cuts=1)
     with (
         Rack(LabRunner(lab), tmp_path) as rack,
-        rack.prepared(chain.subject, None).copy() as medium,
+        rack.prepared(chain.subject, None).copy() as image,
         DiskImage(tmp_path) as notes,
     ):
-        before = medium.sha256()
-        cut = rack.boot(chain, chain.subject.boot(1, 0, None), [medium, notes], None, PowerCut(after_ios=1))
-        after = medium.sha256()
-        again = rack.boot(chain, chain.subject.boot(1, 1, None), [medium, notes], None)
+        before = image.sha256()
+        cut = rack.boot(chain, chain.subject.boot(1, 0, None), [image, notes], None, PowerCut(after_ios=1))
+        after = image.sha256()
+        again = rack.boot(chain, chain.subject.boot(1, 1, None), [image, notes], None)
 
     assert cut.losses is not None
     assert [(loss.disk, loss.writes_acknowledged) for loss in cut.losses] == [("sda", 0)]
@@ -112,11 +112,11 @@ def test_a_lab_that_ends_from_outside_is_not_taken_for_damage(lab: Lab, tmp_path
     chain = Chain(SOUND[0], seed=1, cuts=1)
     with (
         Rack(LabRunner(lab), tmp_path) as rack,
-        DiskImage(tmp_path) as medium,
+        DiskImage(tmp_path) as image,
         DiskImage(tmp_path) as notes,
         pytest.raises(RunError, match="before its agent was done"),
     ):
-        rack.boot(chain, chain.subject.boot(1, 0, None), [medium, notes], NO_SUCH_CPU)
+        rack.boot(chain, chain.subject.boot(1, 0, None), [image, notes], NO_SUCH_CPU)
 
 
 OPERATIONS = 60

@@ -45,7 +45,7 @@ def test_the_slowest_of_several_spindles_takes_as_long_as_that_of_random_phases(
     drive: Device, width: int
 ) -> None:
     waits_ns = rotations_ns(drive, range(1, 241)).reshape(-1, width, _COUNT).max(axis=1)
-    # The greatest of n values uniform over a turn has the mean n / (n + 1); in step it would stay at one half.
+    # The greatest of n values uniform over a turn has the mean n / (n + 1); of spindles in step, one half.
     assert waits_ns.mean() == pytest.approx(_TURN_NS * width / (width + 1), rel=0.03)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A modelled disk with its content, in user space: the model and the medium of ``kernel/disk``, joined."""
+"""A modelled disk with its content, in user space: the model and the content of ``kernel/disk``, joined."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
 
 @functools.cache
 def functions() -> ctypes.CDLL:
-    """The library, with the functions of ``medium_library.c``."""
+    """The library, with the functions of ``content_library.c``."""
     loaded = library()
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(loaded, name)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A modelled disk with its content in user space, for tests: the model and the medium joined as the driver joins them. */
+/* A modelled disk with its content in user space, for tests: the model and its content joined as the driver joins them. */
 #include <stdlib.h>
 #include "disk.h"
-#include "medium.h"
+#include "content.h"
 
 #define ARMED 1U	/* the power may be cut */
 #define OWN_MARKS 2U	/* what is durable is said by strata_full_mark() alone, not by the model */
@@ -17,7 +17,7 @@ struct strata_store {
 
 struct strata_full {
 	struct strata_store *store;
-	struct medium medium;
+	struct content content;
 	struct disk disk;
 	bool in_flight[DISK_QUEUE_LIMIT];
 };
@@ -73,7 +73,7 @@ u64 strata_store_end(const struct strata_store *store)
 	return store->end;
 }
 
-static int store_move(struct strata_store *store, bool write, const struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+static int store_move(struct strata_store *store, bool write, const struct content_vector *vector, u32 count, u64 offset, u64 bytes)
 {
 	u32 i;
 
@@ -92,12 +92,12 @@ static int store_move(struct strata_store *store, bool write, const struct mediu
 	return bytes ? -22 : 0;	/* EINVAL: the vectors are shorter than they should be */
 }
 
-static int store_read(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+static int store_read(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes)
 {
 	return store_move(owner, false, vector, count, offset, bytes);
 }
 
-static int store_write(void *owner, struct medium_vector *vector, u32 count, u64 offset, u64 bytes)
+static int store_write(void *owner, struct content_vector *vector, u32 count, u64 offset, u64 bytes)
 {
 	struct strata_store *store = owner;
 
@@ -108,7 +108,7 @@ static int store_write(void *owner, struct medium_vector *vector, u32 count, u64
 
 void *strata_full_open(const char *text, size_t length, struct strata_store *store, u32 options, char *message)
 {
-	struct medium_store of_medium = { .owner = store, .read = store_read, .write = store_write };
+	struct content_store of_content = { .owner = store, .read = store_read, .write = store_write };
 	struct strata_full *full = calloc(1, sizeof(*full));
 
 	if (!full)
@@ -117,15 +117,15 @@ void *strata_full_open(const char *text, size_t length, struct strata_store *sto
 	if (disk_config_parse(&full->disk.config, text, length, message))
 		goto free;
 	strcpy(message, "no memory");
-	if (!medium_open(&full->medium, &full->disk.config, &of_medium, false, options & ARMED))
+	if (!content_open(&full->content, &full->disk.config, &of_content, false, options & ARMED))
 		goto free_config;
 	if (options & ARMED && !(options & OWN_MARKS)) {
-		full->disk.durable = medium_durable;
-		full->disk.owner = &full->medium;
+		full->disk.durable = content_durable;
+		full->disk.owner = &full->content;
 	}
 	if (disk_open(&full->disk))
 		return full;
-	medium_close(&full->medium);
+	content_close(&full->content);
 free_config:
 	disk_config_free(&full->disk.config);
 free:
@@ -136,7 +136,7 @@ free:
 void strata_full_close(struct strata_full *full)
 {
 	disk_close(&full->disk);
-	medium_close(&full->medium);
+	content_close(&full->content);
 	disk_config_free(&full->disk.config);
 	free(full);
 }
@@ -144,23 +144,23 @@ void strata_full_close(struct strata_full *full)
 /* Moves the content in vectors of `piece` bytes each. */
 static int transfer(struct strata_full *full, u64 now_ns, const struct disk_io *io, u8 *content, u64 piece)
 {
-	struct medium_vector vector[256];
+	struct content_vector vector[256];
 	u64 bytes = io->sectors * STRATA_SECTOR_BYTES, done = 0, sequence = full->disk.sequence + 1;
 	u32 count = 0;
 
 	if (io->op == DISK_DISCARD)
-		return medium_erase(&full->medium, now_ns, io->sector, io->sectors);
+		return content_erase(&full->content, now_ns, io->sector, io->sectors);
 	if (io->op == DISK_FLUSH)
-		return medium_flush(&full->medium, now_ns);
+		return content_flush(&full->content, now_ns);
 	for (; done < bytes; done += vector[count++].length) {
 		vector[count].base = content + done;
 		vector[count].length = bytes - done < piece || count == 255 ? bytes - done : piece;
 	}
-	return io->op == DISK_WRITE ? medium_write(&full->medium, now_ns, sequence, io->sector, vector, count) :
-				      medium_read(&full->medium, now_ns, io->sector, vector, count);
+	return io->op == DISK_WRITE ? content_write(&full->content, now_ns, sequence, io->sector, vector, count) :
+				      content_read(&full->content, now_ns, io->sector, vector, count);
 }
 
-/* Returns the command's sequence, -1 when the queue is full, or -2 - the medium's result when the command fails at once. */
+/* Returns the command's sequence, -1 when the queue is full, or -2 - the content's result when the command fails at once. */
 s64 strata_full_submit(struct strata_full *full, u64 now_ns, const u32 *op_and_flags, u64 sector, u32 sectors, u8 *content, u64 piece)
 {
 	struct disk_io io = { .op = (enum disk_op)op_and_flags[0], .flags = op_and_flags[1], .sector = sector, .sectors = sectors };
@@ -202,7 +202,7 @@ void strata_full_advance(struct strata_full *full, u64 now_ns)
 
 void strata_full_mark(struct strata_full *full, const struct disk_durable *mark)
 {
-	medium_durable(&full->medium, mark);
+	content_durable(&full->content, mark);
 }
 
 static bool acknowledged(void *owner, u64 sequence)
@@ -220,41 +220,41 @@ static bool acknowledged(void *owner, u64 sequence)
 s64 strata_full_cut(struct strata_full *full, u64 at_ns, u64 seed, struct loss_report *report)
 {
 	disk_advance(&full->disk, at_ns);
-	return loss_cut(&full->medium.loss, at_ns, seed, acknowledged, full, report);
+	return loss_cut(&full->content.loss, at_ns, seed, acknowledged, full, report);
 }
 
 /* Returns an enum blocks_state, or the store's negative error. */
 s64 strata_full_load(struct strata_full *full)
 {
 	enum blocks_state state = BLOCKS_NEW;
-	int error = blocks_load(&full->medium.blocks, &state);
+	int error = blocks_load(&full->content.blocks, &state);
 
 	return error ? error : (s64)state;
 }
 
 s64 strata_full_save(struct strata_full *full)
 {
-	return blocks_save(&full->medium.blocks);
+	return blocks_save(&full->content.blocks);
 }
 
-/* What the medium holds, without the faults of the content. */
+/* The content, without the faults of the content. */
 s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *content)
 {
-	struct medium_vector vector = { .base = content, .length = sectors * STRATA_SECTOR_BYTES };
+	struct content_vector vector = { .base = content, .length = sectors * STRATA_SECTOR_BYTES };
 
-	return blocks_read(&full->medium.blocks, sector, &vector, 1);
+	return blocks_read(&full->content.blocks, sector, &vector, 1);
 }
 
 u64 strata_full_live_records(const struct strata_full *full)
 {
-	return full->medium.loss.live;
+	return full->content.loss.live;
 }
 
 /* NULL, or what is wrong with the fault. */
 const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length)
 {
 	disk_advance(&full->disk, now_ns);
-	return medium_fault(&full->medium, &full->disk.config, now_ns, text, text + length);
+	return content_fault(&full->content, &full->disk.config, now_ns, text, text + length);
 }
 
 u32 strata_pattern_find(const u8 *block, u64 *value)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a modelled disk holds, on any drive and under any list of I/O, against a model of it in Python.
 
-The streams run end to end, model and medium joined as in the lab's driver. test_sanitized_medium.py runs them
+The streams run end to end, model and content joined as in the driver. test_sanitized_content.py runs them
 on a library with sanitizers, too.
 """
 
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import medium_model as mm
+import content_model as cm
+from content_model import BLOCK, SECTOR, FullDisk, Io, Store
 from examples import examples
-from medium_model import BLOCK, SECTOR, FullDisk, Io, Store
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE
 from strata.spec.device import find_device
@@ -140,7 +140,7 @@ def content_of(kind: int, stamp: int, sectors: int) -> bytes:
     if kind == 2:
         return (stamp.to_bytes(8, "little") * (size // 8 + 1))[:size]
     if kind == 3:
-        return (mm.counter_block(stamp) * (size // BLOCK + 1))[:size]
+        return (cm.counter_block(stamp) * (size // BLOCK + 1))[:size]
     return hashlib.shake_128(b"%d" % stamp).digest(size)
 
 
@@ -205,7 +205,7 @@ def after_a_cut(stream: Stream, *, lies: bool = False) -> list[int]:
     disk.save()
     disk.close()
     again = FullDisk(text_of(stream.device), store)
-    assert again.load() == mm.LOADED
+    assert again.load() == cm.LOADED
     assert again.content(0, SECTORS) == found
     return reference.violations(found)
 
@@ -215,7 +215,7 @@ def after_a_cut(stream: Stream, *, lies: bool = False) -> list[int]:
 def test_every_request_completes_once_and_reads_return_the_last_write(stream: Stream) -> None:
     disk, reference, _ = joined(stream)
     run(stream, disk, reference)
-    follow(disk, reference, mm.NEVER - 1)
+    follow(disk, reference, cm.NEVER - 1)
     assert not reference.outstanding
     assert disk.content(0, SECTORS) == bytes(reference.content)
 
@@ -245,9 +245,9 @@ def test_a_drive_that_lies_about_flushes_is_found_out() -> None:
 def test_what_no_mark_has_made_durable_may_go_and_what_one_has_stays(
     stream: Stream, data: st.DataObject
 ) -> None:
-    """Marks at will, of any range and age, also with times in the future: only the medium is tested here."""
+    """Marks at will, of any range and age, also with times in the future: only the content is tested here."""
     text = text_of("null").replace("atomic_unit_bytes", "#") + "atomic_unit_bytes=4096\n"
-    disk, reference = FullDisk(text, Store(STORE_BYTES), options=mm.ARMED | mm.OWN_MARKS), Reference(8, True)
+    disk, reference = FullDisk(text, Store(STORE_BYTES), options=cm.ARMED | cm.OWN_MARKS), Reference(8, True)
     cut_ns = len(stream.commands) * 10
     for index, (_, io) in enumerate(stream.commands):
         now_ns = 10 * index
@@ -289,13 +289,13 @@ def test_a_cut_is_a_function_of_its_seed(stream: Stream, one: int, other: int) -
 @given(st.integers(0, 2**64 - 1), st.integers(0, 511), st.integers(1, 255))
 def test_a_pattern_is_recognised_and_one_wrong_byte_in_it_is_not(key: int, word: int, flip: int) -> None:
     for block, expected in (
-        (mm.counter_block(key), (2, key)),
+        (cm.counter_block(key), (2, key)),
         (key.to_bytes(8, "little") * 512, (1, key)),
     ):
-        assert mm.pattern(block) == expected
+        assert cm.pattern(block) == expected
         spoilt = bytearray(block)
         spoilt[word * 8 + 3] ^= flip
-        assert mm.pattern(bytes(spoilt))[0] == 0
+        assert cm.pattern(bytes(spoilt))[0] == 0
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3])
@@ -320,12 +320,12 @@ def test_room_that_is_no_longer_needed_is_used_again() -> None:
     assert store.end_bytes == first
 
 
-def test_a_medium_of_a_lab_that_was_killed_is_refused() -> None:
+def test_the_content_of_a_lab_that_was_killed_is_refused() -> None:
     store = Store(STORE_BYTES)
     first = FullDisk(text_of("null"), store)
-    assert first.load() == mm.NEW
+    assert first.load() == cm.NEW
     first.close()
-    assert FullDisk(text_of("null"), store).load() == mm.UNFINISHED
+    assert FullDisk(text_of("null"), store).load() == cm.UNFINISHED
 
 
 def test_bad_sectors_fail_until_they_are_written_and_corrupt_ones_change() -> None:
@@ -333,7 +333,7 @@ def test_bad_sectors_fail_until_they_are_written_and_corrupt_ones_change() -> No
     disk = FullDisk(text_of("null") + faults, Store(STORE_BYTES))
     content = content_of(0, 9, 64)
     disk.submit(0, Io(WRITE, 16, 48, 0, content[: 48 * SECTOR]))
-    assert disk.submit(1, Io(READ, 0, 16))[0] == mm.UNREADABLE
+    assert disk.submit(1, Io(READ, 0, 16))[0] == cm.UNREADABLE
     disk.submit(2, Io(WRITE, 8, 8, 0, content[: 8 * SECTOR]))
     assert disk.submit(3, Io(READ, 0, 16))[1][8 * SECTOR :] == content[: 8 * SECTOR]
     good = disk.submit(99, Io(READ, 32, 8))[1]
@@ -344,4 +344,4 @@ def test_bad_sectors_fail_until_they_are_written_and_corrupt_ones_change() -> No
     disk.submit(102, Io(WRITE, 32, 4, 0, content[: 4 * SECTOR]))
     half = disk.submit(103, Io(READ, 32, 8))[1]
     assert half == content[: 4 * SECTOR] + bad[4 * SECTOR :]
-    assert disk.submit(1000, Io(FLUSH))[0] == mm.GONE
+    assert disk.submit(1000, Io(FLUSH))[0] == cm.GONE

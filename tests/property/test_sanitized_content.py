@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models and the medium under AddressSanitizer and UBSan, on the streams of the tests of any of them."""
+"""The models and the content under AddressSanitizer and UBSan, on the streams of the tests of any of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strata.lab.model import LIBRARY_VARIABLE
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 STREAMS = [
-    *(HERE / f"test_any_{what}.py" for what in ("medium", "controller", "rotating_drive", "network")),
+    *(HERE / f"test_any_{what}.py" for what in ("content", "controller", "rotating_drive", "network")),
     *sorted(HERE.glob("test_any_flash*.py")),
 ]
 # What compares results plays the same streams once more, which takes time and shows a sanitizer nothing new.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One medium in several boots: what it takes of the host, and what of it is refused."""
+"""One disk image in several boots: what it takes of the host, and what of it is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from medium_model import BLOCK, FullDisk, Io, Store
+from content_model import BLOCK, FullDisk, Io, Store
 from strata.lab.model import DISCARD, WRITE
 
 NEW, LOADED, OTHER = 0, 1, 3

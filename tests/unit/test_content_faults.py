@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-import medium_model as mm
-from medium_model import SECTOR, FullDisk, Io, Store
+import content_model as cm
+from content_model import SECTOR, FullDisk, Io, Store
 from strata.lab.model import FLUSH, READ, WRITE
 
 SECTORS = 1 << 21  # a GiB
@@ -33,9 +33,9 @@ def test_a_disk_that_is_gone_comes_back_with_what_it_held() -> None:
     assert disk.fault(100, "gone,50") is None
 
     assert read(disk, 149, 0)[1] == CONTENT
-    assert read(disk, 150, 0)[0] == mm.GONE
-    assert disk.submit(151, Io(WRITE, 0, 8, 0, bytes(8 * SECTOR)))[0] == mm.GONE
-    assert disk.submit(152, Io(FLUSH))[0] == mm.GONE
+    assert read(disk, 150, 0)[0] == cm.GONE
+    assert disk.submit(151, Io(WRITE, 0, 8, 0, bytes(8 * SECTOR)))[0] == cm.GONE
+    assert disk.submit(152, Io(FLUSH))[0] == cm.GONE
     assert disk.fault(200, "back") is None
     assert read(disk, 200, 0)[1] == CONTENT
     assert disk.submit(201, Io(FLUSH))[0] >= 0
@@ -47,7 +47,7 @@ def test_a_loss_that_is_still_to_come_outlives_a_return() -> None:
     assert disk.fault(20, "back") is None
 
     assert read(disk, 999, 0)[1] == CONTENT
-    assert read(disk, 1000, 0)[0] == mm.GONE
+    assert read(disk, 1000, 0)[0] == cm.GONE
 
 
 def test_a_great_range_is_damaged_at_once_and_healed_by_writing() -> None:
@@ -78,10 +78,10 @@ def test_unreadable_sectors_can_be_read_when_they_were_written_again() -> None:
     disk = disk_with_content()
     assert disk.fault(1, "unreadable,8,2048") is None
 
-    assert read(disk, 1, 8)[0] == mm.UNREADABLE
+    assert read(disk, 1, 8)[0] == cm.UNREADABLE
     disk.submit(2, Io(WRITE, 8, 8, 0, CONTENT))
     assert read(disk, 3, 8)[1] == CONTENT
-    assert read(disk, 3, 16)[0] == mm.UNREADABLE
+    assert read(disk, 3, 16)[0] == cm.UNREADABLE
 
 
 def test_times_count_from_the_instant_of_the_fault() -> None:
