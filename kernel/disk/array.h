@@ -40,7 +40,7 @@ struct array_piece {
 
 extern const char *const array_level_names[ARRAY_LEVELS];
 
-/* What is wrong with level and members, or NULL. */
+/* Describes an error in level and members, or returns NULL. */
 const char *array_check(const struct array *array);
 u64 array_sectors(const struct array *array);
 static inline u32 array_parities(const struct array *array)

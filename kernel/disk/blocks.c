@@ -10,7 +10,7 @@ struct cursor {
 	u64 skip;	/* bytes of the first vector that are behind us */
 };
 
-/* The memory at the cursor, and how much of it is in one piece. */
+/* The memory at the cursor, and the length of its contiguous part. */
 static u8 *cursor_piece(const struct cursor *cursor, u64 *bytes)
 {
 	*bytes = cursor->vector->length - cursor->skip;
@@ -226,7 +226,7 @@ static int store_scratch(struct blocks *blocks, u64 block)
 	return blocks->store.write(blocks->store.owner, &vector, 1, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
 }
 
-/* A part of a block that is not in the store: make the rest of it, too. */
+/* Part of a block that the store does not hold yet: write the rest of the block as well. */
 static int write_part(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
 {
 	u64 block = at / BLOCKS_BYTES;
@@ -316,7 +316,7 @@ int blocks_erase(struct blocks *blocks, u64 sector, u64 sectors)
 	int error = 0;
 
 	if (blocks->plain)
-		return -30;	/* EROFS: the file is somebody else's */
+		return -30;	/* EROFS: the file belongs to another program */
 	if (first > last)
 		return erase_part(blocks, at, end - at);
 	error = erase_part(blocks, at, first * BLOCKS_BYTES - at);

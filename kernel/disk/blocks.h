@@ -2,7 +2,7 @@
 /*
  * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine bytes is kept, and
  * a block that was never written costs nothing: so hundreds of gigabytes of zeros or of a load generator's patterns need
- * almost no room. All else gets a slot of 4 KiB in the store, in the order of the first writes: the store grows with what it holds, and not
+ * almost no room. All else gets a slot of 4 KiB in the store, in the order of the first writes: the store grows with its content, and not
  * with the disk, which may be larger than a file of the host can be. Slots that are no longer needed, as after a TRIM, are used again, also
  * by later boots, but not given back: the host's file keeps the size that it had at its peak.
  *
@@ -51,7 +51,7 @@ struct blocks {
 	u64 sectors;
 	u64 count;
 	u64 groups;
-	bool plain;		/* all blocks are in the store at their own offsets: a file that somebody else has made */
+	bool plain;		/* all blocks are in the store at their own offsets: a file made by another program */
 	u8 *kind;
 	u64 *value;
 	u8 *touched;		/* of a group: 0 if it is all BLOCK_ZERO */

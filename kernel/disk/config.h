@@ -27,7 +27,7 @@ struct disk_config {
 	bool write_through;	/* the machine has switched the volatile cache off: every write is to be one with DISK_FUA */
 	bool fua;		/* takes writes with DISK_FUA; else the block layer flushes after them */
 	u32 physical_block_bytes;
-	u32 atomic_unit_bytes;	/* what a loss of power never tears */
+	u32 atomic_unit_bytes;	/* a loss of power never tears one */
 	u32 queue_depth;
 	u32 hardware_queues;
 	const struct disk_model_ops *ops;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a modelled disk holds: its sectors' content as the machine sees it, with the faults of the content, and what a loss of power leaves
- * of it. Content is moved when a command is issued; when that is complete is the model's business (disk.h).
+ * The content of a modelled disk: its sectors as the machine sees them, the faults of the content, and the effect of a loss of power
+ * on it. Content is moved when a command is issued; the model decides when the command is complete (disk.h).
  */
 #ifndef STRATA_CONTENT_H
 #define STRATA_CONTENT_H
@@ -22,7 +22,7 @@ struct content {
 	struct loss loss;
 };
 
-/* plain: the store is a file that somebody else made; it has no index. */
+/* plain: the store is a file made by another program; it has no index. */
 bool content_open(struct content *content, const struct disk_config *config, const struct content_store *store, bool plain, bool armed);
 void content_close(struct content *content);
 int content_read(struct content *content, u64 now_ns, u64 sector, const struct content_vector *vector, u32 count);
@@ -33,7 +33,7 @@ int content_erase(struct content *content, u64 now_ns, u64 sector, u64 sectors);
 int content_flush(const struct content *content, u64 now_ns);
 /*
  * A fault of a disk that runs, as faults.h says: `KIND,...` with times from now_ns on, or `back`. The configuration is the disk's own.
- * Returns NULL, or what is wrong with it; then nothing has changed.
+ * Returns NULL, or a description of the error; then nothing has changed.
  */
 const char *content_fault(struct content *content, struct disk_config *config, u64 now_ns, const char *at, const char *end);
 /* For disk.durable. */

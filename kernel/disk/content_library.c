@@ -5,7 +5,7 @@
 #include "content.h"
 
 #define ARMED 1U	/* the power may be cut */
-#define OWN_MARKS 2U	/* what is durable is said by strata_full_mark() alone, not by the model */
+#define OWN_MARKS 2U	/* only strata_full_mark() makes writes durable, not the model */
 
 /* Memory in the place of the host's file. */
 struct strata_store {
@@ -250,7 +250,7 @@ u64 strata_full_live_records(const struct strata_full *full)
 	return full->content.loss.live;
 }
 
-/* NULL, or what is wrong with the fault. */
+/* NULL, or a description of the fault's error. */
 const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length)
 {
 	disk_advance(&full->disk, now_ns);

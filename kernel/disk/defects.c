@@ -41,7 +41,7 @@ bool defects_open(struct defects *defects, const struct disk_faults *faults, u64
 	return true;
 }
 
-/* What is still to come stays: the earliest fault that has not begun. */
+/* Faults that have not begun stay: the earliest of them. */
 void defects_back(struct defects *defects, u64 now_ns)
 {
 	u32 i;

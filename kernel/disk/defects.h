@@ -23,7 +23,7 @@ bool defects_add(struct defects *defects, u32 index);
 void defects_back(struct defects *defects, u64 now_ns);
 void defects_close(struct defects *defects);
 bool defects_unreadable(const struct defects *defects, u64 sector, u64 sectors);
-/* Changes what was read of the corrupt sectors among these, the same way each time. */
+/* Changes the data read from the corrupt sectors among these, the same way each time. */
 void defects_spoil(const struct defects *defects, u64 now_ns, u64 sector, const struct content_vector *vector, u32 count);
 void defects_written(struct defects *defects, u64 now_ns, u64 sector, u64 sectors);
 

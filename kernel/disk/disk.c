@@ -165,7 +165,7 @@ u64 disk_next_ns(const struct disk *disk)
 {
 	u64 next = disk->heaped ? disk->command[disk->heap[0]].complete_ns : U64_MAX;
 
-	/* What is done in the background needs nobody's attention until something waits for it. */
+	/* Background work is not looked at until something waits for it. */
 	if (disk->undecided) {
 		u64 event = event_ns(disk);
 

@@ -34,7 +34,7 @@ struct disk {
 	u32 free;
 	u32 heaped;
 	u32 heap[DISK_QUEUE_LIMIT];	/* tags, by completion */
-	/* Told what has become durable, or NULL. Only power cuts need it. */
+	/* Called with each range that has become durable, or NULL. Only power cuts need it. */
 	void (*durable)(void *owner, const struct disk_durable *mark);
 	void *owner;
 	struct disk_command command[DISK_QUEUE_LIMIT];
@@ -57,7 +57,7 @@ void disk_count(struct disk_account *account, enum disk_op op, u32 sectors);
 
 /* For models: the command is complete at complete_ns >= disk->now_ns; its parts are set. */
 void disk_finish(struct disk *disk, u32 tag, u64 complete_ns);
-/* For models: says what is durable from at_ns on; costs nothing when nobody asks. */
+/* For models: reports a range as durable from at_ns on; costs nothing without a listener. */
 static inline void disk_durable(const struct disk *disk, u64 sector, u64 sectors, u64 sequence, u64 at_ns)
 {
 	if (disk->durable) {

@@ -9,7 +9,7 @@
  *   3. A flush whose predecessors are complete: destaging until the cache is clean. Nothing that arrives after a flush starts before
  *      the flush is complete, as on SATA, where it is not queued.
  *   4. Nothing waits: after destage_idle without commands it destages; until then it reads ahead, from the end of the last
- *      read on, until the segment holds nothing but what was not asked for yet.
+ *      read on, until the segment holds only sectors that were not asked for yet.
  *   5. A shingled disk (shingle.h) that has stood idle for cleaning_idle, with a clean write cache, cleans its bands. Where there is no
  *      room for a write, cleaning a band comes before it.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a rotating disk's electronics hold, and the functions that its files share: rules in drive.h. */
+/* State of a rotating disk's electronics, and the functions that its files share: rules in drive.h. */
 #ifndef STRATA_DRIVE_STATE_H
 #define STRATA_DRIVE_STATE_H
 
@@ -44,7 +44,7 @@ struct drive {
 	struct write_cache writes;
 	struct read_cache reads;
 	struct shingle shingle;
-	u64 cleaned_ns;			/* spent on cleaning so far, what has begun included */
+	u64 cleaned_ns;			/* spent on cleaning so far, including a cleaning that has begun */
 };
 
 /*
@@ -66,7 +66,7 @@ u64 drive_link_ns(const struct disk *disk, u64 sectors);
 void drive_admit_waiting(struct disk *disk);
 /* Completes a read at once if the buffers hold all of it. */
 bool drive_read_buffered(struct disk *disk, u32 tag);
-/* Sets what a command has waited for before start_ns, when its service begins. */
+/* Accounts for a command's wait before start_ns, when its service begins. */
 void drive_account_wait(const struct disk *disk, struct disk_command *command, u64 start_ns);
 /* Completes a command; its parts are set. */
 void drive_finish(struct disk *disk, u32 tag, u64 complete_ns);
@@ -96,7 +96,7 @@ void drive_place(const struct disk *disk, u64 sector, bool write, struct rotatin
 u64 drive_in_place_until(const struct disk *disk, u64 sector, u64 end);
 /* Starts cleaning a band. */
 void drive_clean(struct disk *disk);
-/* What has been spent on cleaning by disk->now_ns. */
+/* Time spent on cleaning until disk->now_ns. */
 u64 drive_cleaned_ns(const struct disk *disk);
 
 /* mechanism.c */

@@ -154,7 +154,7 @@ u64 extents_add(struct extents *extents, u64 start, u64 end)
 		extents->sectors += end - start;
 		return end - start;
 	}
-	/* The first run that it meets grows; the order of the runs stays, for those that it swallows are erased first. */
+	/* The first run that it meets grows; the order of the runs stays, because the runs that it swallows are erased first. */
 	was = node->end - node->start;
 	while ((next = first_behind(extents, node->end)) && extents->node[next].start <= end) {
 		node->end = extents->node[next].end;

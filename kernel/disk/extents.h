@@ -28,7 +28,7 @@ struct extents {
 	u32 limit;
 };
 
-/* The memory for at most `limit` runs, which the caller gives zeroed; only what is used of it is ever touched. */
+/* The memory for at most `limit` runs, which the caller gives zeroed; only the used part is ever touched. */
 size_t extents_bytes(u32 limit);
 void extents_create(struct extents *extents, void *memory, u32 limit);
 /* Then nothing may be added, and a cut in the middle of a run, which would make two of it, does nothing. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults in time; those of the content are in content.c. Rules in faults.h. */
+/* Faults in time; faults of the content are in content.c. Rules in faults.h. */
 #include "disk.h"
 
 static const struct {
@@ -31,7 +31,7 @@ static bool place_numbers(struct disk_fault *fault, const u64 *value)
 	}
 }
 
-/* Returns NULL, or what is wrong. */
+/* Returns NULL, or a description of the error. */
 static const char *read_fault(struct disk_fault *fault, const char *at, const char *end)
 {
 	const char *comma = at;

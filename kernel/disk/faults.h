@@ -12,7 +12,7 @@
  * While the lab runs, a line `DISK KIND,...` written to /sys/module/strata/parameters/fault adds one (strata_fault.c). Its times count
  * from then on: 0 is at once. There is one more kind then:
  *
- *     back                                   a disk that is gone is there again, with what it held
+ *     back                                   a disk that is gone is there again, with its content
  *
  * The faults of the description begin anew at each boot, also on the content of an earlier one: times count from the boot, and sectors that
  * were written again are bad again. Another boot may be given a description without faults.

@@ -228,7 +228,7 @@ static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit,
 	return start + duration;
 }
 
-/* What a write with FUA waits for besides: its pages' programs, and the saving of the map. Returns when that is done. */
+/* A write with FUA also waits for its pages' programs and the saving of the map. Returns when both are done. */
 static u64 force(struct disk *disk, struct disk_command *command, u64 at_ns, u64 programmed_ns)
 {
 	const struct flash_config *config = &disk->config.flash;
@@ -355,7 +355,7 @@ static void flash_arrive(struct disk *disk, u32 tag)
 	}
 }
 
-/* Only what a loss of power would find is at stake: with protection the open page may stay open. */
+/* A flush only prepares for a loss of power: with protection the open page may stay open. */
 static u64 flash_next_ns(const struct disk *disk)
 {
 	const struct flash_state *state = disk->state;

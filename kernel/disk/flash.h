@@ -15,12 +15,12 @@
  * Random read, mean, queue depth 1     interface_read_ns + E[read_ns] + bytes / channel + command_ns + bytes / link
  *
  * SLC cache: the first slc_bytes take slc_program_ns a page. After slc_idle_ns of idleness their content is folded, on all dies at once,
- * and they are fast again. Reads do not distinguish. What is programmed by cleaning never goes there.
+ * and they are fast again. Reads do not distinguish. Cleaning never programs into it.
  *
  * in_place: no map and no cleaning: media that can be overwritten, such as 3D XPoint; every unit has its place from the start.
  *
  * One thing that is simpler than a drive: work is put on a die when it is known, so cleaning's programs do not wait for its reads (a
- * drive reads ahead for them), and what a suspended program loses, the work behind it loses (timeline.h).
+ * drive reads ahead for them), and a suspended program delays the work behind it by as much (timeline.h).
  */
 #ifndef STRATA_FLASH_H
 #define STRATA_FLASH_H

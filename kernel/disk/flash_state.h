@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a flash drive remembers, and what its files share. Rules in flash.h. */
+/* State of a flash drive, shared by its files. Rules in flash.h. */
 #ifndef STRATA_FLASH_STATE_H
 #define STRATA_FLASH_STATE_H
 

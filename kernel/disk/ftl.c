@@ -2,7 +2,7 @@
 /* The map of a flash drive and greedy cleaning: rules in ftl.h. */
 #include "ftl.h"
 
-#define FTL_AHEAD 16U	/* what is looked up soon is fetched so many units before */
+#define FTL_AHEAD 16U	/* units by which entries are fetched before they are looked up */
 
 static u32 log2_above(u32 value)
 {
@@ -211,7 +211,7 @@ static bool choose_victim(struct ftl *ftl)
 	return true;
 }
 
-/* Moves what is valid in the victim's next page. */
+/* Moves the valid units of the victim's next page. */
 static void clean_page(struct ftl *ftl, struct ftl_step *step)
 {
 	u32 first = ftl->victim << ftl->size.block_shift | ftl->victim_at;
@@ -221,7 +221,7 @@ static void clean_page(struct ftl *ftl, struct ftl_step *step)
 	for (address = first; address < last; address++) {
 		u32 unit = ftl->unit[address];
 
-		/* What the loop will look up soon lies anywhere in the map. */
+		/* The entries that the loop looks up next are scattered over the map. */
 		__builtin_prefetch(&ftl->map[ftl->unit[address + FTL_AHEAD]]);
 		if (ftl->map[unit] != address + 1)
 			continue;

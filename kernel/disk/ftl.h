@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The translation layer of a flash drive: which mapping unit lies in which cell, and what is moved when room runs out. It knows no time;
- * flash.c turns what it says into reads and programs of dies.
+ * The translation layer of a flash drive: which mapping unit lies in which cell, and which units move when room runs out. It has no times;
+ * flash.c turns its moves into reads and programs of dies.
  *
  * Layout. Units of 4 KiB (mapping_unit_bytes), `units_per_page` of them in a page, pages numbered so that consecutive ones lie on
  * consecutive dies: page p of a block lies on die p % dies. A block here is a superblock over all dies. A cell's address is
@@ -41,7 +41,7 @@ struct ftl_size {
 	u32 block_shift;
 	u32 block_rows;		/* pages of a block on each die */
 	u32 blocks;
-	u32 blocks_per_erase;	/* so many of these blocks are one of the drive's along a die */
+	u32 blocks_per_erase;	/* number of these blocks in one of the drive's along a die */
 };
 
 struct ftl_block {
@@ -79,7 +79,7 @@ struct ftl_step {
 	bool freed;		/* the victim is clean */
 };
 
-/* What a drive of these properties needs; false when it is beyond what addresses of 32 bits reach. */
+/* The sizes for a drive of these properties; false when addresses of 32 bits do not reach. */
 bool ftl_size(struct ftl_size *size, u64 units, u32 units_per_page, u32 dies, u32 pages_per_block, u32 spare_ppm);
 size_t ftl_bytes(const struct ftl_size *size);
 /* memory: ftl_bytes(), zeroed. */
@@ -103,7 +103,7 @@ static inline bool ftl_in_open_page(const struct ftl *ftl, u32 address)
 /* Gives a unit of the host a new place and returns its address. The caller has dealt with the page before, if that was full. */
 u32 ftl_write(struct ftl *ftl, u32 unit);
 void ftl_discard(struct ftl *ftl, u32 unit);
-/* Closes the host's open page as it is; what is left of it stays empty. */
+/* Closes the host's open page as it is; the rest of the page stays empty. */
 void ftl_close_page(struct ftl *ftl);
 static inline bool ftl_page_is_full(const struct ftl *ftl)
 {
@@ -119,7 +119,10 @@ bool ftl_needs_erase(const struct ftl *ftl, u32 address);
 /* ftl_steady.c: states to start from. A write without anybody looking at the time. */
 void ftl_fill(struct ftl *ftl);
 void ftl_precondition(struct ftl *ftl, u64 seed);
-/* NULL, or what is wrong: that the map is a bijection, the counts right, every block in one list. Takes as long as the drive is large. */
+/*
+ * NULL, or a description of the error: the map is no bijection, a count is wrong, a block is in no list or two. Takes time in proportion to
+ * the drive's size.
+ */
 const char *ftl_check(const struct ftl *ftl);
 
 /* Of the closed blocks: for ftl_steady.c. */

@@ -133,7 +133,7 @@ u64 strata_grid_distance(u32 index)
 	return rotating_grid_distance(index);
 }
 
-/* NULL, or what is wrong with a flash drive's map. */
+/* NULL, or a description of the error in a flash drive's map. */
 const char *strata_flash_check(const struct strata_disk *handle)
 {
 	return flash_check(&handle->disk);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records of writes that are not durable yet: rules in loss.h. What a cut does with them is in loss_cut.c. */
+/* Records of writes that are not durable yet: rules in loss.h. Their fate at a cut is in loss_cut.c. */
 #include "loss.h"
 
 #define MARKS_LIMIT (1U << 22)

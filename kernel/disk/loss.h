@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a loss of power may take: every write of which a part is not durable yet, with what was there before.
+ * The writes that a loss of power may take: each one that is not wholly durable yet, with the content before it.
  *
- * Writes go to the blocks at once; a record keeps the units' old content. A unit is what the drive never tears (atomic_unit_bytes). At the
+ * Writes go to the blocks at once; a record keeps the units' old content. The drive never tears a unit (atomic_unit_bytes). At the
  * cut all records' units that are not durable are undone, newest first; then a generator seeded with the write's sequence decides
  * for each write which of them were destaged after all: none, all, the first few, or a scattered subset, and these are done again in the
  * order of the writes. So afterwards
  *
- *     - what was durable, because the model said so (struct disk_durable), is intact: undoing stops above it;
+ *     - content that the model reported as durable (struct disk_durable) is intact: undoing stops above it;
  *     - no unit is torn: units are undone and done as a whole;
- *     - every sector holds what was there or something that was written to it, by a write that was in flight or acknowledged.
+ *     - every sector holds its old content or that of a write that was in flight or acknowledged.
  *
  * Discards and zeroes without data take effect at once and for good. That is one of the legal outcomes for them, as for any write:
- * a drive may destage whatever it has been told, at any time.
+ * a drive may destage any write that it holds, at any time.
  *
- * What is kept is bounded, as a drive's cache is: above LOSS_BYTES the oldest blocks count as destaged. The bound holds for each disk: a
- * lab with many armed disks may take so much of the host's memory for each of them, though only of what is volatile at one time.
+ * The kept content is bounded, as a drive's cache is: above LOSS_BYTES the oldest blocks count as destaged. The bound holds for each disk: a
+ * lab with many armed disks may take this much of the host's memory for each of them, but only for content that is volatile at one time.
  */
 #ifndef STRATA_LOSS_H
 #define STRATA_LOSS_H
@@ -66,10 +66,10 @@ struct loss {
 
 /* What became of the writes of which a part was not durable. */
 struct loss_report {
-	u64 open;		/* so many there were: kept + lost + torn */
-	u64 kept;		/* all of it was destaged in time */
-	u64 lost;		/* nothing of what was not durable */
-	u64 torn;		/* some units of it, and some not */
+	u64 open;		/* their number: kept + lost + torn */
+	u64 kept;		/* wholly destaged in time */
+	u64 lost;		/* no volatile unit survived */
+	u64 torn;		/* some units survived, some did not */
 	u64 lost_acknowledged;	/* of those lost or torn */
 	u64 settled_blocks;	/* above LOSS_BYTES */
 };
@@ -80,9 +80,9 @@ void loss_close(struct loss *loss);
 int loss_note(struct loss *loss, u64 now_ns, u64 sequence, u64 sector, u64 sectors);
 /* A model's word; at_ns may lie in the future. */
 void loss_durable(struct loss *loss, const struct disk_durable *mark);
-/* Whatever happened to these sectors so far is durable. */
+/* All writes to these sectors so far are durable. */
 void loss_settle(struct loss *loss, u64 sector, u64 sectors);
-/* Takes what is lost at at_ns. acknowledged() says whether a write's completion has been told. */
+/* Undoes the lost writes at at_ns. acknowledged() says whether a write's completion has been reported. */
 int loss_cut(struct loss *loss, u64 at_ns, u64 seed, bool (*acknowledged)(void *owner, u64 sequence), void *owner,
 	     struct loss_report *report);
 

@@ -33,7 +33,7 @@ static bool survives(const struct draw *draw, u64 unit)
 	}
 }
 
-/* Swaps the content of one unit with what the record has kept of it. */
+/* Swaps the content of one unit with the content kept in the record. */
 static int swap(struct loss *loss, u32 index, u32 unit)
 {
 	u64 sector = loss->record[index].block * loss->block_sectors + (u64)unit * loss->unit_sectors;

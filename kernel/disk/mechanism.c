@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a drive's one mechanism does next: rules in drive.h. */
+/* The choice of a drive's next work for its one mechanism: rules in drive.h. */
 #include "drive_state.h"
 
 /* The command before the one that is to be served next, or DISK_NONE if that is the first. There is one. */
@@ -204,7 +204,7 @@ void drive_decide(struct disk *disk)
 	const struct drive *drive = drive_of(disk);
 	u32 first;
 
-	/* What a discard or a write through has taken out of the cache made room, too. */
+	/* A discard or a write through has made room in the cache, too. */
 	drive_admit_waiting(disk);
 	/* A read that waited for the mechanism may have come into the buffer, and leaves the mechanism free. */
 	do {

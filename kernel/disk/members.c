@@ -30,7 +30,7 @@ static struct disk *member_open(const struct disk_config *config, u32 index)
 	if (!disk)
 		return NULL;
 	disk->config = *config->controller.member;
-	/* The members of an array are alike, but what they draw at random is not the same. */
+	/* The members of an array are alike, but their random draws differ. */
 	disk->config.seed = platform_mix(config->seed ^ disk->config.seed ^ index) >> 1;
 	if (disk_open(disk))
 		return disk;
@@ -72,7 +72,7 @@ void members_close(struct members *members)
 	}
 }
 
-/* Adds what the member's mechanism did since the last look to the controller's account; `destages`: what it was for. */
+/* Adds the work of the member's mechanism since the last call to the controller's account, as destaging or as commands. */
 static void account_sync(struct members *members, struct members_queue *queue, bool destages)
 {
 	const struct disk_account *now = &queue->disk->account;
@@ -114,7 +114,7 @@ static void append(struct members *members, struct members_queue *queue, u32 io)
 	queue->last = io;
 }
 
-/* Sends what the step has gathered. */
+/* Sends the I/Os that the step has gathered. */
 static void flush_open(struct members *members, u64 now_ns)
 {
 	u32 i;
@@ -149,7 +149,7 @@ static void emit(struct members *members, u32 job, enum disk_op op, u32 member, 
 	members->free = io->next;
 	members->free_ios--;
 	io->io = (struct disk_io){ .op = op, .sector = sector, .sectors = (u32)sectors };
-	/* What is written to a member must stay there, whatever cache it has. */
+	/* A write to a member must be durable there, whatever cache it has. */
 	if (op == DISK_WRITE && queue->disk->config.volatile_cache)
 		io->io.flags = DISK_FUA;
 	io->job = job;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Jobs of a controller on its member disks. A job reads or writes sectors of the array; it becomes I/Os of the members, of which
- * each gets one for consecutive sectors. Those that a member's queue has no room for wait here, in order of arrival.
+ * each gets one for consecutive sectors. I/Os for which a member's queue has no room wait here, in order of arrival.
  *
- * A write to a level with parity that leaves a part of a row has two steps: read what was there and the parity, then write both
+ * A write to a level with parity that leaves a part of a row has two steps: read the old data and the parity, then write both
  * (read-modify-write). Rows that are written whole need no reads.
  *
- * A job's parts: in each step those of the member I/O that finished last; the rest of the wait is queue. They add up to the job's
+ * A job's parts: in each step the parts of the member I/O that finished last; the rest of the wait is queue. They add up to the job's
  * time.
  */
 #ifndef STRATA_MEMBERS_H
@@ -16,7 +16,7 @@
 
 #define MEMBERS_NONE ((u32)-1)
 #define MEMBERS_DESTAGES 256
-#define MEMBERS_JOBS (DISK_QUEUE_LIMIT + MEMBERS_DESTAGES)	/* first those of commands, by their tag */
+#define MEMBERS_JOBS (DISK_QUEUE_LIMIT + MEMBERS_DESTAGES)	/* jobs of commands come first, by their tag */
 #define MEMBERS_IOS 4096
 
 struct members_job {

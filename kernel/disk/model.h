@@ -4,8 +4,8 @@
  *
  * A model gets commands (arrive) and says when each is complete (disk_finish, disk.h). A simple one, such as a flash drive, knows that
  * at once; one that reorders or caches learns it later, at instants that it names itself (next_ns, advance). It never reads a clock: time
- * is an argument, in ns since the disk was opened, and never goes back. So a disk that nobody waits for costs nothing: what it
- * did in the background (destaging, prefetching, cleaning) is worked out when somebody looks next.
+ * is an argument, in ns since the disk was opened, and never goes back. So a disk that nobody waits for costs nothing: the work
+ * done in the background (destaging, prefetching, cleaning) is computed at the next call.
  */
 #ifndef STRATA_MODEL_H
 #define STRATA_MODEL_H
@@ -61,7 +61,7 @@ struct disk_parts {
 #define DISK_PARTS 11
 
 /*
- * Cumulative counters: the requests that have completed and their parts, then what the disk did, whoever waited for it.
+ * Cumulative counters: the requests that have completed and their parts, then all work of the disk, whoever waited for it.
  * busy is the time with at least one request outstanding; the others that end in _work_ns are the mechanism's own time (of a drive with
  * several units the sum over them): for reads and writes that were waited for, destaging the write cache, reading ahead,
  * cleaning. media_*_bytes is what passed the heads or the cells, cleaning included: media_write_bytes / write_bytes is the
@@ -96,7 +96,7 @@ struct disk_account {
 extern const char *const disk_account_names[DISK_ACCOUNT_KEYS];	/* in the order of the fields above */
 
 /*
- * What was written to these sectors by commands up to `sequence` survives a loss of power from at_ns on (which may lie in the future).
+ * Data written to these sectors by commands up to `sequence` survive a loss of power from at_ns on (which may lie in the future).
  * sequence is disk_command.sequence of the latest write whose content is meant.
  */
 struct disk_durable {
@@ -114,7 +114,7 @@ struct disk_model_ops {
 	const char *name;
 	bool immediate;			/* completes without waiting: its owner needs no timer */
 	const struct disk_key *keys;	/* of the configuration (config.h); the last has no name */
-	/* What is wrong with the configuration as a whole, or NULL. May fill in what follows from the keys. */
+	/* Describes an error in the configuration as a whole, or returns NULL. May fill in values that follow from the keys. */
 	const char *(*check)(struct disk_config *config);
 	/* Memory for disk->state, zeroed and committed only where it is touched. */
 	size_t (*state_bytes)(const struct disk_config *config);
@@ -124,7 +124,7 @@ struct disk_model_ops {
 	void (*arrive)(struct disk *disk, u32 tag);
 	/* When the model has something to do next: U64_MAX for never. Background work counts, and is done lazily. NULL: never. */
 	u64 (*next_ns)(const struct disk *disk);
-	/* Does what is due at the instant disk->now_ns, which is what next_ns() said. */
+	/* Does the work due at the instant disk->now_ns, which next_ns() returned. */
 	void (*advance)(struct disk *disk);
 };
 

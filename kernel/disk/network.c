@@ -52,7 +52,7 @@ static u64 grant(struct disk *disk, const struct disk_io *io)
 	}
 	for (i = 0; i < config->buckets; i++) {
 		const struct network_bucket *bucket = &config->bucket[i];
-		/* What the last ns of the wait gave too much is not lost, even to a bucket that holds no more than this command. */
+		/* The excess of the wait's last ns is not lost, even to a bucket that holds no more than this command. */
 		u64 limit = platform_later(bucket->capacity * NS_PER_S, cost[i]) + bucket->rate_per_s - 1;
 
 		state->level[i] = filled(bucket, state->level[i], limit, at - start) - cost[i];

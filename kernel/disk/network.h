@@ -6,7 +6,7 @@
  *     sent     = max(granted, link free);  link free = sent + bytes / link
  *     complete = sent + bytes / link + latency(quantile)
  *
- * What is acknowledged is durable, so a flush has nothing to do.
+ * Acknowledged writes are durable, so a flush has nothing to do.
  *
  * Buckets. A bucket fills at `rate` tokens a second up to `capacity`. Its level is kept in 10^-9 tokens, so that rate * ns is
  * exact and nothing is ever rounded but the instant of a grant, up to whole ns. A command costs one token of a bucket for

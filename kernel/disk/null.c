@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A disk without latency: for the root image, and to see what a stack costs apart from its disks. */
+/* A disk without latency: for the root image, and to measure a stack's cost apart from its disks. */
 #include "disk.h"
 
 static const struct disk_key null_keys[] = { { .name = NULL } };

@@ -19,7 +19,7 @@ enum pattern_kind {
 	PATTERN_COUNTER
 };
 
-/* What the block is; value is the word or the key. The block need not be aligned. */
+/* The kind of the block; value is the word or the key. The block need not be aligned. */
 enum pattern_kind pattern_find(const void *block, u64 *value);
 /* Makes `bytes` bytes of such a block from its byte `from` on. */
 void pattern_fill(enum pattern_kind kind, u64 value, void *to, u32 from, u32 bytes);

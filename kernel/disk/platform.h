@@ -27,7 +27,7 @@ typedef uint8_t u8;
 #define STRATA_SECTOR_BYTES 512ULL
 
 /*
- * Zeroed memory of the host, which is committed where it is touched: the map of a large flash drive costs what is used of it,
+ * Zeroed memory of the host, which is committed where it is touched: the map of a large flash drive costs its used part,
  * and in the lab nothing of the modelled machine's own memory. NULL when there is none.
  */
 void *platform_alloc(size_t bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A drive reads on while nobody needs its mechanism. What it has read is worked out when somebody looks: rules in drive.h. */
+/* A drive reads on while nothing needs its mechanism. The sectors read are computed at the next call: rules in drive.h. */
 #include "drive_state.h"
 
 void drive_look_ahead(struct disk *disk, u64 now_ns)

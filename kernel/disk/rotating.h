@@ -16,7 +16,7 @@
  * so 1..32 one by one, then 16 equal steps in every octave (34, 36 .. 64, 68 .. 128, ...). In between, time is interpolated linearly:
  * v0 + (v1 - v0) * (d - g0) / (g1 - g0), the signed quotient truncated towards zero. Distance 0 takes no time.
  *
- * Moving to the track after the head's takes track_skew, whatever the curve says: that is what the skew is laid out for, and a transfer
+ * Moving to the track after the head's takes track_skew, whatever the curve says: the skew is laid out for this move, and a transfer
  * that is split into two I/Os must not take longer than the whole. A write adds write_settle to every other move.
  *
  * Sectors that were bad in the factory are slipped and cost nothing. A sector that went bad later (a grown defect) lives elsewhere: each

@@ -112,7 +112,7 @@ static void forget(struct shingle *shingle, u64 block)
 	shingle->ringed[block * SHINGLE_BLOCK_SECTORS / shingle->band_sectors]--;
 }
 
-/* What the ring holds of whole blocks in [sector, end), within one band, is out of date. */
+/* The ring's copies of whole blocks in [sector, end), within one band, are out of date. */
 static void forget_blocks(struct shingle *shingle, u64 sector, u64 end)
 {
 	u64 block;

@@ -9,7 +9,8 @@
  *     band again. It happens when the drive is idle, and when the ring is full, while commands wait.
  *   - A discard that reaches a band's write pointer moves it back.
  *
- * Places are sectors of the mechanism: first the ring, then the bands in order. What was never written is read from its place, as if it had.
+ * Places are sectors of the mechanism: first the ring, then the bands in order. A sector that was never written is read from
+ * its place, as if it had been.
  * The map is host memory that is committed where it is touched: 4 bytes for each 4 KiB that were ever written out of order.
  */
 #ifndef STRATA_SHINGLE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of the driver share. Models and content do not know of it. */
+/* Shared by the parts of the driver. Models and content do not include it. */
 #ifndef STRATA_DRIVER_H
 #define STRATA_DRIVER_H
 

@@ -197,7 +197,7 @@ static const struct block_device_operations strata_fops = {
 	.owner = THIS_MODULE,
 };
 
-/* sda..sdp get the numbers that they have everywhere: LVM accepts the major "sd" without being told. */
+/* sda..sdp get the numbers that they have everywhere: LVM accepts the major "sd" by default. */
 static void set_number(struct gendisk *gendisk, const char *name, bool sd)
 {
 	strscpy(gendisk->disk_name, name, DISK_NAME_LEN);
@@ -239,7 +239,7 @@ static int add_disk_for(struct strata_disk *disk, bool sd)
 	disk->tags.nr_hw_queues = config->hardware_queues;	/* blk-mq makes it one for each processor at most */
 	disk->tags.queue_depth = config->queue_depth;
 	disk->tags.numa_node = NUMA_NO_NODE;
-	/* As real drivers do: a disk with several queues gets no scheduler unless somebody asks for one. */
+	/* As real drivers do: a disk with several queues gets no scheduler unless one is requested. */
 	disk->tags.flags = config->ops->immediate || config->hardware_queues > 1 ? BLK_MQ_F_NO_SCHED_BY_DEFAULT : 0;
 	error = blk_mq_alloc_tag_set(&disk->tags);
 	if (error)

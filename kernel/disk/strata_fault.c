@@ -3,11 +3,11 @@
  * Faults while the lab runs: the write-only parameter /sys/module/strata/parameters/fault takes lines `DISK KIND,...` (faults.h), such as
  *
  *     sda gone,0                        the disk disappears now
- *     sda back                          and is there again, with what it held
+ *     sda back                          and is there again, with its content
  *     /dev/sdb corrupt,2048,8,0         sectors 2048 to 2055 read as something else from now on, without any error
  *     sdc unreadable,2048,2097152       a GiB of it cannot be read
  *
- * A program in the lab writes it, so that it happens at the same instant each time. What it does costs no time, and is seen in the trace and
+ * A program in the lab writes it, so that it happens at the same instant each time. The write takes no time; its effect is in the trace and
  * in the account as that of a declared fault is. What cannot be done is refused with EINVAL; the kernel's log says why.
  */
 #define pr_fmt(fmt) "strata: " fmt

@@ -4,7 +4,7 @@
  * more, the backing files get the content of that instant, and the process ends between two instructions with exit status 86. With media=keep
  * the files are made complete (blocks.h), at a cut and at a power-off, so that another boot can go on with them.
  *
- * It is told by the text of the host's descriptor strata.control=, lines `key=value`, and not by kernel arguments: the kernel takes its
+ * The text of the host's descriptor strata.control= asks for it, in lines `key=value`. Kernel arguments would not do: the kernel takes its
  * command line for a source of randomness, and nothing of this may change what happens in the lab.
  *
  *     power_cut=time:NS    at this time of the monotonic clock
@@ -39,7 +39,7 @@ static bool cost_measured;
 
 static int control_fd = -1;
 module_param_named(control, control_fd, int, 0444);
-MODULE_PARM_DESC(control, "host file descriptor with what is to become of the disks at the lab's end");
+MODULE_PARM_DESC(control, "host file descriptor: the fate of the disks at the lab's end");
 
 bool strata_power_armed(void)
 {
@@ -67,7 +67,7 @@ static bool acknowledged(void *owner, u64 sequence)
 	return true;
 }
 
-/* Straight to the host: the console's lock may be held by what was interrupted. The runner reads these lines. */
+/* Straight to the host: the interrupted code may hold the console's lock. The runner reads these lines. */
 static __printf(1, 2) void say(const char *format, ...)
 {
 	char text[320];
@@ -182,7 +182,7 @@ static int read_control(const char *key, const char *value)
 	return 0;
 }
 
-/* Before the disks are made. A lab that was told nonsense must not run. */
+/* Before the disks are made. A lab with a bad control text must not run. */
 void strata_control_init(char *text, size_t room)
 {
 	char *line, *value;

@@ -3,7 +3,7 @@
 #include <linux/mm.h>
 #include "strata.h"
 
-/* What the disk is asked. False for what no modelled disk knows. */
+/* The model's command for a request. False for an operation that no modelled disk has. */
 bool strata_command_of(struct request *rq, struct disk_io *io)
 {
 	io->flags = rq->cmd_flags & REQ_FUA ? DISK_FUA : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a modelled disk shows in /sys/block/<disk>. */
+/* Attributes of a modelled disk in /sys/block/<disk>. */
 #include "strata.h"
 
 static ssize_t account_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -16,7 +16,7 @@ static ssize_t account_show(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RO(account);
 
-/* The host's time, of which no result may depend: what the driver and the model took of it. 0 without measure_cost=1 (strata_power.c). */
+/* Host time taken by the driver and the model, on which no result may depend. 0 without measure_cost=1 (strata_power.c). */
 static ssize_t host_cost_ns_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct strata_disk *disk = dev_to_disk(dev)->private_data;

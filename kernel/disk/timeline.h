@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Resources of a flash drive whose use is known ahead: a command reserves what it needs when it arrives, and what is left over is
+ * Resources of a flash drive whose use is known ahead: a command reserves its share when it arrives, and the remainder is
  * there for later ones. No events, no queues to walk: a few comparisons for each reservation.
  */
 #ifndef STRATA_TIMELINE_H
@@ -24,9 +24,9 @@ struct lane {
 u64 lane_reserve(struct lane *lane, u64 now_ns, u64 ready_ns, u64 duration_ns);
 
 /*
- * A die: programs, erases and the reads of cleaning one after the other; reads of the host go before them and interrupt what can be
- * suspended, so that what is scheduled moves back. The times that were told when it was scheduled are not corrected: what an interrupted
- * program delays is the work behind it.
+ * A die: programs, erases and the reads of cleaning one after the other; reads of the host go before them and interrupt programs and
+ * erases that can be suspended, so that the schedule moves back. The times that were reported when it was scheduled are not corrected: an interrupted
+ * program delays the work behind it.
  */
 enum die_work { DIE_PROGRAM, DIE_ERASE, DIE_CLEAN_READ, DIE_CLEAN_PROGRAM };
 
@@ -58,7 +58,7 @@ struct die_suspend {
 	u64 erase_ns;
 };
 
-/* What a read waited for on its die. */
+/* The parts of a read's wait on its die. */
 struct die_wait {
 	u64 queue_ns;
 	u64 cleaning_ns;
@@ -70,7 +70,7 @@ u64 die_append(struct die *die, u64 ready_ns, u64 duration_ns, enum die_work wor
 u64 die_read(struct die *die, const struct die_suspend *suspend, u64 at_ns, u64 duration_ns, struct die_wait *wait);
 
 /*
- * The write buffer: what is in it, and when that leaves it. A heap, because dies finish in any order.
+ * The write buffer: its entries, and when each leaves. A heap, because dies finish in any order.
  */
 struct buffer_entry {
 	u64 free_ns;
@@ -85,7 +85,7 @@ struct buffer {
 	u32 count;
 };
 
-/* Takes bytes of the buffer as early as possible from at_ns on, and returns when. They must fit beside what has no entry in the heap. */
+/* Takes bytes of the buffer as early as possible from at_ns on, and returns when. They must fit beside the bytes without an entry. */
 u64 buffer_take(struct buffer *buffer, u64 at_ns, u64 bytes);
 /* Bytes that were taken get free at free_ns. The heap needs room_bytes / least bytes + 1 entries. */
 void buffer_give(struct buffer *buffer, u64 free_ns, u64 bytes);

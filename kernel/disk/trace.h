@@ -8,12 +8,12 @@
 
 #include "model.h"
 
-/* What a request is for, as the block layer's flags tell. */
+/* The purpose of a request, according to the block layer's flags. */
 enum trace_kind {
 	TRACE_READ,		/* data */
 	TRACE_READ_METADATA,	/* REQ_META */
 	TRACE_WRITE,		/* data, in the background */
-	TRACE_WRITE_SYNC,	/* data that somebody waits for: REQ_SYNC */
+	TRACE_WRITE_SYNC,	/* data with a waiter: REQ_SYNC */
 	TRACE_WRITE_METADATA,	/* REQ_META without REQ_SYNC: written back */
 	TRACE_WRITE_JOURNAL,	/* REQ_META with REQ_SYNC, or REQ_PREFLUSH or REQ_FUA with any */
 	TRACE_FLUSH,
