@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation as a site: `make docs` builds it into build/docs, offline, with warnings as errors.
 
-Pages are Markdown that reads well on a forge, too. What the code knows best (commands, keys, layers, devices)
-stands nowhere by hand: a line ``<!-- generated: NAME -->`` of a page is replaced by it while the site is
-built. It is not committed, because each change of an option would then be made in two places.
+Pages are Markdown that reads well on a forge, too. Lists of commands, keys, layers and
+devices are generated from the code: they replace a line ``<!-- generated: NAME -->`` of a page while the site is
+built. They are not committed, because each change of an option would then be made in two places.
 """
 
 from __future__ import annotations
