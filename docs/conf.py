@@ -2,8 +2,8 @@
 """The documentation as a site: `make docs` builds it into build/docs, offline, with warnings as errors.
 
 Pages are Markdown that reads well on a forge, too. Lists of commands, keys, layers and
-devices are generated from the code: they replace a line ``<!-- generated: NAME -->`` of a page while the site is
-built. They are not committed, because each change of an option would then be made in two places.
+devices are generated from the code: they replace a line ``<!-- generated: NAME -->`` of a page while the
+site is built. They are not committed, because each change of an option would then be made in two places.
 """
 
 from __future__ import annotations
