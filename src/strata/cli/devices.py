@@ -19,7 +19,7 @@ from strata.spec.device_kind import Parameter
 from strata.units import format_size, unit_label
 
 if TYPE_CHECKING:
-    from strata.datasheet.curves import Picture
+    from strata.datasheet.measure import Picture
     from strata.datasheet.sheet import DataSheet, Rating
 
 

@@ -38,10 +38,10 @@ from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops,
 from strata.runners.turn import turn
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
+from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
 from strata.spec.step import Prerequisites
-from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)

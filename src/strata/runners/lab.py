@@ -41,7 +41,7 @@ from strata.runners.base import (
 )
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0
