@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from strata.durable import write_durably
 from strata.errors import LabError
+from strata.files import write_durably
 from strata.machine.reading import SystemFiles
 from strata.plan.compile import ENVIRONMENT
 from strata.runners.base import Cancelled, Progress, Task, ended_within

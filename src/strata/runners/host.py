@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import LabError, StudyError, ToolError
-from strata.folders import refuse_exchangeable_path
+from strata.files import explained, refuse_exchangeable_path
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import PrivateFolder, private_folder
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs

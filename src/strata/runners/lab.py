@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import RunError
+from strata.files import explained
 from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import CHARGES_NS, Power, RunningLab, Wiring, boot_setting, check_tools, start_lab
 from strata.lab.disk_files import disk_texts

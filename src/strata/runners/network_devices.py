@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained
 from strata.errors import LabError
+from strata.files import explained
 from strata.machine.reading import SystemFiles
 
 CONNECTIONS_NAME: Final = "connections.json"

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from strata.datasheet.kinds import sheet_of
 from strata.errors import ResultError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.lab.model import READ, WRITE
 from strata.spec.device import Device
 from strata.spec.trial import derive_seed
