@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictStr
 
 from strata.layers.keys import power_of_two, whole
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import Interface, Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from strata.spec.interface import Interface, LowerInterface
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
 from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictInt, StrictStr
 
 from strata.layers.keys import power_of_two, spare_diagnostics
-from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Geometry, Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size

@@ -11,8 +11,7 @@ from pydantic import Field
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
 from strata.layers.options import MOUNT, flags, named
 from strata.spec.allowed import Forms, form, given, item_diagnostics, one_of
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step, literal
 from strata.units import MemorySize

@@ -16,7 +16,7 @@ from strata.spec.allowed import by_form
 from strata.spec.describe import description_of, shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import MetricSpec
 from strata.spec.registry import Catalogue, read_workload
 from strata.spec.stack import Stack
 from strata.spec.step import Step

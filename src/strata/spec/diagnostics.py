@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from strata.errors import DiagnosticsError, StudyError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.printable import unfit
 from strata.spec.describe import description_of
 from strata.spec.names import Diagnostic, nearest

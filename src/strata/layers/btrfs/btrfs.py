@@ -15,8 +15,7 @@ from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
 from strata.layers.keys import spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S

@@ -14,8 +14,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.layers.keys import multiple_of
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size

@@ -11,8 +11,7 @@ from pydantic import Field, StrictBool
 
 from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
 from strata.layers.keys import power_of_two
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step
 from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size

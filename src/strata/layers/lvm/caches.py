@@ -17,8 +17,7 @@ from strata.layers.lvm.volume_group import (
     extents,
     sector_diagnostics,
 )
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Size, describe_size

@@ -20,8 +20,7 @@ from strata.layers.lvm.volume_group import (
 )
 from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
 from strata.layers.md import MD_LOG
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import Size, describe_size

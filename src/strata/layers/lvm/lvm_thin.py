@@ -23,8 +23,7 @@ from strata.layers.lvm.volume_group import (
     stripe_diagnostics,
 )
 from strata.spec.abilities import Outcome
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size

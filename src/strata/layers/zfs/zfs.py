@@ -13,8 +13,7 @@ from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset
 from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import Interface
-from strata.spec.layer import LayerContext, Share
+from strata.spec.layer import Interface, LayerContext, Share
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
 

@@ -13,8 +13,7 @@ from strata.layers.zfs.dataset import Dataset
 from strata.layers.zfs.options import VOLUME
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import Interface, LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import SECTOR_BYTES, Size, describe_size
