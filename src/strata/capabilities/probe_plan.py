@@ -19,6 +19,7 @@ from strata.units import NS_PER_S
 CONTENT_BYTES: Final = 32 << 20
 """The known content that a probe writes: more than caches of metadata hide, and quick on a slow disk."""
 
+ANY_EXIT: Final = tuple(range(256))
 _BLOCK: Final = "bs=1M"
 
 
@@ -134,6 +135,11 @@ class ProbePlan:
         """Make ``CONTENT_BYTES`` of seeded random content in memory: ``${scratch}/NAME``."""
         argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
         self.run(f"content-{name}", *argv, "status=none")
+
+    def snapshot(self, index: int, name: str, *, operation: bool = False) -> None:
+        """Add the steps of a snapshot that the layer at ``index`` takes."""
+        layer = self.placed[index][0]
+        self.add(layer.snapshot(self.context(index, f"snapshot-{name}"), name) or (), operation=operation)
 
     def use(self, index: int, path: str) -> str | None:
         """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
