@@ -57,7 +57,6 @@ class ProbePlan:
 
     @property
     def path(self) -> str:
-        """The block device or folder that the stack provides."""
         if not self.placed:
             return f"${{{self.stack.devices[0]}}}"
         layer, context = self.placed[-1]
@@ -110,7 +109,6 @@ class ProbePlan:
             self._up[index] = self.add(in_group(built, self._groups[index]))
 
     def down(self, index: int) -> None:
-        """Take down the layer at ``index`` and all above it."""
         ids = self.steps_of(index)
         self._up = {layer: steps for layer, steps in self._up.items() if layer < index}
         self.run("take-down", "sync", takes_down=tuple(ids))
@@ -170,7 +168,6 @@ class ProbePlan:
         return self.run(f"compare-{name}", *argv, expect=(0, 1, 2))
 
     def forget(self) -> None:
-        """Write the caches back and empty them."""
         self.run("flush", "sync")
         self.run("forget", "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
 

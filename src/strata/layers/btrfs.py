@@ -228,7 +228,6 @@ class Btrfs(Filesystem):
         return [*steps, context.step("sync", "Write the subvolume to the disks", *sync)]
 
     def _own(self, context: LayerContext) -> str:
-        """The subvolume that it acts on: the stack's, or a tenant's."""
         return context.within(self.path(context))
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:

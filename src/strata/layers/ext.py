@@ -173,7 +173,6 @@ class ExtFilesystem(AlignedFilesystem):
         return ["noinit_itable", "no_prefetch_block_bitmaps", *super().mount_options(context)]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Grow to the size of the device; shrinking would need it unmounted."""
         if not grow:
             return None
         grown = ("resize2fs", context.lower[0])
@@ -233,6 +232,5 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     layer: Literal["ext4"] = "ext4"
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """With the quota's inode."""
         program, *rest = super().make_options(context)
         return [program, *(["-O", "quota,project"] if self.project_quota else []), *rest]

@@ -138,7 +138,6 @@ class PostgresqlServer(DatabaseServer):
         return f"{self.context.mount_path}/pgdata"
 
     def steps(self) -> list[Step]:
-        """Folders, cluster, server, the role of the load."""
         return [
             self.folders(self._data, self.private_folder),
             self._cluster(),

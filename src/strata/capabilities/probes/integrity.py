@@ -99,7 +99,6 @@ class _Corruption(Probe):
         """Add the steps that follow the first reading."""
 
     def scrub(self, plan: ProbePlan) -> Scrubs:
-        """Let every layer that can scrub itself do so, from the top down."""
         scrubs = []
         for index in range(plan.height - 1, -1, -1):
             layer = plan.placed[index][0]

@@ -63,7 +63,6 @@ Cached = Literal["all", "metadata", "none"]
 
 
 def property_text(value: object) -> str:
-    """A value from a study file as ZFS reads it."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -118,7 +117,6 @@ class Dataset(Layer):
     """Further properties of zfsprops(7)"""
 
     def options(self) -> list[str]:
-        """The properties as options of ``zfs create``."""
         keys = {field.alias or name: name for name, field in type(self).model_fields.items()}
         own = {name: getattr(self, keys[name]) for name in self.own_properties.split()}
         return property_words({**own, **self.properties})

@@ -190,7 +190,6 @@ class Zpool(Layer):
         return self.arc_max_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it; report the ARC's size now and at the end."""
         named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
         properties = {"cachefile": "none", **named, **self.properties}
         make = context.step(
@@ -259,7 +258,6 @@ class Zpool(Layer):
         return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
 
     def _names(self, context: LayerContext) -> dict[str, str]:
-        """The names of the pool's devices in its folder, by their paths."""
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
         paths = dict.fromkeys([*context.lower, *named])
         return {path: _name(path, index) for index, path in enumerate(paths)}

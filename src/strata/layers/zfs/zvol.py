@@ -88,7 +88,6 @@ class Zvol(Dataset):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Wait for its device, which comes up with the pool."""
         return [self._awaited(context, "")]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
