@@ -110,10 +110,7 @@ class Btrfs(Filesystem):
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # fs/btrfs/{disk-io,inode,volumes,scrub}.c of Linux 7.2: a wrong checksum of data is but a warning.
     kernel_log: ClassVar[KernelLog] = KernelLog(
-        trouble=(
-            r"BTRFS (?:error|critical) .*",
-            r"BTRFS warning .*(?:csum failed|checksum verify failed).*",
-        ),
+        trouble=(r"BTRFS (?:error|critical) .*", r"BTRFS warning .*(?:csum failed|checksum verify failed).*"),
         disk_lost=(
             r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
         ),

@@ -246,7 +246,7 @@ class Lvm(LvmLayer):
                 f"Make the {self.kind} volume",
                 *("lvcreate", *words, group.name, *context.lower),
                 undo=group.down,
-            ),
+            )
         ]
         if self.reserve_bytes and self.size_bytes is None:
             # Only now is the group's size known: the layers below may keep some space to themselves.
