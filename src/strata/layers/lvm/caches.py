@@ -89,18 +89,16 @@ class CachedVolume(LvmLayer):
                 *("lvcreate", "--activate", "n", "--zero", "n", "--wipesignatures", "n"),
                 *("--name", _CACHE_VOLUME, *whole, cache),
             ),
-            group.step(
+            group.make(
                 "volume",
                 "Make the volume that is cached",
                 *("lvcreate", "--zero", "y", "--wipesignatures", "y", "--name", VOLUME, *whole, backing),
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "attach",
                 "Attach the cache",
                 *("lvconvert", *attach, f"{group.name}/{VOLUME}"),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 

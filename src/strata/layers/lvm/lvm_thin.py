@@ -191,18 +191,17 @@ class LvmThin(LvmLayer):
     def _volume(self, group: VolumeGroup, size: str) -> Step:
         thin = ("--type", "thin", "--name", group.data, "--virtualsize", size, "--thinpool", _POOL)
         words = (*thin, group.name)
-        return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
+        return group.make("volume", "Make the thin volume", "lvcreate", *words)
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
         metadata_bytes = self._metadata_bytes(group.context.provided)
         size = ("--extents", "100%PVS", "--poolmetadatasize", f"{metadata_bytes}b")
         return [
-            group.step(
+            group.make(
                 "pool",
                 "Make the pool",
                 *("lvcreate", "--type", "thin-pool", "--name", _POOL, *size, *self._stripe_words()),
                 *(*self._pool_words(), group.name, *group.context.lower),
-                undo=group.down,
             )
         ]
 
@@ -211,26 +210,23 @@ class LvmThin(LvmLayer):
         metadata_bytes = self._metadata_bytes(group.context.provided)
         pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
         return [
-            group.step(
+            group.make(
                 "metadata",
                 f"Make the volume for the pool's metadata on {self.metadata}",
                 *("lvcreate", "--name", _METADATA, "--size", f"{metadata_bytes}b", group.name),
                 f"${{{self.metadata}}}",
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "pool-data",
                 "Make the volume for the pool's data",
                 *("lvcreate", "--name", _POOL, "--extents", "100%PVS", *self._stripe_words(), group.name),
                 *group.context.lower,
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "pool",
                 "Make the pool of the two",
                 *("lvconvert", "--type", "thin-pool", "--poolmetadata", metadata, *self._pool_words(), pool),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 
