@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictStr
 
 from strata.layers.keys import power_of_two, whole
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
@@ -29,20 +29,20 @@ class Bcache(Layer):
     Dirty blocks stay in the cache when it is taken down, and are there when it is assembled again.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(
         tools=("find", "lsblk", "make-bcache", "realpath", "tee", "wipefs"), features=("bcache",)
     )
     # drivers/md/bcache/{btree,io,journal,request,super}.c of Linux 7.2, whose messages name the function.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"bcache: \w+\(\) .*(?:IO error|disabling caching|missing! \(replaying|I/O disabled"
             r"|device offline|bad csum|bad magic|Can't flush|Key skipped backwards|BUG: |gc failed).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("bcache-tools",)
-    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
+    packages = ("bcache-tools",)
+    device_keys = ("cache",)
 
     layer: Literal["bcache"] = "bcache"
     cache: StrictStr = Field(examples=["ssd"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
@@ -102,20 +102,20 @@ class Btrfs(Filesystem):
     of its own (64 KiB) and is not aligned to those of a RAID below.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("btrfs", "btrfs")
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
-    capacity_bytes_min: ClassVar[int] = 256 << 20
-    checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    requires = LowerInterface("block", maximum=None)
+    prerequisites = filesystem_prerequisites("btrfs", "btrfs")
+    device_keys = ("spares",)
+    capacity_bytes_min = 256 << 20
+    checker = ("btrfs", "check", "--readonly")
+    allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # fs/btrfs/{disk-io,inode,volumes,scrub}.c of Linux 7.2: a wrong checksum of data is but a warning.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(r"BTRFS (?:error|critical) .*", r"BTRFS warning .*(?:csum failed|checksum verify failed).*"),
         disk_lost=(
             r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
         ),
     )
-    packages: ClassVar[tuple[str, ...]] = ("btrfs-progs", "e2fsprogs")
+    packages = ("btrfs-progs", "e2fsprogs")
 
     layer: Literal["btrfs"] = "btrfs"
     cow: StrictBool | Literal["attribute"] = True

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
@@ -30,15 +30,11 @@ class Crypt(Layer):
     the trial's seed.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("cryptsetup", "tee"), features=("dm:crypt",)
-    )
-    kernel_log: ClassVar[KernelLog] = KernelLog(
-        silent="Without authentication the target decrypts whatever it reads."
-    )
-    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin",)
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(tools=("cryptsetup", "tee"), features=("dm:crypt",))
+    kernel_log = KernelLog(silent="Without authentication the target decrypts whatever it reads.")
+    packages = ("cryptsetup-bin",)
 
     layer: Literal["crypt"] = "crypt"
     cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = "aes-xts-plain64"

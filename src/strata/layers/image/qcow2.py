@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
@@ -51,7 +51,7 @@ class Qcow2(ImageFile):
     copying clusters from it have their real cost.
     """
 
-    image_format: ClassVar[str] = "qcow2"
+    image_format = "qcow2"
 
     layer: Literal["qcow2"] = "qcow2"
     preallocation: Literal["off", "metadata", "falloc", "full"] = Field("off", examples=["metadata"])

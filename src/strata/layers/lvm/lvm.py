@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -46,9 +46,9 @@ class Lvm(LvmLayer):
     before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
     """
 
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
+    device_keys = ("spares",)
     # dm-raid is MD; drivers/md/{dm-raid,dm-snap,dm-snap-persistent}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             *MD_LOG.trouble,
             r"device-mapper: raid: Failed to .*",
@@ -56,7 +56,7 @@ class Lvm(LvmLayer):
         ),
         disk_lost=MD_LOG.disk_lost,
     )
-    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup")
+    packages = ("lvm2", "dmsetup")
 
     layer: Literal["lvm"] = "lvm"
     kind: Kind = Field("linear", alias="type", examples=["striped"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
@@ -45,12 +45,10 @@ class LvmThin(LvmLayer):
     nothing would extend it.
     """
 
-    device_keys: ClassVar[tuple[str, ...]] = ("metadata",)
-    prerequisites: ClassVar[Prerequisites] = LvmLayer.prerequisites | Prerequisites(
-        features=("dm:thin", "dm:thin-pool")
-    )
+    device_keys = ("metadata",)
+    prerequisites = LvmLayer.prerequisites | Prerequisites(features=("dm:thin", "dm:thin-pool"))
     # drivers/md/dm-thin.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: thin: .*(?:failed|unserviceable|until repaired|aborting current metadata"
             r"|switching pool to (?:read-only|out-of-data-space|out-of-metadata-space|fail)).*",

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
 
 from strata.layers.keys import multiple_of, power_of_two
-from strata.spec.layer import Interface, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.layer import Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
@@ -184,11 +184,9 @@ class VolumeGroup:
 class LvmLayer(Layer):
     """The base of the layers that LVM makes."""
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    requires = LowerInterface("block", maximum=None)
+    provides = "block"
+    prerequisites = Prerequisites(tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"))
     packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     def group(self, context: LayerContext) -> VolumeGroup:
