@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
+from strata.layers.options import power_of_two, spare_diagnostics
 from strata.spec.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step

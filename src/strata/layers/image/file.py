@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.keys import multiple_of
+from strata.layers.options import multiple_of
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
@@ -156,19 +156,19 @@ class ImageFile(Layer):
     def assemble(self, context: LayerContext) -> list[Step]:
         if self.server == "loop":
             return [self._attach(context)]
-        socket, device = self.socket(context), self.path(context)
         argv = self._daemon_argv(context) if self.server == "qemu-storage-daemon" else self._nbd_argv(context)
         serve = context.step(
             "serve",
             f"Serve the {self.image_format} image",
             *argv,
             background=True,
-            ready=Command(argv=("qemu-nbd", "--list", f"--socket={socket}")),
+            ready=Command(argv=("qemu-nbd", "--list", f"--socket={self.socket(context)}")),
             stop_limit_ns=_STOP_LIMIT_NS,
         )
-        return [serve, self.connect(context, device)]
+        return [serve, self.connect(context)]
 
-    def connect(self, context: LayerContext, device: str) -> Step:
+    def connect(self, context: LayerContext) -> Step:
+        device = self.path(context)
         return context.step(
             "connect",
             f"Connect the {self.image_format} image as a block device",
@@ -195,14 +195,8 @@ class ImageFile(Layer):
         return {**file, **common}, {**image, **common, **self.opened_with()}
 
     def export(self) -> dict[str, object]:
-        return {
-            "type": "nbd",
-            "id": EXPORT,
-            "node-name": EXPORT,
-            "name": EXPORT,
-            "writable": True,
-            "writethrough": self.cache == "directsync",
-        }
+        names = dict.fromkeys(("id", "node-name", "name"), EXPORT)
+        return {"type": "nbd", **names, "writable": True, "writethrough": self.cache == "directsync"}
 
     @property
     def _aio(self) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.keys import multiple_of, whole
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -17,6 +16,7 @@ from strata.layers.lvm.volume_group import (
     extents,
     sector_diagnostics,
 )
+from strata.layers.options import multiple_of, whole
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     STRIPE_BYTES,
@@ -21,6 +20,7 @@ from strata.layers.lvm.volume_group import (
     stripe_diagnostics,
 )
 from strata.layers.md import MD_LOG
+from strata.layers.options import power_of_two, spare_diagnostics
 from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import multiple_of
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -22,6 +21,7 @@ from strata.layers.lvm.volume_group import (
     sector_diagnostics,
     stripe_diagnostics,
 )
+from strata.layers.options import multiple_of
 from strata.spec.abilities import Outcome
 from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
 
-from strata.layers.keys import multiple_of, power_of_two
+from strata.layers.options import multiple_of, power_of_two
 from strata.spec.layer import Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step

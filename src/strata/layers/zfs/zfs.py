@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two
+from strata.layers.options import power_of_two
 from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms, pair_diagnostics

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import spare_diagnostics
+from strata.layers.options import spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
 from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words

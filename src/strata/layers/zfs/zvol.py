@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.keys import power_of_two
+from strata.layers.options import power_of_two
 from strata.layers.zfs.options import VOLUME
 from strata.layers.zfs.zfs import Dataset
 from strata.spec.abilities import Outcome
