@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.units import Share, Size, describe_size, format_share, format_size
 
 Order = Literal["blocks", "abba", "file"]
@@ -31,40 +31,32 @@ SEEDS_MAX: Final = 20
 TRIALS_MAX: Final = 100_000
 """More than a day at a second each."""
 
-_PRECISION_MIN: Final = 0.001
-_PRECISION_MAX: Final = 0.5
-_FILL_MIN: Final = 0.01
-_FILL_MAX: Final = 0.75
-_OVERWRITES_MAX: Final = 100
-_FILE_BYTES_MIN: Final = 4 << 10
-_FILE_BYTES_MAX: Final = 1 << 30
 # With fewer there is nothing to fragment. An estimate.
 AGED_FILES_MIN: Final = 64
 
 
-def check_precision(share: float) -> float:
-    """Refuse a precision that no measurement reaches or that says nothing."""
-    if not _PRECISION_MIN <= share <= _PRECISION_MAX:
-        raise Diagnostic(
-            "a precision is from 0.1 % to 50 %",
-            remedy='"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
-        )
-    return share
-
-
-def _check_fill(share: float) -> float:
-    if not _FILL_MIN <= share <= _FILL_MAX:
-        raise Diagnostic(
-            f"ageing fills from {format_share(_FILL_MIN)} to {format_share(_FILL_MAX)} of a filesystem",
-            remedy="what is left is for the workload and for metadata",
-        )
-    return share
-
-
-def _check_file_bytes(size_bytes: int) -> int:
-    if not _FILE_BYTES_MIN <= size_bytes <= _FILE_BYTES_MAX:
-        raise Diagnostic("it must be from 4KiB to 1GiB", remedy='write for example "256KiB"')
-    return size_bytes
+Precision = Annotated[
+    Share,
+    checked(
+        lambda share: 0.001 <= share <= 0.5,  # no measurement reaches less, and more says nothing
+        "a precision is from 0.1 % to 50 %",
+        '"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
+    ),
+]
+_Fill = Annotated[
+    Share,
+    checked(
+        lambda share: 0.01 <= share <= 0.75,
+        "ageing fills from 1 % to 75 % of a filesystem",
+        "what is left is for the workload and for metadata",
+    ),
+]
+_FileSize = Annotated[
+    Size,
+    checked(
+        lambda size: 4 << 10 <= size <= 1 << 30, "it must be from 4KiB to 1GiB", 'write for example "256KiB"'
+    ),
+]
 
 
 class Age(BaseModel):
@@ -72,16 +64,16 @@ class Age(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    fill: Annotated[Share, AfterValidator(_check_fill)] = Field(
+    fill: _Fill = Field(
         description="What files take afterwards, as a share of what the filesystem has, 1 % to 75 %",
         examples=["50%"],
     )
-    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=_OVERWRITES_MAX)] = Field(
+    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] = Field(
         default=1,
         description="How many times as much is deleted and written as new files; 0 fills only",
         examples=[2],
     )
-    file_bytes: Annotated[Size, AfterValidator(_check_file_bytes)] = Field(
+    file_bytes: _FileSize = Field(
         # An estimate: of the order that Agrawal et al. found as the mean of a file (FAST 2007).
         default=256 << 10,
         alias="file_size",
@@ -109,7 +101,6 @@ class Age(BaseModel):
 
 
 def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
-    """Refuse a study with too many trials."""
     if trials > TRIALS_MAX:
         yield Diagnostic(
             f"the study has {trials:,} trials, more than {TRIALS_MAX:,}",

@@ -28,7 +28,7 @@ from strata.spec.fit import (
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.layer import Layer, LowerInterface, Provided
-from strata.spec.names import is_kebab, kebab_remedy, nearest
+from strata.spec.names import kebab_diagnostics, nearest
 from strata.spec.positions import Path as Keys
 from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.stack import Stack, names_of
@@ -120,10 +120,7 @@ class _Reader:
             cause = f"there are no {kind}" + (", so the study has no trials" if kind != "devices" else "")
             self.found.add((kind,), cause, f"add for example {_EXAMPLES[kind]}")
         for name in tables:
-            if not is_kebab(name):
-                self.found.add(
-                    (kind, name), f'the name "{name[:60]}" is not in kebab case', kebab_remedy(name)
-                )
+            self.found.extend((kind, name), kebab_diagnostics(name))
         return tables
 
     def read_device(self, name: str, value: Any) -> None:

@@ -15,14 +15,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.errors import StudyError
-from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, check_precision
+from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, Precision
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, KebabName, checked, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Share, Size, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Size, describe_size
 
 MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux and the agent take half of it; in 64 MiB most programs cannot start."""
@@ -32,18 +32,6 @@ RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 
 _ASKED: Final = ("precondition",)
 """Parameters of a device that a study can set, and which therefore hold for a real disk too."""
-
-
-def _check_name(name: str) -> str:
-    if not is_kebab(name):
-        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
-    return name
-
-
-def _check_text(text: str) -> str:
-    if not text.strip():
-        raise Diagnostic("this text is empty", remedy="state the study's question in one sentence")
-    return text
 
 
 def _check_seeds(seeds: list[int]) -> list[int]:
@@ -62,19 +50,20 @@ def _check_seeds(seeds: list[int]) -> list[int]:
     return seeds
 
 
-def _check_memory(memory_bytes: int) -> int:
-    if memory_bytes < MEMORY_BYTES_MIN or memory_bytes % (1 << 20):
-        raise Diagnostic(
-            f"a lab cannot have {describe_size(memory_bytes)} of memory",
-            remedy=f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
-        )
-    return memory_bytes
-
-
-def _check_positive(time_ns: int) -> int:
-    if time_ns < NS_PER_MS:
-        raise Diagnostic("this time is shorter than 1ms", remedy="write a longer one")
-    return time_ns
+Question = Annotated[
+    StrictStr, checked(str.strip, "this text is empty", "state the study's question in one sentence")
+]
+LabMemory = Annotated[
+    MemorySize,
+    checked(
+        lambda size: size >= MEMORY_BYTES_MIN and size % (1 << 20) == 0,
+        lambda size: f"a lab cannot have {describe_size(size)} of memory",
+        f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
+    ),
+]
+Period = Annotated[
+    Duration, checked(lambda ns: ns >= NS_PER_MS, "this time is shorter than 1ms", "write a longer one")
+]
 
 
 class _Table(BaseModel):
@@ -84,10 +73,8 @@ class _Table(BaseModel):
 class HeadTable(_Table):
     """``[study]``: the question, and the seeds."""
 
-    name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
-        description="The study's name, in kebab case", examples=["quickstart"]
-    )
-    question: Annotated[StrictStr, AfterValidator(_check_text)] = Field(
+    name: KebabName = Field(description="The study's name, in kebab case", examples=["quickstart"])
+    question: Question = Field(
         description="The question that the study answers; the report opens with it",
         examples=["Which filesystem should hold a small PostgreSQL?"],
     )
@@ -104,7 +91,7 @@ class HeadTable(_Table):
     order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(
         default=1, description="The seed of the random order, together with the study's name", examples=[2]
     )
-    precision: Annotated[Share, AfterValidator(check_precision)] | None = Field(
+    precision: Precision | None = Field(
         default=None,
         description="Add seeds until the 95 % interval of every ratio reaches no further than this to either "
         "side, with six seeds at least, or until seeds_max is reached; default: only the declared"
@@ -121,19 +108,19 @@ class HeadTable(_Table):
         description="Age every filesystem before its workload's own preparation; default: they are new",
         examples=['{ fill = "50%", overwrites = 2 }'],
     )
-    time_limit_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
+    time_limit_ns: Period = Field(
         default=30 * 60 * NS_PER_S,
         alias="time_limit",
         description="The time that one trial may take: virtual time in the lab, wall time on a host",
         examples=["30m"],
     )
-    sample_interval_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
+    sample_interval_ns: Period = Field(
         default=NS_PER_S,
         alias="sample_interval",
         description="How often disks, memory and CPU are sampled",
         examples=["1s"],
     )
-    memory_bytes: Annotated[MemorySize, AfterValidator(_check_memory)] = Field(
+    memory_bytes: LabMemory = Field(
         default=MEMORY_BYTES,
         alias="memory",
         description="Memory of the lab's machine; a host has its own",

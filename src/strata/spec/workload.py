@@ -17,7 +17,7 @@ from strata.errors import RunError
 from strata.spec.allowed import Allowing
 from strata.spec.layer import Interface, Placed
 from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
@@ -41,13 +41,11 @@ def _check_interventions(interventions: list[Intervention]) -> list[Intervention
     return interventions
 
 
-def _check_interval(interval_ns: int) -> int:
-    if interval_ns < NS_PER_MS:
-        raise Diagnostic("the interval must be 1ms at least", remedy='write for example "10s"')
-    return interval_ns
-
-
 Interventions = Annotated[list[Intervention], AfterValidator(_check_interventions)]
+Interval = Annotated[
+    Duration,
+    checked(lambda ns: ns >= NS_PER_MS, "the interval must be 1ms at least", 'write for example "10s"'),
+]
 
 
 @dataclass(frozen=True)
@@ -227,7 +225,7 @@ class Workload(BaseModel, Allowing, ABC):
         examples=[True],
     )
 
-    snapshot_every_ns: Annotated[Duration, AfterValidator(_check_interval)] | None = Field(
+    snapshot_every_ns: Interval | None = Field(
         default=None,
         alias="snapshot_every",
         description="During the measured window take a snapshot of the uppermost layer that can at this "
