@@ -30,12 +30,8 @@ class Guest(Layer):
     )
 
     layer: Literal["guest"] = "guest"
-    memory_bytes: MemoryLimit = Field(
-        default=512 << 20,
-        alias="memory",
-        description="Memory of the guest's programs and of the page cache of its filesystems; it has no swap",
-        examples=["512MiB"],
-    )
+    memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])
+    """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
 
     def stated(self) -> Mapping[str, str]:
         return {"memory": describe_size(self.memory_bytes)}
