@@ -64,32 +64,20 @@ class Age(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    fill: _Fill = Field(
-        description="What files take afterwards, as a share of what the filesystem has, 1 % to 75 %",
-        examples=["50%"],
-    )
-    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] = Field(
-        default=1,
-        description="How many times as much is deleted and written as new files; 0 fills only",
-        examples=[2],
-    )
-    file_bytes: _FileSize = Field(
-        # An estimate: of the order that Agrawal et al. found as the mean of a file (FAST 2007).
-        default=256 << 10,
-        alias="file_size",
-        description="The mean size of a file; sizes have a gamma distribution",
-        examples=["256KiB"],
-    )
+    fill: _Fill = Field(examples=["50%"])
+    """What files take afterwards, as a share of what the filesystem has, 1 % to 75 %"""
+    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] = Field(1, examples=[2])
+    """How many times as much is deleted and written as new files; 0 fills only"""
+    file_bytes: _FileSize = Field(256 << 10, alias="file_size", examples=["256KiB"])
+    """The mean size of a file; sizes have a gamma distribution"""
 
     def filled_bytes(self, capacity_bytes: int) -> int:
-        """The space of its files in a filesystem of this capacity."""
         return int(self.fill * capacity_bytes)
 
     def files(self, capacity_bytes: int) -> int:
         return self.filled_bytes(capacity_bytes) // self.file_bytes
 
     def diagnostics(self, stack: str, capacity_bytes: int) -> Iterator[Diagnostic]:
-        """Files that are too large for the space to fill."""
         if self.files(capacity_bytes) < AGED_FILES_MIN:
             filled = format_size(self.filled_bytes(capacity_bytes))
             yield Diagnostic(
@@ -112,7 +100,6 @@ def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
 def precision_diagnostics(
     seeds: Iterable[int], precision: float | None, seeds_max: int | None
 ) -> Iterator[Diagnostic]:
-    """Mistakes in the relations between ``seeds``, ``precision`` and ``seeds_max``."""
     count = len(list(seeds))
     if seeds_max is None:
         return
@@ -132,7 +119,6 @@ def precision_diagnostics(
 
 
 def describe_order(order: Order, order_seed: int) -> str:
-    """The order of the stacks in a block, in words."""
     drawn = f"drawn from the study's name and order_seed {order_seed}"
     return {
         "blocks": f"stacks at random in each block, {drawn}",

@@ -75,7 +75,6 @@ class ParameterSpec:
     choices: tuple[str, ...] = ()
 
     def driver_line(self, value: float) -> str:
-        """The driver's line for a value in ``unit``."""
         scale = _PPM_PER_PERCENT if self.key.endswith("_ppm") else _DRIVER_SCALES[self.unit]
         return f"{self.key}={nearest(value * scale)}"
 
@@ -98,16 +97,14 @@ def parameter_table(table: str) -> dict[str, ParameterSpec]:
         stated, equals, default = values.partition(" =")
         bounds, _, unit = stated.removeprefix("int ").partition(" ")
         low, dots, high = bounds.partition("..")
-        read[name] = ParameterSpec(
-            meaning,
-            unit or ("1" if dots else ""),
-            *((_number(low), _number(high)) if dots else ()),
-            default=None if not equals else _number(default.strip()) if dots else default.strip(),
-            key=key,
-            whole=stated.startswith("int "),
-            text=not dots,
-            choices=tuple(bounds.split("|")) if "|" in bounds else (),
-        )
+        if dots:
+            limits = _number(low), _number(high), _number(default.strip()) if equals else None
+            is_whole = stated.startswith("int ")
+            read[name] = ParameterSpec(meaning, unit or "1", *limits, key=key, whole=is_whole)
+        else:
+            words = tuple(bounds.split("|")) if "|" in bounds else ()
+            text = default.strip() if equals else None
+            read[name] = ParameterSpec(meaning, unit, default=text, text=True, choices=words)
     return read
 
 

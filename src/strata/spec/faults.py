@@ -56,8 +56,10 @@ class Fault(BaseModel, ABC):
 
 
 class _Place(Fault):
-    first_sector: Sector = Field(description="The first of the sectors, of 512 bytes", examples=[2048])
-    sectors: Annotated[Sector, Field(ge=1)] = Field(description="How many", examples=[8])
+    first_sector: Sector = Field(examples=[2048])
+    """The first of the sectors, of 512 bytes"""
+    sectors: Annotated[Sector, Field(ge=1)] = Field(examples=[8])
+    """How many"""
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         end = self.first_sector + self.sectors
@@ -90,11 +92,12 @@ class Slow(Fault):
     """Commands that arrive meanwhile take `factor` times as long."""
 
     fault: Literal["slow"] = "slow"
-    from_ns: Duration = Field(default=0, alias="from", description="The beginning", examples=["10s"])
-    until_ns: Duration | None = Field(
-        default=None, alias="until", description="The end; default: never", examples=["20s"]
-    )
-    factor: Factor = Field(description="How many times as long", examples=[10])
+    from_ns: Duration = Field(0, alias="from", examples=["10s"])
+    """The beginning"""
+    until_ns: Duration | None = Field(None, alias="until", examples=["20s"])
+    """The end; default: never"""
+    factor: Factor = Field(examples=[10])
+    """How many times as long"""
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         if self.until_ns is not None and self.until_ns <= self.from_ns:

@@ -159,7 +159,6 @@ class _Reader:
         return None
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
-        """Report options that the kind of device does not have."""
         missing = {}
         if table.precondition is not None and "precondition" not in device.parameters:
             missing["precondition"] = "only a flash drive can be preconditioned"
@@ -199,12 +198,10 @@ class _Reader:
 
     @property
     def declared_devices(self) -> list[str]:
-        """The names of the study's devices, also of invalid ones."""
         tables = self.tables.get("devices")
         return list(tables) if isinstance(tables, dict) else []
 
     def check_declared(self, device: str, path: Keys) -> bool:
-        """Whether the study has the device."""
         if device in self.declared_devices:
             return True
         self.found.add(path, f'there is no device "{device}"', nearest(device, self.declared_devices))
@@ -226,7 +223,6 @@ class _Reader:
         return table.devices
 
     def check_named(self, devices: list[str], placed: list[_Placed]) -> None:
-        """Check that each device named by a key of a layer exists and is used once in the stack."""
         used = set(devices)
         for path, layer in placed:
             for key, names in layer.named_devices().items() if layer is not None else ():
@@ -307,7 +303,6 @@ class _Reader:
             self.found.add(path, cause, "raise study.time_limit, or shorten warmup and duration")
 
     def left_by_age(self, held_bytes: int, stack: Stack, head: HeadTable | None) -> int:
-        """The bytes that ageing leaves to a workload."""
         age = head.age if head is not None else None
         if age is None or not stack.ages:
             return held_bytes

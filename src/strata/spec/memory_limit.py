@@ -42,7 +42,6 @@ def memory_bytes_max(memory_bytes: int) -> int:
 
 
 def control_group(context: LayerContext) -> str:
-    """The folder of the control group with the context's name."""
     return f"{_ROOT}/{context.label}"
 
 

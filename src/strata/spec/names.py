@@ -48,7 +48,6 @@ def checked(holds: Callable[[Any], bool], cause: str | Callable[[Any], str], rem
 
 
 def is_kebab(name: str) -> bool:
-    """Whether ``name`` is in kebab case: lower-case words and digits joined by hyphens."""
     return _KEBAB.fullmatch(name) is not None
 
 

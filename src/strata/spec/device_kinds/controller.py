@@ -47,7 +47,6 @@ class Controller(DeviceKind):
     """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """Level and members, water marks, and a stated capacity against the members'."""
         level, members = device.text("level"), device.whole("members")
         if members < _MEMBERS_MIN[level]:
             cause = f"{level} needs at least {_MEMBERS_MIN[level]} members"

@@ -78,7 +78,6 @@ class Flash(DeviceKind):
     """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """The relations between parameters that the driver needs."""
         page, unit = device.number("page_size") * 1024, device.number("mapping_unit") * 1024
         for name, size in (("page_size", page), ("mapping_unit", unit)):
             if size != int(size) or int(size) & (int(size) - 1):
@@ -132,11 +131,9 @@ def _page_time_diagnostics(device: Device) -> Iterable[Diagnostic]:
 
 
 def precondition(state: str) -> Parameter:
-    """The parameter for a study's choice of `PRECONDITIONS`."""
     return Parameter(value=PRECONDITIONS[state], unit="1", source="the study", estimate=False)
 
 
 def _times_ns(device: Device, what: str) -> list[int]:
-    """The times to ``read`` or ``program`` each type of page that the drive has."""
     times = (device.number(f"page_{what}_time_{kind}") for kind in PAGE_TYPES)
     return [max(1, nearest(time * NS_PER_US)) for time in times if time]

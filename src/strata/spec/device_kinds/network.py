@@ -51,7 +51,6 @@ class Network(DeviceKind):
     """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """Credits and burst rate belong together."""
         for what in ("operation", "byte"):
             credits, burst = device.number(f"{what}_credits"), device.number(f"{what}_burst_rate")
             if (credits > 0) != (burst > 0):
