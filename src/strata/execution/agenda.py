@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from strata.durable import explained
 from strata.errors import RunError
+from strata.files import explained
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint, ResultRecord

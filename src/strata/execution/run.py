@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from strata.durable import refused
 from strata.errors import RunError
 from strata.execution.agenda import (
     RETRIES,
@@ -28,6 +27,7 @@ from strata.execution.agenda import (
 from strata.execution.display import Display
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
+from strata.files import refused
 from strata.lab.limits import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder

@@ -15,8 +15,8 @@ from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
+from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.snapshots import SNAPSHOT_LANE
 from strata.spec.steadiness import (
     DRIFT_MAX,
     EXCURSION_MAX,

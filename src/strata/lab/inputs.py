@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from strata.errors import LabError, StrataError, StudyError
-from strata.folders import open_named
+from strata.files import open_named
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
 from strata.lab.image import DATE, ImageSpec

@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained
 from strata.errors import LabError
-from strata.folders import create
+from strata.files import create, explained
 from strata.lab.folder import PrivateFolder
-from strata.machine.files import SystemFiles
+from strata.machine.reading import SystemFiles
 from strata.units import format_size
 
 _DEV: Final = Path("/dev")

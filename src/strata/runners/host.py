@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import LabError, StudyError, ToolError
-from strata.folders import refuse_exchangeable_path
+from strata.files import explained, refuse_exchangeable_path
 from strata.lab.folder import PrivateFolder, private_folder
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
 from strata.lab.programs import AgentBuild, LoadBuild, load_setting, load_variables, require_load, uses_load
@@ -42,10 +41,10 @@ from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
+from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
 from strata.spec.step import Prerequisites
-from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)

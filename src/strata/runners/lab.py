@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import RunError
+from strata.files import explained
 from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import CHARGES_NS, Power, RunningLab, Wiring, boot_setting, check_tools, start_lab
 from strata.lab.disk import disk_texts
@@ -41,7 +41,7 @@ from strata.runners.base import (
 )
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0
