@@ -44,7 +44,7 @@ Retries = Annotated[
     int, typer.Option(min=0, max=100, metavar="N", help="Host: how often a disturbed trial is repeated.")
 ]
 StallLimit = Annotated[
-    str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for this long.")
+    str, typer.Option(metavar="TIME", help="Lab: end it after this processor time without virtual progress.")
 ]
 
 EXAMPLES: Final = (
