@@ -97,6 +97,8 @@ class Process:
     name: str
     own_s: float  # processor time of its threads
     waited_s: float  # processor time of its ended and reaped descendants
+    group: int = 0
+    state: str = "S"  # of its first thread, a letter of proc_pid_stat(5)
 
 
 @dataclass(frozen=True)
@@ -234,4 +236,4 @@ def _process(stat: str) -> Process | None:
     if len(words) < 20 or int(words[6]) & _KERNEL_THREAD:
         return None
     own, waited = (sum(map(int, words[at : at + 2])) / _HZ for at in (11, 13))
-    return Process(int(pid), int(words[1]), int(words[19]), name, own, waited)
+    return Process(int(pid), int(words[1]), int(words[19]), name, own, waited, int(words[2]), words[0])
