@@ -79,16 +79,12 @@ def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[st
 
 
 class Filesystem(Layer):
-    """The base of the filesystem layers.
-
-    Attributes:
-        capacity_bytes_min: The smallest device that the filesystem is made on.
-        checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
-    """
+    """The base of the filesystem layers."""
 
     provides = "filesystem"
-    capacity_bytes_min: ClassVar[int]
+    capacity_bytes_min: ClassVar[int]  # the smallest device that the filesystem is made on
     checker: ClassVar[tuple[str, ...]] = ()
+    """The filesystem's own checker, with options that keep it from changing anything; (): none."""
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
     mkfs: list[StrictStr] = Field([], examples=[["-L", "strata"]])
@@ -160,13 +156,9 @@ class AlignedFilesystem(Filesystem):
 
 
 class ProjectQuotaFilesystem(Filesystem):
-    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting.
+    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting."""
 
-    Attributes:
-        quota_feature: The feature of the kernel for it.
-    """
-
-    quota_feature: ClassVar[str] = "quota:v2"
+    quota_feature: ClassVar[str] = "quota:v2"  # the feature of the kernel for it
 
     project_quota: StrictBool = False
     """Account for folders, so that their size can be limited"""

@@ -29,14 +29,7 @@ ROLE: Final = "workload"
 
 @dataclass(frozen=True)
 class DatabaseServer(ABC):
-    """A workload's own server, with its data on the measured stack and its socket in the private folder.
-
-    Attributes:
-        prefix: The beginning of its steps' ids.
-        context: The workload's.
-        connections: The sessions that it must allow.
-        settings: The settings that differ from the server's defaults.
-    """
+    """A workload's own server, with its data on the measured stack and its socket in the private folder."""
 
     tools: ClassVar[tuple[str, ...]]
     """The programs that `steps` run, without those of clients."""
@@ -50,10 +43,11 @@ class DatabaseServer(ABC):
     allowed: ClassVar[Forms]
     """The settings that a study may give."""
 
-    prefix: str
-    context: WorkloadContext
-    connections: int
+    prefix: str  # the beginning of its steps' ids
+    context: WorkloadContext  # the workload's
+    connections: int  # the sessions that it must allow
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    """The settings that differ from the server's defaults."""
 
     @abstractmethod
     def steps(self) -> list[Step]:

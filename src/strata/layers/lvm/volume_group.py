@@ -52,15 +52,10 @@ _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 @dataclass(frozen=True)
 class VolumeGroup:
-    """A volume group over the devices of a layer, and the commands that see nothing but these devices.
+    """A volume group over the devices of a layer, and the commands that see nothing but these devices."""
 
-    Attributes:
-        context: The layer's; its label is the group's name.
-        devices: The paths of all physical volumes, in their order.
-    """
-
-    context: LayerContext
-    devices: tuple[str, ...]
+    context: LayerContext  # the layer's; its label is the group's name
+    devices: tuple[str, ...]  # the paths of all physical volumes, in their order
 
     @property
     def name(self) -> str:
