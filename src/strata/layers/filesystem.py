@@ -60,11 +60,7 @@ def folder_share(layer: Layer, context: LayerContext) -> Share:
 
 
 def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
-    """Take a mkfs option such as ``-E`` out of its words.
-
-    Returns:
-        The other words, and the comma-separated values of every occurrence of the option.
-    """
+    """The words of mkfs without an option such as ``-E``, and that option's comma-separated values."""
     others: list[str] = []
     values: list[str] = []
     remaining = iter(words)

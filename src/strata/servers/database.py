@@ -79,12 +79,9 @@ class DatabaseServer(ABC):
         return self.prepare("script", "Write the script", "tee", self.script_path(name), stdin=stdin)
 
     def service(self, *argv: str, ready: tuple[str, ...], stop_signal: str) -> Step:
-        """The step that starts the server; its undo stops it.
+        """The step that starts the server with ``argv``; a client's command ``ready`` succeeds when it is up.
 
-        Args:
-            argv: The server's command.
-            ready: A client's command, which succeeds as soon as the server is ready.
-            stop_signal: Makes it write dirty data and exit.
+        ``stop_signal`` makes it write dirty data and exit.
         """
         asked = Command(
             argv=ready,
