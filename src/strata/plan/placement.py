@@ -43,16 +43,16 @@ class Placement:
     name: str
     seed: int
     load: Workload
-    tenant: str | None  # the tenant's name; None for a workload that has the stack for itself
     layers: tuple[LayerPlace, ...]  # the layers that it stands on, as it sees them; shared ones come first
-    shared: int  # how many of them are shared
-    share: tuple[Step, ...]  # the steps that make its share of them, and its memory limit
     target: str  # the path that it runs on
     target_kind: Interface  # the kind of that path
     memory_bytes: int  # its memory limit, or the machine's memory
-    base: str | None  # the control group above the layers that are shared
     load_group: str | None  # the control group of its load
-    is_limited: bool = False  # whether that is a group of its own, which limits its memory
+    tenant: str | None = None  # the tenant's name; None for a workload that has the stack for itself
+    shared: int = 0  # how many of the layers are shared
+    share: tuple[Step, ...] = ()  # the steps that make its share of them, and its memory limit
+    base: str | None = None  # the control group above the layers that are shared
+    is_limited: bool = False  # whether `load_group` is its own, which limits its memory
 
     @property
     def prerequisites(self) -> Prerequisites:
@@ -144,14 +144,10 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         name=workload,
         seed=seed,
         load=study.workloads[workload],
-        tenant=None,
         layers=tuple(layers),
-        shared=0,
-        share=(),
         target=target,
         target_kind=kind,
         memory_bytes=_memory_bytes(study, stack.layers),
-        base=None,
         load_group=group,
     )
 

@@ -34,6 +34,7 @@ class DatabaseServer(ABC):
     tools: ClassVar[tuple[str, ...]]
     """The programs that `steps` run, without those of clients."""
     title: ClassVar[str]
+    folder: ClassVar[str]
     user: ClassVar[str]
     """The user of server and clients, who owns the data."""
     empty_bytes: ClassVar[int]
@@ -54,9 +55,9 @@ class DatabaseServer(ABC):
         """Make its folders and its data, and start it."""
 
     @property
-    @abstractmethod
     def private_folder(self) -> str:
         """The folder of its socket, outside the measured stack; its user may write there."""
+        return f"{self.context.scratch_path}/{self.folder}"
 
     @property
     @abstractmethod
