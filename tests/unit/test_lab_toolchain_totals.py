@@ -67,7 +67,7 @@ def test_the_slowest_tests_are_kept_for_the_end(run_tests: ModuleType) -> None:
 
     assert totals == run_tests.Totals(passed=3)
     assert [line.split()[0] for line in slowest.lines] == ["13.2s"]
-    assert others == ["...  [100%]\n", "=== 3 passed in 14.1s ===\n"]
+    assert others == ["...  [100%]\n", "=== 3 passed in 14.1s ===\n", "\n"]
 
 
 def test_what_cannot_even_start_counts_as_failed(run_tests: ModuleType) -> None:
