@@ -30,8 +30,7 @@ from strata.layers.options import (
 )
 from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.allowed import INTEGER, Forms, form, one_of, suboptions
-from strata.spec.interface import Geometry, LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext
+from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size
@@ -216,10 +215,5 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         return [act(context, "list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_xfs(stdout)
-
-
-def of_xfs(stdout: str) -> list[FreeSpace]:
-    """The figures of the commands ``info`` and ``freesp -s`` of ``xfs_spaceman``."""
-    block_bytes, count, mean_blocks = (float(found(each, stdout, "xfs_spaceman")) for each in _XFS_FIGURES)
-    return divided(int(count), mean_blocks * block_bytes)
+        block_bytes, count, blocks = (float(found(each, stdout, "xfs_spaceman")) for each in _XFS_FIGURES)
+        return divided(int(count), blocks * block_bytes)
