@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app
-from strata.cli.complete import complete_device
+from strata.cli.parameters import complete_device
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.sheet import Rating

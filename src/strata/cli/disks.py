@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from strata.cli.output import print_json, results, warnings
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.disks import inventory
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk
@@ -29,12 +28,10 @@ from strata.spec.study import Study
 from strata.units import format_size
 
 AsDisks = Annotated[
-    list[str] | None,
-    typer.Option("--disk", metavar="NAME=DISK", help="Host: a real disk for a device of the study."),
+    list[str] | None, option("Host: a real disk for a study's device.", "--disk", "NAME=DISK")
 ]
 Erase = Annotated[
-    list[str] | None,
-    typer.Option("--erase", metavar="SERIAL", help="Host: erase the named disk with this serial number."),
+    list[str] | None, option("Host: erase the disk of this serial number.", "--erase", "SERIAL")
 ]
 WORK: Final = Path("/var/lib/strata")
 """Private folders of trials on real disks alone, which other users must be able to enter."""
@@ -73,21 +70,19 @@ class Examined:
         }
 
 
-EXAMPLES: Final = (
-    "sudo strata disks",
-    "sudo strata disks sda",
-    "sudo strata disks --json | jq '.[].path'",
-)
-
-
 def disks(
-    name: Annotated[str | None, typer.Argument(help="Only this one, in full.", metavar="DISK")] = None,
+    name: Annotated[str | None, argument("Only this one, in full.", "DISK")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List this machine's disks, and which a study could have.
 
     For each: its content, users and health. Nothing is written. Disks in use are not opened; only root sees
     the content of the others.
+
+    Examples:
+        sudo strata disks
+        sudo strata disks sda
+        sudo strata disks --json | jq '.[].path'
     """
     machine = Machine()
     known = inventory.disks(machine)

@@ -9,30 +9,25 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from strata.cli.output import notes, print_json
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, option
 from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
 from strata.durable import make_folder, write_durably
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
-EXAMPLES: Final = (
-    "strata man",
-    "man -l build/man/strata-run.1",
-    "sudo strata man --output /usr/local/share/man/man1",
-)
-
-
 def man(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write into.")
-    ] = Path("build/man"),
+    output: Annotated[Path, option("The folder to write into.", "--output", "-o", "DIR")] = Path("build/man"),
     as_json: AsJson = False,
 ) -> None:
-    """Write the manual pages, one per command."""
+    """Write the manual pages, one per command.
+
+    Examples:
+        strata man
+        man -l build/man/strata-run.1
+        sudo strata man --output /usr/local/share/man/man1
+    """
     output = output.resolve()
     make_folder(output)
     wrote = []

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
 
-from strata.cli.application import Application, examples
+from strata.cli.application import Application
 from strata.cli.output import notes, print_json, print_wrote
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.durable import write_durably
 from strata.errors import StudyError
 from strata.lab import project_root
@@ -23,7 +22,7 @@ from strata.spec.names import is_kebab, kebab_remedy
 
 new = Application(no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Its name in study files.", metavar="NAME")]
+Name = Annotated[str, argument("Its name in study files.", "NAME")]
 
 
 class Offered(StrEnum):
@@ -102,40 +101,60 @@ _SKELETONS: Final = {
 }
 
 
-@new.callback(epilog=examples("strata new filesystem nilfs2", "strata new workload mail-index"))
+@new.callback()
 def group() -> None:
-    """Write the skeleton of a new layer, workload or device."""
+    """Write the skeleton of a new layer, workload or device.
+
+    Examples:
+        strata new filesystem nilfs2
+        strata new workload mail-index
+    """
 
 
-@new.command(epilog=examples("strata new filesystem nilfs2"))
+@new.command()
 def filesystem(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a filesystem."""
+    """Write the skeleton of a filesystem.
+
+    Examples:
+        strata new filesystem nilfs2
+    """
     _write("filesystem", name, as_json=as_json)
 
 
-@new.command(epilog=examples("strata new layer vdo --requires block --provides block"))
+@new.command()
 def layer(
     name: Name,
-    requires: Annotated[Offered, typer.Option(help="What it stands on.")] = Offered.BLOCK,
-    provides: Annotated[Offered, typer.Option(help="What it offers to the layer above.")] = Offered.BLOCK,
+    requires: Annotated[Offered, option("What it stands on.")] = Offered.BLOCK,
+    provides: Annotated[Offered, option("What it offers to the layer above.")] = Offered.BLOCK,
     as_json: AsJson = False,
 ) -> None:
     """Write the skeleton of a storage layer.
 
     The conformance tests then say what is missing.
+
+    Examples:
+        strata new layer vdo --requires block --provides block
     """
     _write("layer", name, as_json=as_json, requires=requires, provides=provides)
 
 
-@new.command(epilog=examples("strata new workload mail-index"))
+@new.command()
 def workload(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a workload."""
+    """Write the skeleton of a workload.
+
+    Examples:
+        strata new workload mail-index
+    """
     _write("workload", name, as_json=as_json)
 
 
-@new.command(epilog=examples("strata new device-kind tape"))
+@new.command()
 def device_kind(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a kind of modelled device."""
+    """Write the skeleton of a kind of modelled device.
+
+    Examples:
+        strata new device-kind tape
+    """
     _write("device-kind", name, as_json=as_json)
 
 

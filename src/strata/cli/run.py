@@ -16,7 +16,7 @@ from rich.text import Text
 
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, print_json, results, setup_progress, warnings
-from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile
+from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile, option
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.display import Display, display_for
 from strata.execution.disturbed import RETRIES
@@ -41,35 +41,20 @@ from strata.words import counted
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
 
-Retries = Annotated[
-    int, typer.Option(min=0, max=100, metavar="N", help="Host: how often a disturbed trial is repeated.")
-]
-StallLimit = Annotated[
-    str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for this long.")
-]
-
-EXAMPLES: Final = (
-    "strata run studies/quickstart.toml",
-    "strata run studies/quickstart.toml --trial 'ext4.*'",
-    "sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch",
-    "sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL",
-)
+Retries = Annotated[int, option("Host: how often a disturbed trial is repeated.", "N", min=0, max=100)]
+StallLimit = Annotated[str, option("Lab: end it when virtual time stands still for this long.", "TIME")]
 
 
 def run(  # noqa: PLR0917  typer makes options of them
     study: StudyFile,
-    results: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: results/NAME.")
-    ] = None,
+    results: Annotated[Path | None, option("Folder for the results. Default: results/NAME.", "DIR")] = None,
     runner: OnRunner = RunnerName.LAB,
     scratch: Scratch = None,
     jobs: Jobs = None,
-    trial: Annotated[
-        str | None, typer.Option(metavar="GLOB", help="Only the trials whose id matches, such as 'xfs.*.s1'.")
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Also run trials that have a valid result.")] = False,
+    trial: Annotated[str | None, option("Only trials whose id matches, such as 'xfs.*.s1'.", "GLOB")] = None,
+    fresh: Annotated[bool, option("Also run trials that have a valid result.", "--fresh")] = False,
     retries_disturbed: Retries = RETRIES,
-    build: Annotated[bool, typer.Option("--build", help="Build the lab first if it is not there.")] = False,
+    build: Annotated[bool, option("Build the lab first if it is not there.", "--build")] = False,
     stall_limit: StallLimit = _STALL_LIMIT,
     disk: AsDisks = None,
     erase: Erase = None,
@@ -79,6 +64,12 @@ def run(  # noqa: PLR0917  typer makes options of them
 
     Trials that have a valid result of the same specification and the same lab are skipped. After an
     interruption the same command goes on where it stopped.
+
+    Examples:
+        strata run studies/quickstart.toml
+        strata run studies/quickstart.toml --trial 'ext4.*'
+        sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
+        sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
     read = load_study(study, catalogue())
     place = results or Path("results") / read.name

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
 from strata.cli.output import print_json, results
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
@@ -22,24 +21,18 @@ from strata.spec.metric_spec import COMMON
 from strata.spec.names import nearest
 from strata.spec.warning import QUESTIONS
 
-EXAMPLES: Final = (
-    "strata workloads",
-    "strata workloads pgbench",
-    "strata workloads fio --json | jq '.metrics[].names'",
-)
-
 
 def workloads(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A workload; without it, all of them in a line each.",
-            metavar="WORKLOAD",
-        ),
-    ] = None,
+    name: Annotated[str | None, argument("A workload. Default: all, in a line each.", "WORKLOAD")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the workloads, or say what one measures and needs."""
+    """List the workloads, or say what one measures and needs.
+
+    Examples:
+        strata workloads
+        strata workloads pgbench
+        strata workloads fio --json | jq '.metrics[].names'
+    """
     known = catalogue()
     if name is not None and name not in known.workloads:
         raise StudyError(
