@@ -21,9 +21,8 @@ from strata.execution.run import Summary, run_study
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
-from strata.spec.trial import CellKey, TrialKey
+from strata.spec.trial import CellKey, TrialKey, derive_seed
 from strata.statistics.precision import unconverged
 from strata.statistics.study import gather
 from study_texts import mistakes

@@ -24,8 +24,7 @@ from strata.runners.base import BINDINGS_NAME
 from strata.runners.host import HostRunner
 from strata.runners.leftovers import Journal, processes_of, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.memory_limit import limit_memory
 from strata.spec.step import Prerequisites
 

@@ -36,7 +36,7 @@ def report(
         strata export results/quickstart  # the same for articles and other programs
     """
     # NumPy and the templates take half a second to load.
-    from strata.durable import refuse_folder, write_page  # noqa: PLC0415
+    from strata.files import refuse_folder, write_page  # noqa: PLC0415
     from strata.report.page import page_of  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)

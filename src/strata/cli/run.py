@@ -42,7 +42,7 @@ _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
 
 Retries = Annotated[int, option("Host: how often a disturbed trial is repeated.", "N", min=0, max=100)]
-StallLimit = Annotated[str, option("Lab: end it when virtual time stands still for this long.", "TIME")]
+StallLimit = Annotated[str, option("Lab: end it after this processor time without virtual progress.", "TIME")]
 
 
 def run(  # noqa: PLR0917  typer makes options of them

@@ -31,7 +31,7 @@ def stacks(
         strata stacks studies/layers.toml --stack ext4-lvm --svg drawings
     """
     # Templates take a moment to load.
-    from strata.durable import write_page  # noqa: PLC0415
+    from strata.files import write_page  # noqa: PLC0415
     from strata.report import stack as drawings  # noqa: PLC0415
 
     read = load_study(study, catalogue())

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated
 
 from strata.cli.parameters import argument, option
-from strata.durable import explained
 from strata.errors import ResultError
+from strata.files import explained
 from strata.printable import printable
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strata.durable import explained
 from strata.errors import RunError
 from strata.execution.disturbed import RETRIES, disturbance_of, disturbed_attempts
+from strata.files import explained
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Fingerprint, ResultRecord

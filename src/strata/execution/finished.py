@@ -13,7 +13,7 @@ from strata.plan.model import Plan
 from strata.plan.placement import Placement, placements_of
 from strata.results.events import Events
 from strata.results.record import Throughput
-from strata.spec.snapshots import SNAPSHOT_LANE
+from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.workload import Outputs, Workload
 from strata.units import NS_PER_S

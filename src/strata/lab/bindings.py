@@ -13,7 +13,7 @@ from strata.lab.lab import module_bindings
 from strata.lab.load import load_bindings, load_variables
 from strata.plan.model import Plan
 from strata.spec.device import Device
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 
 MOUNT_POINT: Final = "/mnt/stack"
 LOWER_MOUNTS: Final = "/mnt/lower"

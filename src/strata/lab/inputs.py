@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from strata.errors import LabError, StrataError, StudyError
-from strata.folders import open_named
+from strata.files import open_named
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
 from strata.lab.image import ImageSpec
 from strata.lab.lab import caches

@@ -27,8 +27,7 @@ from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json
 from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.names import nearest
-from strata.spec.seeds import derive_seed
-from strata.spec.trial import TrialKey
+from strata.spec.trial import TrialKey, derive_seed
 from strata.units import NS_PER_S, format_size
 
 DEFAULT_DEVICE: Final = "wd-re4-500gb"

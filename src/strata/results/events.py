@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import ResultError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.spec.step import Phase
 from strata.spec.workload import Outputs, StepOutput
 

@@ -19,8 +19,8 @@ from strata.disks.judgement import Reason, judged, judged_groups, judged_members
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
-from strata.durable import write_durably
 from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, ToolError
+from strata.files import write_durably
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.turn import try_lock
 from strata.spec.device import Device

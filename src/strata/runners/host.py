@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import LabError, StudyError, ToolError
-from strata.folders import refuse_exchangeable_path
+from strata.files import explained, refuse_exchangeable_path
 from strata.lab.agent import AgentBuild
 from strata.lab.folder import PrivateFolder, private_folder
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
@@ -38,10 +37,10 @@ from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops,
 from strata.runners.turn import turn
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
+from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
 from strata.spec.step import Prerequisites
-from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
-from strata.folders import create
+from strata.files import create
 from strata.lab.folder import PrivateFolder
 from strata.units import format_size
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained
 from strata.errors import LabError
-from strata.machine.files import SystemFiles
+from strata.files import explained
+from strata.machine.reading import SystemFiles
 
 CONNECTIONS_NAME: Final = "connections.json"
 """The file of a private folder that holds the process that connected each of the trial's devices."""

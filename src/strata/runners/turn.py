@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained
 from strata.errors import LabError
+from strata.files import explained
 from strata.runners.base import Cancelled, Progress, Task
 
 _LOCK: Final = Path("/run/strata-host.lock")  # only root may write to its folder

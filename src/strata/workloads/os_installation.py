@@ -10,8 +10,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import Field
 
 from strata.spec.inputs import PACKAGES
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import SYNC_LIMIT_NS, synced
 from strata.spec.stack import space_diagnostics

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import ClassVar, Final, Literal
 
 from strata.spec import page_cache
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext
