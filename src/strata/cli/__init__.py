@@ -148,7 +148,6 @@ def _flush() -> None:
 
 
 def _mistake(error: typer.TyperException) -> str:
-    """A mistake in what was typed, in two lines."""
     cause = error.format_message().strip().removesuffix(".")
     context = getattr(error, "ctx", None)
     place = context.command_path if context is not None else "strata"

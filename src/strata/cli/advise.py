@@ -100,7 +100,6 @@ def _print_advice(
 
 
 def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use]:
-    """The uses to advise on."""
     from strata.advice.uses import bundled_uses, chosen_uses, read_uses, reweighted  # noqa: PLC0415
     from strata.capabilities.probes import PROBES  # noqa: PLC0415
 

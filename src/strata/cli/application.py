@@ -31,7 +31,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
     """A command's epilogue with examples, a line each.
 
-    `strata.cli.reference` parses it for the manual pages and the documentation.
+    `strata.cli.man` parses it for the manual pages and the documentation.
     """
     shown = "\n".join(lines)
     if "[" in shown:

@@ -30,8 +30,6 @@ _NAMED_MAX: Final = 5
 
 
 class FailOn(StrEnum):
-    """A reason for the exit code 1."""
-
     WORSE = "worse"
     UNDECIDED = "undecided"
     MISSING = "missing"

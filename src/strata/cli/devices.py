@@ -160,7 +160,7 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
 
 
 def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
-    from strata.report.sketch import sketch  # noqa: PLC0415
+    from strata.report.device_plot import sketch  # noqa: PLC0415
 
     for picture in drawn:
         curves = [curve.points for curve in picture.curves]

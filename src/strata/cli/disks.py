@@ -39,8 +39,6 @@ WORK: Final = Path("/var/lib/strata")
 
 @dataclass(frozen=True)
 class Examined:
-    """A disk and everything found out about it."""
-
     disk: Disk
     uses: tuple[Use, ...]
     content: tuple[Signature, ...] | None  # None: not read, because the disk is in use or cannot be opened

@@ -45,7 +45,7 @@ def export(
         strata export results/quickstart --json | jq -r '.files[].path'
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.report.exports import folder as exports  # noqa: PLC0415
+    from strata.report import export as exports  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 

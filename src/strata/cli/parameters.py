@@ -102,7 +102,6 @@ def _matching(incomplete: str, paths: Iterable[Path]) -> list[str]:
 
 
 def argument(text: str, metavar: str) -> Any:
-    """An argument with its help text."""
     return typer.Argument(help=text, metavar=metavar, autocompletion=COMPLETERS.get(metavar))
 
 

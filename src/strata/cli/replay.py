@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """When a request arrives."""
-
     OPEN = "open"
     CLOSED = "closed"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -100,19 +100,19 @@ def run(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(_plain(summary, place))
     else:
-        options: dict[str, object] = {"--disk": disk, "--erase": erase, "--results": results}
-        options |= {"--scratch": scratch, "--jobs": jobs, "--trial": trial}
-        options |= {"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}
-        options |= {"--retries-disturbed": retries_disturbed} if retries_disturbed != RETRIES else {}
-        _conclude(console, read, summary, place, _again(study, words, options))
+        given: dict[str, object] = {"disk": disk, "erase": erase, "results": results, "scratch": scratch}
+        given |= {"jobs": jobs, "trial": trial}
+        given["stall-limit"] = None if stall_limit == _STALL_LIMIT else stall_limit
+        given["retries-disturbed"] = None if retries_disturbed == RETRIES else retries_disturbed
+        _conclude(console, read, summary, place, _again(study, words, given))
     raise typer.Exit(summary.exit_code)
 
 
-def _again(study: Path, words: list[str], options: dict[str, object]) -> str:
+def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
     """The command that continues a run, without ``--fresh``, which would run finished trials again."""
     for name, value in options.items():
         for each in value if isinstance(value, list) else [] if value is None else [value]:
-            words = [*words, name, str(each)]
+            words = [*words, f"--{name}", str(each)]
     return shlex.join(["strata", "run", str(study), *words])
 
 

@@ -46,8 +46,6 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True)
 class Tested:
-    """A self-test and its result."""
-
     of: str  # the metric, stack and workload, or the distribution
     values: int  # their number; 0 for drawn values
     found: FalsePositives

@@ -35,8 +35,8 @@ def serve(
         strata serve results/ /srv/results/
     """
     # The web server takes a moment to load.
-    from strata.serve.server import ADDRESS, bound  # noqa: PLC0415
-    from strata.serve.server import serve as serve_folders  # noqa: PLC0415
+    from strata.serve.app import ADDRESS, bound  # noqa: PLC0415
+    from strata.serve.app import serve as serve_folders  # noqa: PLC0415
 
     roots = results or [Path("results")]
     for root in roots:

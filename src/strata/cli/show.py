@@ -31,8 +31,8 @@ def show(
         strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
     """
     # NumPy takes a third of a second to load.
+    from strata.report.answer import chosen_metrics  # noqa: PLC0415
     from strata.report.data import cells_table, study_plain  # noqa: PLC0415
-    from strata.report.selection import chosen_metrics  # noqa: PLC0415
     from strata.report.table import csv_text  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415

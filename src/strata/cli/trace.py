@@ -17,8 +17,6 @@ from strata.printable import printable
 
 
 class Format(StrEnum):
-    """The form of a written trace."""
-
     BLKPARSE = "blkparse"
     PARQUET = "parquet"
     CSV = "csv"

@@ -121,7 +121,6 @@ def _whole(advice: Advice) -> RenderableType:
 
 
 def uses_view(uses: Sequence[Use]) -> RenderableType:
-    """The uses with their weights and needs."""
     parts: list[RenderableType] = []
     for use in uses:
         parts += [Text.assemble((use.name, "bold"), "  ", use.title), _indented(Text(use.about))]
@@ -191,7 +190,6 @@ def _section(advice: Advice) -> Iterator[str]:
 
 
 def advice_plain(advice: Advice) -> dict[str, Any]:
-    """The whole advice as JSON types."""
     return {
         "use": use_plain(advice.use),
         "study": advice.study,

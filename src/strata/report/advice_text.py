@@ -53,7 +53,6 @@ def recommendation(advice: Advice) -> str:
 
 
 def headline(advice: Advice) -> str:
-    """The conclusion in a few words."""
     if advice.conclusion == "clear":
         return f"choose {advice.leaders[0]}"
     if advice.take_either:
@@ -105,7 +104,6 @@ def missing_words(missing: Sequence[MissingCapability]) -> str:
 
 
 def ability(capability: str) -> str:
-    """A capability in a sentence: ``survival of a lost disk``."""
     return ABILITIES.get(capability, capability)
 
 
@@ -117,7 +115,6 @@ def worse_words(worse: Worse) -> str:
 
 
 def _sure(advice: Advice) -> str:
-    """The figures behind the conclusion."""
     match advice.conclusion:
         case "clear":
             nearest = _score(advice.standings[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer in a sentence per workload and one for all, made from the numbers alone."""
+"""Which metrics of a workload are shown, and the answer in a sentence per workload and one for all."""
 
 from __future__ import annotations
 
@@ -8,14 +8,68 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from markupsafe import Markup
 
+from strata.errors import ResultError
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults
 from strata.units import format_value, times
 from strata.words import listed
+
+TAILS_MAX: Final = 2
+"""With more kinds of requests, only the slowest kind's latency is shown."""
+
+
+def check_reportable(results: StudyResults, reference: str | None = None) -> None:
+    """Raise ResultError if there is no valid result, or no stack named ``reference``."""
+    if not results.records:
+        raise ResultError(
+            "there is no valid result to report",
+            place=results.snapshot.name,
+            remedy="`strata show RESULTS` says of each trial what is wrong with it",
+        )
+    if reference is not None and reference not in results.stacks:
+        raise ResultError(
+            f'the study has no stack "{reference}"',
+            place="--reference",
+            remedy=f"there are: {', '.join(results.stacks)}",
+        )
+
+
+def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
+    """The workload's metrics of these names, or its default ones. Raises ResultError for an unknown name."""
+    known = {kind.name for each in results.workloads for kind in results.metrics(each)}
+    for name in names:
+        if name not in known:
+            listing = ", ".join(sorted(known)) or "none, for lack of results"
+            raise ResultError(
+                f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listing}"
+            )
+    if not names:
+        return shown_kinds(results, workload)
+    return [kind for kind in results.metrics(workload) if kind.name in names]
+
+
+def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
+    """The leading metrics, with one tail where each kind of request has its own: that of the slowest kind.
+
+    In a page the others are among the other metrics, and their distributions are folded away.
+    """
+    leading = results.leading(workload)
+    tails = [kind for kind in leading if not kind.headline]
+    if len(tails) <= TAILS_MAX:
+        return leading
+    slowest = max(tails, key=lambda kind: _typical(results, workload, kind))
+    return [kind for kind in leading if kind.headline or kind is slowest]
+
+
+def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
+    found = [results.cells[stack, workload].series(kind.name).values.values() for stack in results.stacks]
+    return float(np.median([value for values in found for value in values]))
+
 
 Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""
@@ -54,7 +108,6 @@ class Standing:
     others: tuple[Comparison, ...]
 
     def those(self, *verdicts: str) -> list[Comparison]:
-        """The others with these verdicts."""
         return [each for each in self.others if each.verdict in verdicts]
 
 

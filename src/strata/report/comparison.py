@@ -35,7 +35,6 @@ _PACKAGES_MAX: Final = 5
 
 
 def verdict_sentence(pair: Pair) -> str:
-    """How many cells are worse, better, equal."""
     counts = Counter(row.comparison.verdict for row in pair.rows)
     found = [f"{counts[verdict]} {verdict}" for verdict in _TONES if counts[verdict]]
     zone = f"the practical zone is ±{format_share(pair.zone)}"
@@ -113,7 +112,6 @@ _NAMES: Final[dict[str, Any]] = {
 
 
 def _rows_table(rows: Sequence[Row], names: Sequence[Column], *, with_values: bool = False) -> Table:
-    """A row per comparison, which the columns of ``names`` name."""
     made: list[tuple[Any, ...]] = []
     for row in rows:
         named = [_NAMES[each.name](row) for each in names]
@@ -171,7 +169,6 @@ def _sides(pair: Pair) -> RenderableType:
 
 
 def _when(side: Side) -> str:
-    """Its study, runner and days."""
     snapshot = side.results.snapshot
     days = sorted({record.real_time.started_at[:10] for record in side.results.records})
     period = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
@@ -223,7 +220,6 @@ def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
 
 
 def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
-    """Everything as JSON types, the rows as ordered."""
     return {
         "a": _side_plain(pair.first),
         "b": _side_plain(pair.second),

@@ -117,7 +117,6 @@ def _head(results: StudyResults) -> dict[str, Any]:
 
 
 def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The study as JSON types, with the metrics of these names or all."""
     snapshot = results.snapshot
     return {
         **_head(results),
@@ -165,7 +164,6 @@ def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str
 
 
 def trial_plain(reading: Reading) -> dict[str, Any]:
-    """One trial as JSON types."""
     return {
         "trial": reading.trial_id,
         "attempt": reading.attempt.path.name if reading.attempt else None,
@@ -177,7 +175,6 @@ def trial_plain(reading: Reading) -> dict[str, Any]:
 
 
 def trial_metrics(reading: Reading) -> Table:
-    """One row per metric of one trial."""
     heads = columns("trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth"))
     metrics = reading.record.metrics if reading.record else ()
     rows = [

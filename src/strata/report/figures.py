@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from strata.plan.model import sha256_hex
-from strata.report.charts import BANDS_MAX, Curve, bars, distributions, latencies, shares
+from strata.report.charts import (
+    BANDS_MAX,
+    Curve,
+    account_words,
+    bars,
+    distributions,
+    latencies,
+    over_time,
+    shares,
+)
 from strata.report.heat_map import draw_heat_map, heat_map
-from strata.report.over_time import account_words, over_time
 from strata.report.palette import INK, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.wording import metric_title, name_title
@@ -47,7 +55,6 @@ _SIZE: Final = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def to_svg(figure: NamedFigure) -> str:
-    """The figure as a file with its size, its title and its caption."""
     size = _SIZE.match(figure.drawing.svg)
     if size is None:
         raise ValueError(f"{figure.name} is not a drawing")
@@ -74,7 +81,6 @@ def figures(results: StudyResults, reference: str | None = None) -> Iterator[Nam
 
 
 def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
-    """One workload's figures, as far as it has data for them."""
     found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
     found += rate_figures(results, workload)
     for kind in latency_medians(results, workload):
@@ -84,7 +90,6 @@ def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
 
 
 def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> NamedFigure:
-    """A metric's bars with intervals."""
     title = metric_title(kind)
     more = "More is better." if kind.better == "higher" else "Less is better."
     drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))

@@ -40,7 +40,6 @@ class HeatCell:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the others are compared with it."""
         return self.stack == self.reference and bool(self.value)
 
     @property
@@ -65,17 +64,14 @@ class HeatCell:
 
     @property
     def verdict(self) -> str:
-        """As in `SIGNS`; empty without a comparison."""
         return self.comparison.verdict if self.comparison else ""
 
     @property
     def sign(self) -> str:
-        """The verdict's sign."""
         return SIGNS[self.comparison.verdict] if self.comparison else ""
 
     @property
     def words(self) -> str:
-        """The whole cell in a sentence."""
         place = f"{self.stack} under {self.workload}"
         if self.comparison is not None:
             return f"{place}: {gain_words(self.comparison)} of {self.reference}, {self.value}; {self.verdict}"
@@ -98,7 +94,6 @@ class HeatMap:
     cells: Mapping[tuple[str, str], HeatCell]
 
     def rows(self) -> list[tuple[str, str, list[HeatCell]]]:
-        """Each workload, its metric's title, and its cells."""
         titles = {name: metric_title(kind) for name, kind in self.kinds.items()}
         return [
             (name, titles.get(name, ""), [self.cells[stack, name] for stack in self.stacks])
@@ -107,7 +102,6 @@ class HeatMap:
 
 
 def measured_stacks(results: StudyResults) -> list[str]:
-    """The stacks with a valid result."""
     return [
         stack
         for stack in results.stacks
@@ -262,7 +256,6 @@ def _numbers(results: StudyResults, found: HeatMap) -> Table:
 
 
 def p_text(comparison: Comparison) -> str:
-    """The p-value after Holm's correction."""
     p = comparison.p_value_holm
     return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 

@@ -11,9 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from strata.report import figures
-from strata.report.answer import Answer, Mark, Standing, answer, standings
+from strata.report.answer import TAILS_MAX, Answer, Mark, Standing, answer, shown_kinds, standings
 from strata.report.figures import NamedFigure
-from strata.report.selection import TAILS_MAX, shown_kinds
 from strata.report.table import Cell, Column, Table, columns
 from strata.report.warnings import WarningGroup, answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words, metric_title
@@ -67,7 +66,6 @@ class Section:
 
 
 def section(results: StudyResults, workload: str, mark: Mark) -> Section:
-    """Everything that the report shows of a workload."""
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     leading = shown_kinds(results, workload)
     found = standings(results, workload, leading)
@@ -102,7 +100,6 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
 
 
 def comparison_table(results: StudyResults, workload: str, standing: Standing) -> Table:
-    """A metric's numbers, every stack against the best one."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
     against = {each.stack: each for each in standing.others}

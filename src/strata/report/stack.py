@@ -41,7 +41,6 @@ class Disk:
 
     @property
     def title(self) -> str:
-        """Its model and capacity, where they are known."""
         return f"{self.model}, {format_size(self.capacity_bytes)}" if self.model else ""
 
 
@@ -66,22 +65,18 @@ class Level:
 
     @property
     def kind(self) -> Interface | str:
-        """The interface that it provides; empty where it is not known."""
         return self.provides.kind if self.provides else ""
 
     @property
     def capacity_bytes(self) -> int:
-        """Of all that it provides."""
         return sum(self.provides.capacities_bytes) if self.provides else 0
 
     @property
     def declared(self) -> str:
-        """Its keys in one line."""
         return " · ".join(_pairs(self.keys))
 
     @property
     def size(self) -> str:
-        """The interface with its capacity."""
         return f"{_KINDS[self.provides.kind]}, {format_size(self.capacity_bytes)}" if self.provides else ""
 
     @property
@@ -95,7 +90,6 @@ class Level:
 
     @property
     def notes(self) -> list[str]:
-        """Size, stripes, alignment and disks."""
         disks = (f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in self.disks)
         return [each for each in (self.size, self.stripes, *_pairs(self.alignment), *disks) if each]
 
@@ -113,7 +107,6 @@ class Drawing:
     disks: tuple[Disk, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As JSON types."""
         return {
             "stack": self.name,
             "levels": [_plain_level(level) for level in self.levels],

@@ -89,12 +89,10 @@ class Column:
 
     @property
     def key(self) -> str:
-        """The name in data."""
         return self.name or self.title
 
     @property
     def is_left(self) -> bool:
-        """Whether its cells are set from the left."""
         return self.align == "left" if self.align else self.unit in _TEXTS
 
 
@@ -125,7 +123,6 @@ def _cell(value: Any, column: Column) -> Cell:
 
 
 def _text(cell: Cell, column: Column) -> str:
-    """A value for people."""
     value, unit = cell.value, cell.unit or column.unit
     if value is None:
         return _NOTHING

@@ -11,10 +11,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from strata.report.answer import Standing, standings
+from strata.report.answer import Standing, chosen_metrics, standings
 from strata.report.figures import window_ns
 from strata.report.origin import added_words, not_converged_words, seeds_words
-from strata.report.selection import chosen_metrics
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
 from strata.report.wording import SIGNS, heading, interval_ends, metric_title
@@ -110,7 +109,6 @@ def _workload_tables(
 def _standing_table(
     results: StudyResults, workload: str, standing: Standing, notes: _Notes, width: int
 ) -> Table:
-    """A metric's values, every stack against the best one."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
     against = {each.stack: each for each in standing.others}
@@ -199,7 +197,6 @@ def _labs_words(results: StudyResults) -> str:
 
 
 def trial_view(reading: Reading) -> RenderableType:
-    """One trial: validity, checks, metrics, disks, memory and origin."""
     record = reading.record
     head = Text.assemble((reading.trial_id, "bold"), (f"  {reading.attempts} attempt(s)", "dim"))
     if reading.attempt is not None:
@@ -219,7 +216,6 @@ def trial_view(reading: Reading) -> RenderableType:
 
 
 def _checks(record: ResultRecord) -> RenderableType:
-    """Each check with its answer and the reason."""
     styles = {"yes": "green", "no": "yellow", "unknown": "dim"}
     lines: list[RenderableType] = [Text("checks", "dim")]
     for question, verdict, why in check_lines(record):
@@ -266,7 +262,6 @@ def _disk_table(record: ResultRecord, disk: str) -> Table:
 
 
 def _samples_table(samples: SamplesSummary) -> Table:
-    """The memory's extremes and the processors' time."""
     sizes = {
         "page cache, most": samples.cached_bytes_max,
         "waiting to be written, most": samples.dirty_bytes_max,

@@ -41,12 +41,10 @@ class WarningGroup:
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The stacks that they concern."""
         return tuple(dict.fromkeys(each.stack for each in self.warnings))
 
     @property
     def text(self) -> str:
-        """The first one's text."""
         return self.warnings[0].text
 
     @property
@@ -57,7 +55,6 @@ class WarningGroup:
 
     @property
     def remedy(self) -> str:
-        """The remedy of all of them."""
         return self.warnings[0].remedy
 
     @property

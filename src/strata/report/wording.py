@@ -52,7 +52,6 @@ def coded(text: str) -> Markup:
 
 
 def ends_plain(interval: Interval | None, name: str = "interval") -> dict[str, float | None]:
-    """The ends of an interval as JSON types."""
     low, high = (interval.low, interval.high) if interval else (None, None)
     return {f"{name}_low": low, f"{name}_high": high}
 

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import hashlib
 import json
 import re
+import signal
+import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -30,7 +36,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from strata.errors import StrataError
+from strata.errors import StrataError, ToolError
 from strata.serve.pages import Pages
 from strata.serve.watch import LOOK_INTERVAL_S, Watch, find_watches
 
@@ -78,7 +84,6 @@ class Site:
         self._script = resources.files("strata.serve").joinpath("static", "serve.js").read_text("utf-8")
 
     def application(self) -> Starlette:
-        """The application, to be served or tested."""
         return Starlette(
             routes=[
                 Route("/", self._overview),
@@ -208,5 +213,70 @@ class _Guarded:
 
 
 def application(roots: list[Path], **more: Any) -> Starlette:
-    """The application of a `Site`, with its keywords."""
     return Site(roots, **more).application()
+
+
+ADDRESS: Final = "127.0.0.1"
+_PATIENCE_S: Final = 3  # streams of events end within one poll; this is for connections that still hang
+
+
+def bound(port: int) -> socket.socket:
+    """A socket that listens on this machine alone; port 0 is any free one. Raises ToolError."""
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        raise ToolError(
+            "another program listens there" if taken else f"cannot listen there: {error.strerror}",
+            place=f"{ADDRESS}:{port}",
+            remedy="choose another one with --port, or leave it out for a free one",
+        ) from error
+
+
+def serve(roots: list[Path], listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve results folders until a signal ends it; ``ready`` is called when pages can be requested.
+
+    Raises:
+        KeyboardInterrupt: When Ctrl-C has ended it, after all connections are closed.
+    """
+    stopping = [False]
+    config = uvicorn.Config(
+        application(roots, stopping=lambda: stopping[0]),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=_PATIENCE_S,
+    )
+    _Server(config, ready, stopping).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that reports when it is up, and when it is to end."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: list[bool]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End also when the terminal closes, unless `nohup` started the program."""
+        before = signal.getsignal(signal.SIGHUP)
+        in_main = threading.current_thread() is threading.main_thread()
+        with super().capture_signals():
+            if in_main and before is not signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                if in_main:
+                    signal.signal(signal.SIGHUP, before)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stopping[0] = True
+        super().handle_exit(sig, frame)

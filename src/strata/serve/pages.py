@@ -85,15 +85,12 @@ class Pages:
         self._lock = threading.Lock()  # drawing takes a while; a second request waits for the first
 
     def overview(self, studies: list[StudyNow]) -> str:
-        """All studies."""
         return self._page("overview.html.j2", studies=studies)
 
     def overview_part(self, studies: list[StudyNow]) -> str:
-        """The part of the overview that changes."""
         return self._page("_overview.html.j2", studies=studies)
 
     def study(self, watch: Watch) -> str:
-        """A study as it is now."""
         return self._with_charts("study.html.j2", watch)[1]
 
     def progress_part(self, now: StudyNow) -> str:
@@ -148,7 +145,6 @@ class Pages:
         return known[1]
 
     def diagnostic(self, title: str, text: str) -> str:
-        """A page with an error."""
         return self._page("refusal.html.j2", title=title, text=text)
 
     def charts(self, watch: Watch, now: StudyNow) -> Charts:
@@ -209,7 +205,6 @@ def _plan_text(attempt: Attempt) -> str:
 
 
 def _tail(attempt: Attempt) -> str:
-    """The end of the kernel's log."""
     try:
         with os.fdopen(open_plain(attempt.console_path), "rb") as file:
             size = file.seek(0, io.SEEK_END)

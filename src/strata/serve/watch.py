@@ -93,11 +93,9 @@ class StudyNow:
 
     @property
     def counts(self) -> Counter[State]:
-        """How many trials are in each state."""
         return Counter(each.state for each in self.trials)
 
     def of(self, *states: State) -> list[TrialNow]:
-        """The trials in these states, in the study's order."""
         return [each for each in self.trials if each.state in states]
 
     def cells(self) -> list[tuple[str, list[list[TrialNow]]]]:
@@ -108,7 +106,6 @@ class StudyNow:
         return [(row, [found.get((stack, row), []) for stack in self.stacks]) for row in self.workloads]
 
     def newest(self, count: int) -> list[TrialNow]:
-        """The trials whose results were written last, the newest first."""
         sealed = [each for each in self.trials if each.sealed_ns]
         return sorted(sealed, key=lambda each: each.sealed_ns, reverse=True)[:count]
 
