@@ -82,8 +82,8 @@ def run(  # noqa: PLR0917  typer makes options of them
     where = scratch_beside(disks, read, scratch)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
     how = "in virtual time" if runner is RunnerName.LAB else "on this machine's kernel, in wall time"
-    text = f"{read.name}: {counted(len(trials(read)), 'trial')} {how}, results in {place}"
-    console.print(text, markup=False, soft_wrap=True)
+    begun = f"{read.name}: {counted(len(trials(read)), 'trial')} {how}, results in {place}"
+    console.print(begun, markup=False, soft_wrap=True)
     summary = run_study(
         read,
         place,
@@ -100,18 +100,17 @@ def run(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(_plain(summary, place))
     else:
-        given: dict[str, object] = {"disk": disk, "erase": erase, "results": results, "scratch": scratch}
-        given |= {"jobs": jobs, "trial": trial}
-        given["stall-limit"] = None if stall_limit == _STALL_LIMIT else stall_limit
-        given["retries-disturbed"] = None if retries_disturbed == RETRIES else retries_disturbed
-        _conclude(console, read, summary, place, _again(study, words, given))
+        given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
+        limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+        _conclude(console, read, summary, place, _again(study, words, {**given, **limits}))
     raise typer.Exit(summary.exit_code)
 
 
 def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
     """The command that continues a run, without ``--fresh``, which would run finished trials again."""
+    defaults = {"stall-limit": _STALL_LIMIT, "retries-disturbed": RETRIES}
     for name, value in options.items():
-        for each in value if isinstance(value, list) else [] if value is None else [value]:
+        for each in value if isinstance(value, list) else [] if value == defaults.get(name) else [value]:
             words = [*words, f"--{name}", str(each)]
     return shlex.join(["strata", "run", str(study), *words])
 
