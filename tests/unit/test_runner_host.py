@@ -15,8 +15,8 @@ from execution_factory import fake_runner, study_in
 from strata.disks.mounts import mounts_under
 from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
-from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
+from strata.lab.programs import AgentBuild
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan
 from strata.runners.assembled import loops_under

@@ -22,7 +22,7 @@ from strata.lab.disk_image import PowerCut
 from strata.lab.folder import run_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import caches, ensure_lab, find_entry, find_lab, parts, require_lab
-from strata.lab.model_library import model_wanted
+from strata.lab.model import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.upkeep import clean_caches, refresh_lock

@@ -18,13 +18,12 @@ from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, print_json, results, setup_progress, warnings
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile, option
 from strata.errors import LabError, StrataError, StudyError, ToolError
+from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
-from strata.execution.disturbed import RETRIES
 from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
-from strata.lab.agent import AgentBuild
-from strata.lab.load import LoadBuild
+from strata.lab.programs import AgentBuild, LoadBuild
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.results.record import ResultRecord

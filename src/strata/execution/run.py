@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import RunError
-from strata.execution.agenda import Agenda, PlannedTrial, chosen_trials, discard_unfinished
+from strata.execution.agenda import (
+    RETRIES,
+    Agenda,
+    PlannedTrial,
+    chosen_trials,
+    discard_unfinished,
+    disturbance_of,
+)
 from strata.execution.display import Display
-from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
 from strata.files import refused

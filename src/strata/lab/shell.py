@@ -19,7 +19,7 @@ from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import ensure_for, module_files, require_lab
-from strata.lab.load import load_file
+from strata.lab.programs import load_file
 from strata.lab.progress import console_progress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack

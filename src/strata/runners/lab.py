@@ -23,14 +23,14 @@ from strata.lab.boot import (
     check_tools,
     start_lab,
 )
-from strata.lab.disk_files import disk_texts
+from strata.lab.disk import disk_texts
 from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
 from strata.lab.limits import check_memory
-from strata.lab.load import load_file
+from strata.lab.programs import load_file
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.machine.reading import Sampler
 from strata.plan.model import Plan, canonical_json, sha256_hex

@@ -32,8 +32,8 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
+from strata.runners.block_devices import Connections
 from strata.runners.conditioning import Conditioned
-from strata.runners.network_devices import Connections
 from strata.units import NS_PER_S, format_duration
 
 MACHINE_VERSION: Final = 1
