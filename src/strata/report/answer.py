@@ -79,24 +79,15 @@ _NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the 
 
 @dataclass(frozen=True)
 class Answer:
-    """A workload's results in words.
-
-    Attributes:
-        sentence: The first headline metric: who leads, and by how much.
-        qualified: Its qualifications.
-        others: The other leading metrics, a sentence each.
-        leaders: The best stack and its equals; empty without results.
-        compared: Whether more than one stack has results.
-        sure: Whether all of them have seeds enough for an interval.
-    """
+    """A workload's results in words."""
 
     workload: str
-    sentence: Markup
-    qualified: tuple[Markup, ...] = ()
-    others: tuple[Markup, ...] = ()
-    leaders: tuple[str, ...] = ()
-    compared: bool = False
-    sure: bool = True
+    sentence: Markup  # the first headline metric: who leads, and by how much
+    qualified: tuple[Markup, ...] = ()  # its qualifications
+    others: tuple[Markup, ...] = ()  # the other leading metrics, a sentence each
+    leaders: tuple[str, ...] = ()  # the best stack and its equals; empty without results
+    compared: bool = False  # whether more than one stack has results
+    sure: bool = True  # whether all of them have seeds enough for an interval
 
 
 @dataclass(frozen=True)

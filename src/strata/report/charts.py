@@ -33,15 +33,11 @@ _TICKS_MAX: Final = 10
 
 @dataclass(frozen=True)
 class Curve:
-    """A latency distribution: ``(percentile, nanoseconds)``, rising.
-
-    Attributes:
-        band: ``(percentile, lowest, highest)`` of the seeds, each by itself; empty where there is one seed.
-    """
+    """A latency distribution: ``(percentile, nanoseconds)``, rising; its band is empty with one seed."""
 
     stack: str
     points: Sequence[tuple[float, float]]
-    band: Sequence[tuple[float, float, float]] = ()
+    band: Sequence[tuple[float, float, float]] = ()  # percentile, lowest and highest seed, each by itself
 
 
 def names_px(names: Mapping[str, object], full: int) -> int:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from strata.printable import plain
 from strata.report.table import Cell, Column, Table, Tone, columns, escaped, markdown, terminal
-from strata.report.wording import ends_plain, heading, metric_title
+from strata.report.wording import ends_plain, heading, metric_title, picked
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Overall, Pair, Row
@@ -256,19 +256,13 @@ def _row_plain(row: Row) -> dict[str, Any]:
         "seeds_b": sorted(cell.second),
         "likeness": cell.likeness,
         "metric": kind.name,
-        "unit": kind.unit,
-        "better": kind.better,
-        "headline": kind.headline,
+        **picked(kind, "unit", "better", "headline"),
         "a": row.first,
         "b": row.second,
         "ratio": comparison.ratio.ratio,
         **ends_plain(comparison.ratio.interval, "ratio"),
-        "n": comparison.ratio.n,
-        "paired": comparison.ratio.paired,
-        "shift": comparison.ratio.shift,
-        "p_value": comparison.p_value,
-        "p_value_holm": comparison.p_value_holm,
-        "verdict": comparison.verdict,
+        **picked(comparison.ratio, "n", "paired", "shift"),
+        **picked(comparison, "p_value", "p_value_holm", "verdict"),
     }
 
 

@@ -33,17 +33,11 @@ _SHORT_FROM: Final = 10_000
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
+    """One curve."""
 
-    Attributes:
-        name: For the legend.
-        points: ``(x, y)``, rising in x.
-        style: ``line``; ``theory`` (dashed and grey); ``dots``; or ``steps``: a value holds until the next.
-    """
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    style: str = "line"
+    name: str  # for the legend
+    points: Sequence[tuple[float, float]]  # (x, y), rising in x
+    style: str = "line"  # line; theory (dashed and grey); dots; or steps: a value holds until the next
 
 
 @dataclass(frozen=True)

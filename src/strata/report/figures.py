@@ -35,18 +35,13 @@ from strata.words import sentence_case
 
 @dataclass(frozen=True)
 class NamedFigure:
-    """A drawing with its title and caption.
+    """A drawing with its title and caption."""
 
-    Attributes:
-        name: ``WORKLOAD-METRIC`` in kebab case, unique in its study: a file's name without its suffix.
-        workload: Empty for a figure of the whole study.
-    """
-
-    name: str
+    name: str  # WORKLOAD-METRIC in kebab case, unique in its study: a file's name without its suffix
     title: str
     caption: str
     drawing: Drawing
-    workload: str = ""
+    workload: str = ""  # empty for a figure of the whole study
 
 
 _MARGIN_PX: Final = 16

@@ -80,18 +80,13 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Every stack against one, workload by workload.
-
-    Attributes:
-        kinds: The metric that is compared, by workload; a workload without results has none.
-        cells: By ``(stack, workload)``.
-    """
+    """Every stack against one, workload by workload."""
 
     reference: str
     stacks: tuple[str, ...]
     workloads: tuple[str, ...]
-    kinds: Mapping[str, MetricKind]
-    cells: Mapping[tuple[str, str], HeatCell]
+    kinds: Mapping[str, MetricKind]  # the compared metric of each workload that has results
+    cells: Mapping[tuple[str, str], HeatCell]  # by stack and workload
 
     def rows(self) -> list[tuple[str, str, list[HeatCell]]]:
         titles = {name: metric_title(kind) for name, kind in self.kinds.items()}
@@ -202,20 +197,14 @@ _NUMBERS: Final = (
 
 @dataclass(frozen=True)
 class CellsView:
-    """The heat map, and the table of the same comparisons.
-
-    Attributes:
-        choices: The stacks that can be chosen as the reference.
-        data: For the page's script, to show another one.
-        has_all: Whether it holds intervals for all of them, or for the reference alone.
-    """
+    """The heat map, and the table of the same comparisons."""
 
     reference: str
     rows: list[tuple[str, str, list[HeatCell]]]
     numbers: Table
-    choices: list[str]
-    data: dict[str, Any]
-    has_all: bool
+    choices: list[str]  # the stacks that can be chosen as the reference
+    data: dict[str, Any]  # for the page's script, to show another one
+    has_all: bool  # whether it holds intervals for all of them, or for the reference alone
 
 
 def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:

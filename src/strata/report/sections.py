@@ -40,14 +40,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Section:
-    """One workload of the report.
-
-    Attributes:
-        figures: Of the leading metrics, narrow.
-        tables: Their numbers.
-        wide: The other figures.
-        folded: Figures that are folded away, such as a file server's many kinds of requests.
-    """
+    """One workload of the report."""
 
     name: str
     title: str
@@ -57,10 +50,10 @@ class Section:
     warnings: list[WarningGroup]
     passed: list[str]
     checks: Table
-    figures: list[NamedFigure]
-    tables: list[Table]
-    wide: list[Shown]
-    folded: list[Shown]
+    figures: list[NamedFigure]  # of the leading metrics, narrow
+    tables: list[Table]  # their numbers
+    wide: list[Shown]  # the other figures
+    folded: list[Shown]  # figures that are folded away, such as a file server's many kinds of requests
     costs: Table | None
     others: Table
 

@@ -29,15 +29,10 @@ def answer_warnings(results: StudyResults, workload: str) -> list[str]:
 
 @dataclass(frozen=True)
 class WarningGroup:
-    """Warnings of one kind under a workload, with one remedy.
+    """Warnings of one kind under a workload, with one remedy."""
 
-    Attributes:
-        warnings: In the study's order of stacks; a stack can have several.
-        everywhere: Whether they concern all stacks of the study.
-    """
-
-    warnings: tuple[ResultWarning, ...]
-    everywhere: bool
+    warnings: tuple[ResultWarning, ...]  # in the study's order of stacks; a stack can have several
+    everywhere: bool  # whether they concern all stacks of the study
 
     @property
     def stacks(self) -> tuple[str, ...]:

@@ -42,51 +42,35 @@ _LOCKS: Final = Path("/proc/locks")
 
 @dataclass(frozen=True)
 class TrialNow:
-    """A trial as it is now.
-
-    Attributes:
-        problem: Why it has no valid result; empty while it is done, running or left.
-        headline: Its result in a few words.
-        step: The running one.
-        done_ns: Its own time since the start while it runs, of about ``expected_ns``.
-        sealed_ns: When its result was written, by the folder's clock.
-    """
+    """A trial as it is now."""
 
     id: str
     stack: str
     workload: str
     seed: int
     state: State
-    problem: str = ""
-    headline: str = ""
-    step: str = ""
-    done_ns: int = 0
+    problem: str = ""  # why it has no valid result; empty while it is done, running or left
+    headline: str = ""  # its result in a few words
+    step: str = ""  # the running one
+    done_ns: int = 0  # its own time since the start while it runs, of about expected_ns
     expected_ns: float | None = None
-    sealed_ns: int = 0
+    sealed_ns: int = 0  # when its result was written, by the folder's clock
 
 
 @dataclass(frozen=True)
 class StudyNow:
-    """A study as it is now.
-
-    Attributes:
-        problem: Why the folder cannot be read.
-        version: Changes with every result; a page then requests the charts again.
-        running: Whether `strata run` is at work in the folder.
-        left: The time left in words, if known.
-        precision: The added seeds, and the cells that have not converged, a sentence each.
-    """
+    """A study as it is now."""
 
     key: str
     place: str
     name: str
     question: str = ""
-    problem: str = ""
-    version: str = ""
+    problem: str = ""  # why the folder cannot be read
+    version: str = ""  # changes with every result; a page then requests the charts again
     virtual: bool = True
-    running: bool = False
-    left: str = ""
-    precision: tuple[str, ...] = ()
+    running: bool = False  # whether `strata run` is at work in the folder
+    left: str = ""  # the time left in words, if known
+    precision: tuple[str, ...] = ()  # the added seeds, and the cells that have not converged, a sentence each
     stacks: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     trials: tuple[TrialNow, ...] = ()
