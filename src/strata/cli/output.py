@@ -76,11 +76,7 @@ def print_wrote(path: Path) -> None:
 
 
 def refuse_both(**options: bool) -> None:
-    """Refuse two forms of output at once.
-
-    Raises:
-        ResultError: If more than one of the options, such as ``json``, is given.
-    """
+    """Raise ResultError if more than one form of output, such as ``json``, is asked for."""
     if sum(options.values()) > 1:
         place = ", ".join(f"--{name}" for name in options)
         raise ResultError("only one form of output can be printed", place=place, remedy="give one of them")

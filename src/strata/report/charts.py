@@ -216,10 +216,7 @@ def _apart(ends: Sequence[tuple[Curve, float]], bottom: float) -> list[tuple[str
 
 
 def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str, Colour]) -> Drawing:
-    """How often each latency was, stack below stack, each as high as its most frequent one.
-
-    An upright line marks the median, a dashed one the 99th percentile.
-    """
+    """Histograms below one another; an upright line marks the median, a dashed one the 99th percentile."""
     left = names_px(shapes, WIDE_PX)
     row = _SHAPES_PX[len(shapes) > _MANY]
     ticks = svg.log_ticks(
@@ -293,10 +290,7 @@ _SHORT_FROM: Final = 1_000_000
 
 
 def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, Colour]) -> Drawing:
-    """A line per stack: the mean of its seeds, in the band from the lowest to the highest.
-
-    The stacks' series have one source and unit.
-    """
+    """A line per stack, the mean of its seeds, in the band from the lowest to the highest."""
     top = max(float(each.high.max()) for each in stacks.values())
     top = top if top > 0 else 1.0
     some = next(iter(stacks.values()))

@@ -134,10 +134,7 @@ def _overall_table(overall: Sequence[Overall], title: str) -> Table:
 
 
 def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
-    """The answer, the differences, tables of ratios, and the cells that could not be compared, in a terminal.
-
-    Rows in another order than the study's (``sorted_anew``) stand in one table.
-    """
+    """For a terminal; rows in another order than the study's (``sorted_anew``) stand in one table."""
     parts: list[RenderableType] = [_sides(pair), Text()]
     for sentence in (verdict_sentence(pair), likeness_sentence(pair)):
         if sentence is not None:

@@ -47,10 +47,7 @@ class Axis:
 
 
 def plot(lines: Sequence[Line], x: Axis, y: Axis, title: str) -> Drawing:
-    """The lines in one chart, with a legend above it if there are several.
-
-    Points that a logarithmic axis cannot show are left out.
-    """
+    """The lines in one chart, without points that a logarithmic axis cannot show."""
     shown = [(line, points) for line in lines if (points := [p for p in line.points if _fits(p, x, y)])]
     if not shown:
         return Drawing("", f"{title}: nothing to show")

@@ -27,10 +27,7 @@ _ROW_PX: Final = 26
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A stack under a workload against the reference, as every drawing and page shows it.
-
-    ``value`` is the stack's own, with its unit; empty without results.
-    """
+    """A stack under a workload against the reference; ``value`` is its own, empty without results."""
 
     stack: str
     workload: str
@@ -121,10 +118,7 @@ def heat_map(results: StudyResults, reference: str) -> HeatMap:
 
 
 def shade(gain: float) -> int:
-    """The step of a cell's colour.
-
-    0 within the practical zone of ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond.
-    """
+    """A cell's colour: 0 within ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond."""
     doublings = abs(math.log2(gain))
     if doublings <= math.log2(1.03):
         return 0

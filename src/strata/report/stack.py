@@ -130,10 +130,7 @@ def draw(study: Study, stack: str) -> Drawing:
 
 
 def stack_views(study: StudySnapshot) -> list[Drawing]:
-    """The stacks of a results folder, from its copy of the study.
-
-    Whether the copy can still be read depends on the files beside it; the stacks' titles are the fallback.
-    """
+    """The stacks of a copy of the study; only their titles, if files that it needs are not there any more."""
     drawings: dict[str, Drawing] = {}
     with tempfile.TemporaryDirectory(prefix="strata-report-") as folder:
         file = Path(folder) / "study.toml"

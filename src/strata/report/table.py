@@ -64,8 +64,8 @@ class Cell:
 class Column:
     """A column of text, truths or numbers; text is set from the left, everything else from the right.
 
-    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of its numbers
-    for `strata.units.format_value`.
+    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or one of numbers for
+    `strata.units.format_value`.
     """
 
     title: str
@@ -127,10 +127,7 @@ def _text(cell: Cell, column: Column) -> str:
 
 
 def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> RenderableType:
-    """For a terminal: columns two characters apart, the title above.
-
-    With ``is_cut``, text that does not fit ends in an ellipsis instead of being folded.
-    """
+    """For a terminal; with ``is_cut``, text that does not fit ends in an ellipsis instead of being folded."""
     made = RichTable(
         box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
     )
@@ -160,10 +157,7 @@ def _rich(value: Any, column: Column) -> RenderableType:
 
 
 def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = "", label: str = "") -> Markup:
-    """For a page.
-
-    ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` the title for readers who cannot see.
-    """
+    """For a page: ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` is read aloud."""
     head = Markup("").join(
         _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
     )

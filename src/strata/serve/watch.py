@@ -260,10 +260,7 @@ def _version(snapshot: StudySnapshot, stamps: list[Stamp]) -> str:
 def find_watches(
     roots: list[Path], known: dict[Path, Watch], clock: Callable[[], float] = time.monotonic
 ) -> dict[str, Watch]:
-    """The results folders among ``roots`` and directly below them, by their names in addresses.
-
-    ``known`` are the watches found before, by folder; new ones are added to it.
-    """
+    """The results folders at and below ``roots``, by their addresses; new ones are added to ``known``."""
     places: dict[Path, None] = {}
     for root in roots:
         found = [root]
