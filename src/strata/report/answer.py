@@ -107,7 +107,12 @@ def standings(
 ) -> list[Standing]:
     """The stacks' standings by metrics of a workload, by default its leading ones; empty without results."""
     chosen = results.leading(workload) if kinds is None else kinds
-    return [_standing(results, workload, kind) for kind in chosen]
+    found = []
+    for kind in chosen:
+        best, *rest = results.ranking(workload, kind)
+        against = {each.stack: each for each in results.against(best, {workload: [kind]})}
+        found.append(Standing(kind, best, tuple(against[stack] for stack in rest if stack in against)))
+    return found
 
 
 def answer(
@@ -168,12 +173,6 @@ def _workloads(names: Sequence[str]) -> Markup:
     if len(names) > 6:
         return Markup("{} workloads").format(len(names))
     return listed([Markup("<em>{}</em>").format(name) for name in names])
-
-
-def _standing(results: StudyResults, workload: str, kind: MetricKind) -> Standing:
-    ranking = results.ranking(workload, kind)
-    found = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
-    return Standing(kind, ranking[0], tuple(found[stack] for stack in ranking[1:] if stack in found))
 
 
 def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark) -> Markup:

@@ -154,7 +154,11 @@ def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool 
         parts.append(Text("Not compared", style="bold cyan"))
         parts += [Text.assemble(f"  {each.what}", (f": {each.why}", "yellow")) for each in pair.absent]
         parts.append(Text())
-    return Group(*parts, Text(_legend(pair), style="dim"))
+    legend = (
+        "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
+        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
+    )
+    return Group(*parts, Text(legend, style="dim"))
 
 
 def _sides(pair: Pair) -> RenderableType:
@@ -190,13 +194,6 @@ def _by_workload(rows: Sequence[Row]) -> list[list[Row]]:
     for row in rows:
         groups.setdefault((row.cell.workload, row.comparison.kind.name), []).append(row)
     return list(groups.values())
-
-
-def _legend(pair: Pair) -> str:
-    return (
-        "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
-        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
-    )
 
 
 def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:

@@ -21,7 +21,6 @@ from strata.results.record import COUNTS
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
-from strata.statistics.over_time import OverTime
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 from strata.units import significant
@@ -111,17 +110,16 @@ def _percentiles(distribution: Distribution) -> list[float | None]:
 
 
 def _rates(results: StudyResults, workload: str) -> Iterable[Shown]:
-    each = figures.rates(results, workload)
-    for figure, series in zip(figures.rate_figures(results, workload, each), each, strict=True):
+    rates = figures.rates(results, workload)
+    for figure, series in zip(figures.rate_figures(results, workload, rates), rates, strict=True):
         unit = next(iter(series.values())).unit
         titles = ("mean", "first fifth", "last fifth", "lowest", "highest")
-        rows = [(stack, *_rate_row(each)) for stack, each in series.items()]
+        rows: list[tuple[Any, ...]] = []
+        for stack, each in series.items():
+            mean, fifth = each.mean, max(1, len(each.mean) // 5)
+            levels = (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max())
+            rows.append((stack, *map(float, levels)))
         yield Shown(figure, Table((_STACK, *columns(*((title, unit) for title in titles))), rows))
-
-
-def _rate_row(series: OverTime) -> Iterable[float]:
-    mean, fifth = series.mean, max(1, len(series.mean) // 5)
-    return map(float, (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max()))
 
 
 def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:

@@ -186,6 +186,7 @@ class Watch:
             stamps = [self.folder.stamp(self.folder.attempts(trial)) for trial in snapshot.trials]
         except StrataError as error:
             return StudyNow(self.key, str(self.path), self.key, problem=str(error))
+        sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
         trials = [
             replace(each, expected_ns=forecast.expected_ns(each)) if each.state == "running" else each
             for each in trials
@@ -195,7 +196,7 @@ class Watch:
             place=str(self.path),
             name=snapshot.name,
             question=snapshot.question,
-            version=_version(snapshot, stamps),
+            version=sha256_hex(canonical_json([snapshot.model_dump(mode="json"), sealed]))[:16],
             virtual=snapshot.time_domain == "virtual",
             running=running,
             left=words_of(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
@@ -250,11 +251,6 @@ def _left_s(trials: list[TrialNow], forecast: Forecast) -> float | None:
     running = [(each, float(each.done_ns)) for each in trials if each.state == "running"]
     waiting = [each for each in trials if each.state in {"left", "interrupted", "damaged"}]
     return forecast.study_left_s(running, waiting, max(1, len(running)))
-
-
-def _version(snapshot: StudySnapshot, stamps: list[Stamp]) -> str:
-    sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
-    return sha256_hex(canonical_json([snapshot.model_dump(mode="json"), sealed]))[:16]
 
 
 def find_watches(
