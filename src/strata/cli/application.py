@@ -29,10 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
-    """A command's epilogue with examples, a line each.
-
-    `strata.cli.man` parses it for the manual pages and the documentation.
-    """
+    """A command's epilogue with examples; `strata.cli.man` parses it for manual pages and documentation."""
     shown = "\n".join(lines)
     if "[" in shown:
         from rich.markup import escape  # noqa: PLC0415  most examples do without, and rich loads slowly
@@ -125,10 +122,7 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Turn the signals that would kill the program into `SystemExit`, so that it tidies up.
-
-    A signal that is ignored stays ignored: ``nohup`` lets a program outlive its terminal.
-    """
+    """Turn deadly signals into `SystemExit`, to tidy up. One that `nohup` made be ignored stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -43,13 +43,7 @@ def clean(
 
 
 def _clean_results(path: Path, *, asked: bool) -> list[str]:
-    """Remove the leftovers of runs into one results folder, and return a line for each.
-
-    Raises:
-        ResultError: If it holds no results; or if a run is using it and the user named it (`asked`).
-        ToolError: If root is needed.
-        RunError: If something cannot be removed.
-    """
+    """A line for each leftover removed from a folder. A run that uses it is an error if the user asked."""
     folder = ResultsFolder.open(path)
     try:
         with folder.lock():

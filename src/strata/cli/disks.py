@@ -179,12 +179,7 @@ def real_disks(
     scratch: Path | None,
     place: Path,
 ) -> RealDisks:
-    """The disks of a run, after naming the content that will be lost.
-
-    Raises:
-        ToolError: If disks are named for the lab, or without root.
-        DiagnosticsError: Every reason why one cannot be used.
-    """
+    """The disks of a run, after naming the content that will be lost. Raises ToolError, DiagnosticsError."""
     if not host and (named or erase):
         raise ToolError(
             "real disks are for the host runner",
@@ -213,11 +208,7 @@ def real_disks(
 
 
 def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Path | None:
-    """The folder of private folders: the user's choice; else, for real disks alone, a folder of Strata's.
-
-    Raises:
-        StrataError: If a device of the study has neither a disk nor a place for its file.
-    """
+    """The user's folder of private folders; else, for real disks alone, Strata's own. Raises StrataError."""
     if scratch is not None or not chosen.chosen:
         return scratch
     used = {name for stack in study.stacks.values() for name in stack.all_devices}

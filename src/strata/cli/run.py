@@ -140,12 +140,7 @@ def runner_for(
     stall_limit_s: float = STALL_LIMIT_S,
     build: bool = False,
 ) -> Runner:
-    """The runner of this name; the host runner keeps its journal among the results.
-
-    Raises:
-        ToolError: If the scratch folder is missing, or not for this runner.
-        LabError: If the lab is missing (`build` builds it), or cannot be built.
-    """
+    """The runner; on a host its journal stands among the results. Raises ToolError, LabError."""
     if name is RunnerName.HOST:
         if scratch is None:
             raise ToolError(

@@ -187,31 +187,18 @@ def _print(tested: Tested) -> None:
     heads = (Column("found"), Column("rate", align="right"), Column("95 %"), Column("expected"))
     console.print(terminal(Table(heads, rows)))
     share = f"{percent(found.by_interval.share)} of the comparisons found a difference where there is none"
-    if tested.verdict == _GOOD:
-        console.print(Text(f"{share}: {_GOOD}", style="green"), soft_wrap=True)
-    else:
-        console.print(Text(f"{share}: {tested.verdict}", style="yellow"), soft_wrap=True)
+    style = "green" if tested.verdict == _GOOD else "yellow"
+    console.print(Text(f"{share}: {tested.verdict}", style=style), soft_wrap=True)
+    if tested.verdict in _REMEDIES:
         console.print(Text(f"  {_REMEDIES[tested.verdict].format(n=found.n)}"), soft_wrap=True)
 
 
 def _plain(tested: Tested) -> dict[str, Any]:
     found = tested.found
-    rates: dict[str, Rate] = {
-        name: getattr(found, name) for name in ("by_interval", "by_p_value", "by_both", "by_verdict")
-    }
-    return {
-        "of": tested.of,
-        "values": tested.values,
-        "group": found.n,
-        "splits": found.by_interval.total,
-        **{
-            name: {
-                "count": rate.count,
-                "share": rate.share,
-                **dict(zip(("low", "high"), rate.interval, strict=True)),
-            }
-            for name, rate in rates.items()
-        },
-        "p_value_level": found.p_value_level,
-        "verdict": tested.verdict,
-    }
+    rates = {}
+    for name in ("by_interval", "by_p_value", "by_both", "by_verdict"):
+        rate: Rate = getattr(found, name)
+        low, high = rate.interval
+        rates[name] = {"count": rate.count, "share": rate.share, "low": low, "high": high}
+    head = {"of": tested.of, "values": tested.values, "group": found.n, "splits": found.by_interval.total}
+    return {**head, **rates, "p_value_level": found.p_value_level, "verdict": tested.verdict}

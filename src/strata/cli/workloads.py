@@ -17,6 +17,7 @@ from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
 from strata.report.table import Cell, facts, terminal
+from strata.report.wording import ARROWS
 from strata.spec.metric import COMMON
 from strata.spec.names import nearest
 from strata.spec.warning import QUESTIONS
@@ -74,8 +75,7 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
     console.print(terminal(facts(known)))
     console.print("\n[bold]metrics[/bold]")
     for each in sheet.metric_specs:
-        arrow = "↑" if each.better == "higher" else "↓"
-        _print_entry(console, f"  {each.names} ", f"{each.unit} {arrow}", each.meaning)
+        _print_entry(console, f"  {each.names} ", f"{each.unit} {ARROWS[each.better]}", each.meaning)
     if sheet.is_compound:
         console.print(Padding(Text(_OF_TENANTS), (0, 0, 0, 2)))
     console.print("\n[bold]checks[/bold]")

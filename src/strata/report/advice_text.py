@@ -123,7 +123,7 @@ def _sure(advice: Advice) -> str:
                 f"{score_words(nearest, inverted=True)} that of {nearest.stack}, the next."
             )
         case "even" | "undecided":
-            tied = _tied(advice)
+            tied = [each for each in advice.standings if each.score and each.stack in advice.leaders]
             reached, n = sentence_case(_reaching(advice, tied)), _score(tied[0]).ratio.n
             so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
@@ -168,10 +168,6 @@ def interval_values(interval: Interval | None, unit: str) -> str:
     low, high = format_value(interval.low, unit), format_value(interval.high, unit)
     number, _, label = low.partition(" ")
     return f"95 % interval {number if high.endswith(f' {label}') else low} to {high}"
-
-
-def _tied(advice: Advice) -> list[Standing]:
-    return [each for each in advice.standings if each.score is not None and each.stack in advice.leaders]
 
 
 def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:

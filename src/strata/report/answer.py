@@ -79,24 +79,15 @@ _NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the 
 
 @dataclass(frozen=True)
 class Answer:
-    """A workload's results in words.
-
-    Attributes:
-        sentence: The first headline metric: who leads, and by how much.
-        qualified: Its qualifications.
-        others: The other leading metrics, a sentence each.
-        leaders: The best stack and its equals; empty without results.
-        compared: Whether more than one stack has results.
-        sure: Whether all of them have seeds enough for an interval.
-    """
+    """A workload's results in words."""
 
     workload: str
-    sentence: Markup
-    qualified: tuple[Markup, ...] = ()
-    others: tuple[Markup, ...] = ()
-    leaders: tuple[str, ...] = ()
-    compared: bool = False
-    sure: bool = True
+    sentence: Markup  # the first headline metric: who leads, and by how much
+    qualified: tuple[Markup, ...] = ()  # its qualifications
+    others: tuple[Markup, ...] = ()  # the other leading metrics, a sentence each
+    leaders: tuple[str, ...] = ()  # the best stack and its equals; empty without results
+    compared: bool = False  # whether more than one stack has results
+    sure: bool = True  # whether all of them have seeds enough for an interval
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,12 @@ def standings(
 ) -> list[Standing]:
     """The stacks' standings by metrics of a workload, by default its leading ones; empty without results."""
     chosen = results.leading(workload) if kinds is None else kinds
-    return [_standing(results, workload, kind) for kind in chosen]
+    found = []
+    for kind in chosen:
+        best, *rest = results.ranking(workload, kind)
+        against = {each.stack: each for each in results.against(best, {workload: [kind]})}
+        found.append(Standing(kind, best, tuple(against[stack] for stack in rest if stack in against)))
+    return found
 
 
 def answer(
@@ -177,12 +173,6 @@ def _workloads(names: Sequence[str]) -> Markup:
     if len(names) > 6:
         return Markup("{} workloads").format(len(names))
     return listed([Markup("<em>{}</em>").format(name) for name in names])
-
-
-def _standing(results: StudyResults, workload: str, kind: MetricKind) -> Standing:
-    ranking = results.ranking(workload, kind)
-    found = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
-    return Standing(kind, ranking[0], tuple(found[stack] for stack in ranking[1:] if stack in found))
 
 
 def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark) -> Markup:

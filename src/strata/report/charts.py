@@ -33,15 +33,11 @@ _TICKS_MAX: Final = 10
 
 @dataclass(frozen=True)
 class Curve:
-    """A latency distribution: ``(percentile, nanoseconds)``, rising.
-
-    Attributes:
-        band: ``(percentile, lowest, highest)`` of the seeds, each by itself; empty where there is one seed.
-    """
+    """A latency distribution: ``(percentile, nanoseconds)``, rising; its band is empty with one seed."""
 
     stack: str
     points: Sequence[tuple[float, float]]
-    band: Sequence[tuple[float, float, float]] = ()
+    band: Sequence[tuple[float, float, float]] = ()  # percentile, lowest and highest seed, each by itself
 
 
 def names_px(names: Mapping[str, object], full: int) -> int:
@@ -52,7 +48,10 @@ def names_px(names: Mapping[str, object], full: int) -> int:
 
 def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mapping[str, Colour]) -> Drawing:
     """A bar per stack with its seeds as points and its interval as a line."""
-    ends = {stack: _end(summary) for stack, summary in summaries.items()}
+    ends = {
+        stack: max(each.estimate, each.maximum, each.interval.high if each.interval else 0.0)
+        for stack, each in summaries.items()
+    }
     top = max(ends.values())
     top = top if top > 0 else 1.0  # without a length, an axis cannot be drawn
     scale = scale_for(unit, top)
@@ -87,10 +86,6 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
     return Drawing(
         svg.finished(parts, width=HALF_PX, height=bottom + (38 if axis_title is None else 44)), alternative
     )
-
-
-def _end(summary: Summary) -> float:
-    return max(summary.estimate, summary.maximum, summary.interval.high if summary.interval else 0.0)
 
 
 def _bar(start: float, stop: float, y: float, height: float, fill: str) -> str:
@@ -220,10 +215,7 @@ def _apart(ends: Sequence[tuple[Curve, float]], bottom: float) -> list[tuple[str
 
 
 def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str, Colour]) -> Drawing:
-    """How often each latency was, stack below stack, each as high as its most frequent one.
-
-    An upright line marks the median, a dashed one the 99th percentile.
-    """
+    """Histograms below one another; an upright line marks the median, a dashed one the 99th percentile."""
     left = names_px(shapes, WIDE_PX)
     row = _SHAPES_PX[len(shapes) > _MANY]
     ticks = svg.log_ticks(
@@ -297,10 +289,7 @@ _SHORT_FROM: Final = 1_000_000
 
 
 def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, Colour]) -> Drawing:
-    """A line per stack: the mean of its seeds, in the band from the lowest to the highest.
-
-    The stacks' series have one source and unit.
-    """
+    """A line per stack, the mean of its seeds, in the band from the lowest to the highest."""
     top = max(float(each.high.max()) for each in stacks.values())
     top = top if top > 0 else 1.0
     some = next(iter(stacks.values()))
@@ -342,7 +331,9 @@ def _together(
         svg.y_axis(y, _rates(top, scale, 5), left=_TIME_LEFT_PX, right=WIDE_PX - right, title=title),
         svg.x_axis(x, _seconds(long_s, 8), top=12, bottom=12 + _HEIGHT_PX, title=_X_TITLE),
     ]
-    at, ends = -math.inf, {stack: y(_last_level(each)) for stack, each in stacks.items()}
+    # A label stands beside the mean of its line's last eighth, whatever its last dip.
+    last = {stack: each.mean[-max(1, len(each.mean) // 8) :].mean() for stack, each in stacks.items()}
+    at, ends = -math.inf, {stack: y(float(level)) for stack, level in last.items()}
     for stack in sorted(stacks, key=lambda each: ends[each]):
         at, fill = max(at + _LABEL_PX, ends[stack]), colours[stack].light
         name = svg.shortened(stack, right - 14)
@@ -393,11 +384,6 @@ def _lines(
     )
     band = [svg.band(lower, upper, fill=fill)] if series.n > 1 else []
     return [*band, svg.line(points, stroke=fill, width=1.75, dash=dash)]
-
-
-def _last_level(series: OverTime) -> float:
-    """The value beside which a line's label stands: the mean of its last eighth, whatever its last dip."""
-    return float(series.mean[-max(1, len(series.mean) // 8) :].mean())
 
 
 def _seconds(long_s: float, count: int) -> dict[float, str]:

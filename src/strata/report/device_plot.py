@@ -33,17 +33,11 @@ _SHORT_FROM: Final = 10_000
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
+    """One curve."""
 
-    Attributes:
-        name: For the legend.
-        points: ``(x, y)``, rising in x.
-        style: ``line``; ``theory`` (dashed and grey); ``dots``; or ``steps``: a value holds until the next.
-    """
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    style: str = "line"
+    name: str  # for the legend
+    points: Sequence[tuple[float, float]]  # (x, y), rising in x
+    style: str = "line"  # line; theory (dashed and grey); dots; or steps: a value holds until the next
 
 
 @dataclass(frozen=True)
@@ -53,10 +47,7 @@ class Axis:
 
 
 def plot(lines: Sequence[Line], x: Axis, y: Axis, title: str) -> Drawing:
-    """The lines in one chart, with a legend above it if there are several.
-
-    Points that a logarithmic axis cannot show are left out.
-    """
+    """The lines in one chart, without points that a logarithmic axis cannot show."""
     shown = [(line, points) for line in lines if (points := [p for p in line.points if _fits(p, x, y)])]
     if not shown:
         return Drawing("", f"{title}: nothing to show")

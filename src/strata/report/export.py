@@ -19,7 +19,7 @@ from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.files import explained, make_folder, read_plain, refuse_link, write_durably, write_whole
 from strata.report.advice_tables import in_short
-from strata.report.answer import Answer, answer, check_reportable, overall, shown_kinds, standings
+from strata.report.answer import answer, check_reportable, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
 from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.figures import figures, to_svg
@@ -211,7 +211,10 @@ def _lines(
 ) -> Iterator[str]:
     snapshot = results.snapshot
     yield f"# {escaped(snapshot.question or snapshot.name)}\n"
-    answers = [_answer(results, workload) for workload in results.workloads]
+    answers = []
+    for workload in results.workloads:
+        found = standings(results, workload, shown_kinds(results, workload))
+        answers.append(answer(results, workload, _mark, found))
     if said := overall(answers, _mark):
         yield f"{_plain(said)}\n"
     for each in answers:
@@ -228,11 +231,6 @@ def _lines(
     if capabilities is not None:
         yield from _capabilities(capabilities)
     yield from _origin(results)
-
-
-def _answer(results: StudyResults, workload: str) -> Answer:
-    found = standings(results, workload, shown_kinds(results, workload))
-    return answer(results, workload, _mark, found)
 
 
 def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> Iterator[str]:

@@ -35,18 +35,13 @@ from strata.words import sentence_case
 
 @dataclass(frozen=True)
 class NamedFigure:
-    """A drawing with its title and caption.
+    """A drawing with its title and caption."""
 
-    Attributes:
-        name: ``WORKLOAD-METRIC`` in kebab case, unique in its study: a file's name without its suffix.
-        workload: Empty for a figure of the whole study.
-    """
-
-    name: str
+    name: str  # WORKLOAD-METRIC in kebab case, unique in its study: a file's name without its suffix
     title: str
     caption: str
     drawing: Drawing
-    workload: str = ""
+    workload: str = ""  # empty for a figure of the whole study
 
 
 _MARGIN_PX: Final = 16
@@ -100,10 +95,7 @@ def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Nam
 def rate_figures(
     results: StudyResults, workload: str, each: Sequence[dict[str, OverTime]] | None = None
 ) -> list[NamedFigure]:
-    """Throughput over the measured window: one figure for each load that has an account of its own.
-
-    ``each`` is the result of `rates`, if it is known.
-    """
+    """A figure for each load that has an account of its own; ``each`` is of `rates`, if it is known."""
     found = []
     for series in rates(results, workload) if each is None else each:
         tenant = next(iter(series.values())).tenant
@@ -165,10 +157,7 @@ def disks_figure(
     *,
     legend: bool = False,
 ) -> NamedFigure | None:
-    """The modelled disks' time by its parts.
-
-    ``spent`` is the result of `disk_shares`, if it is known; a ``legend`` names the parts in the drawing.
-    """
+    """The disks' time by its parts; ``spent`` is of `disk_shares`, if known; a ``legend`` names the parts."""
     spent = disk_shares(results, workload) if spent is None else spent
     if not spent:
         return None

@@ -27,10 +27,7 @@ _ROW_PX: Final = 26
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A stack under a workload against the reference, as every drawing and page shows it.
-
-    ``value`` is the stack's own, with its unit; empty without results.
-    """
+    """A stack under a workload against the reference; ``value`` is its own, empty without results."""
 
     stack: str
     workload: str
@@ -80,18 +77,13 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Every stack against one, workload by workload.
-
-    Attributes:
-        kinds: The metric that is compared, by workload; a workload without results has none.
-        cells: By ``(stack, workload)``.
-    """
+    """Every stack against one, workload by workload."""
 
     reference: str
     stacks: tuple[str, ...]
     workloads: tuple[str, ...]
-    kinds: Mapping[str, MetricKind]
-    cells: Mapping[tuple[str, str], HeatCell]
+    kinds: Mapping[str, MetricKind]  # the compared metric of each workload that has results
+    cells: Mapping[tuple[str, str], HeatCell]  # by stack and workload
 
     def rows(self) -> list[tuple[str, str, list[HeatCell]]]:
         titles = {name: metric_title(kind) for name, kind in self.kinds.items()}
@@ -126,10 +118,7 @@ def heat_map(results: StudyResults, reference: str) -> HeatMap:
 
 
 def shade(gain: float) -> int:
-    """The step of a cell's colour.
-
-    0 within the practical zone of ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond.
-    """
+    """A cell's colour: 0 within ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond."""
     doublings = abs(math.log2(gain))
     if doublings <= math.log2(1.03):
         return 0
@@ -202,20 +191,14 @@ _NUMBERS: Final = (
 
 @dataclass(frozen=True)
 class CellsView:
-    """The heat map, and the table of the same comparisons.
-
-    Attributes:
-        choices: The stacks that can be chosen as the reference.
-        data: For the page's script, to show another one.
-        has_all: Whether it holds intervals for all of them, or for the reference alone.
-    """
+    """The heat map, and the table of the same comparisons."""
 
     reference: str
     rows: list[tuple[str, str, list[HeatCell]]]
     numbers: Table
-    choices: list[str]
-    data: dict[str, Any]
-    has_all: bool
+    choices: list[str]  # the stacks that can be chosen as the reference
+    data: dict[str, Any]  # for the page's script, to show another one
+    has_all: bool  # whether it holds intervals for all of them, or for the reference alone
 
 
 def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:

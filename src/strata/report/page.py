@@ -51,11 +51,7 @@ def render(
     advice: Sequence[Advice] = (),
     reference: str | None = None,
 ) -> str:
-    """The whole page. The heat map first compares with ``reference``, or with the study's first stack.
-
-    Raises:
-        ResultError: If there is no valid result to report, or no stack of that name.
-    """
+    """The whole page, its heat map against ``reference`` or the first stack. Raises ResultError."""
     check_reportable(results, reference)
     environment = _templates()
     mark = _marker(results.stacks)
@@ -64,7 +60,7 @@ def render(
         style=page_style(environment),
         study=results.snapshot,
         sections=sections,
-        overall=overall([each.answer for each in sections], mark),
+        overall=overall([each["answer"] for each in sections], mark),
         mark=mark,
         parts=PARTS,
         cells=cells_view(results, reference),

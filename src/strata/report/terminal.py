@@ -16,7 +16,7 @@ from strata.report.figures import window_ns
 from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
-from strata.report.wording import SIGNS, heading, interval_ends, metric_title
+from strata.report.wording import ARROWS, SIGNS, interval_ends, metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
@@ -97,7 +97,7 @@ def _workload_tables(
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
     yield Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))
     # The tables of a workload are aligned with one another.
-    width = min(30, max(len(each) for each in (*map(heading, kinds), *results.stacks)))
+    width = min(30, max(len(each) for each in (*map(metric_title, kinds), *results.stacks)))
     for standing in standings(results, workload, kinds):
         yield terminal(_standing_table(results, workload, standing, notes, width), indent=2)
     if not kinds:
@@ -128,12 +128,12 @@ def _standing_table(
             ends = interval_ends(interval, "–").replace(" – ", "–") if interval else ""
         rows.append((stack, value, spread, to_best, ends, count))
     columns = (
-        Column(heading(kind), "stack", width=width),
-        Column("", kind.unit, width=8),
+        Column(metric_title(kind), "stack", width=width),
+        Column(ARROWS[kind.better], kind.unit, width=7),
         Column("spread", align="right", width=6, tone="dim"),
         Column("to best", align="right", width=8),
         Column("95 %", align="right", width=11, tone="dim"),
-        Column("n"),
+        Column("n", is_whole=True),
     )
     return Table(columns, rows)
 

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import FrameType
@@ -52,36 +53,23 @@ _HEADERS: Final = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
+_SERVED_SCRIPT: Final = resources.files("strata.serve").joinpath("static", "serve.js").read_text("utf-8")
 _SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # Resend the state after this many silent polls: the page may have missed charts that took a while.
 _SILENT_LOOKS_MAX: Final = 5
 
 
+@dataclass
 class Site:
-    """The studies that are served, and their pages.
+    """The studies that are served, and their pages."""
 
-    Args:
-        roots: Results folders, and folders that hold results folders.
-        stopping: Whether the server is to end, and with it all streams of events.
-        look_interval_s: The interval between polls of a folder.
-        clock: For the age of a poll, and for the time left.
-    """
-
-    def __init__(
-        self,
-        roots: list[Path],
-        stopping: Callable[[], bool] = lambda: False,
-        look_interval_s: float = LOOK_INTERVAL_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._roots = roots
-        self._stopping = stopping
-        self._look_interval_s = look_interval_s
-        self._clock = clock
-        self._known: dict[Path, Watch] = {}
-        self._lock = threading.Lock()
-        self._pages = Pages()
-        self._script = resources.files("strata.serve").joinpath("static", "serve.js").read_text("utf-8")
+    roots: list[Path]  # results folders, and folders that hold results folders
+    stopping: Callable[[], bool] = lambda: False  # whether the server is to end, with all streams of events
+    look_interval_s: float = LOOK_INTERVAL_S  # between polls of a folder
+    clock: Callable[[], float] = time.monotonic  # for the age of a poll, and for the time left
+    _known: dict[Path, Watch] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _pages: Pages = field(default_factory=Pages)
 
     def application(self) -> Starlette:
         return Starlette(
@@ -89,7 +77,7 @@ class Site:
                 Route("/", self._overview),
                 Route("/events", self._overview_events),
                 Route("/serve.css", lambda _: Response(self._pages.style, media_type="text/css")),
-                Route("/serve.js", lambda _: Response(self._script, media_type="text/javascript")),
+                Route("/serve.js", lambda _: Response(_SERVED_SCRIPT, media_type="text/javascript")),
                 Route("/study/{key}/", self._study),
                 Route("/study/{key}/events", self._study_events),
                 Route("/study/{key}/results", self._results),
@@ -109,7 +97,7 @@ class Site:
 
     def _watches(self) -> dict[str, Watch]:
         with self._lock:
-            return find_watches(self._roots, self._known, self._clock)
+            return find_watches(self.roots, self._known, self.clock)
 
     def _watch(self, request: Request) -> Watch:
         """The study of an address, which is looked up and never made into a path."""
@@ -162,13 +150,13 @@ class Site:
 
         async def events() -> AsyncIterator[str]:
             last, silent = None, 0
-            while not self._stopping():
+            while not self.stopping():
                 now = await run_in_threadpool(said)
                 silent += 1
                 if now != last or silent > _SILENT_LOOKS_MAX:
                     last, silent = now, 0
                     yield f"event: {name}\ndata: {json.dumps(now)}\n\n"
-                await asyncio.sleep(self._look_interval_s)
+                await asyncio.sleep(self.look_interval_s)
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -234,11 +222,7 @@ def bound(port: int) -> socket.socket:
 
 
 def serve(roots: list[Path], listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve results folders until a signal ends it; ``ready`` is called when pages can be requested.
-
-    Raises:
-        KeyboardInterrupt: When Ctrl-C has ended it, after all connections are closed.
-    """
+    """Serve until a signal ends it, by KeyboardInterrupt; ``ready`` is called when pages can be requested."""
     stopping = [False]
     config = uvicorn.Config(
         application(roots, stopping=lambda: stopping[0]),

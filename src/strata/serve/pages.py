@@ -42,23 +42,14 @@ _PAUSE_SHARE: Final = 9.0
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts of a study's results so far.
+    """The charts of a study's results so far: a heat map, and each workload's first headline."""
 
-    Attributes:
-        version: The study's, when they were drawn.
-        problem: Why they cannot be drawn.
-        reference: The stack that the heat map compares to, if there is a heat map.
-        heat: A row per workload with its metric, and a cell per stack.
-        figures: Of each workload's first headline.
-        good_until_s: Until then they are shown even if new results come.
-    """
-
-    version: str = ""
-    problem: str = ""
-    reference: str = ""
+    version: str = ""  # the study's, when they were drawn
+    problem: str = ""  # why they cannot be drawn
+    reference: str = ""  # the stack that the heat map compares to, if there is a heat map
     heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
     figures: list[NamedFigure] = field(default_factory=list)
-    good_until_s: float = 0.0
+    good_until_s: float = 0.0  # until then they are shown even if new results come
 
 
 class Pages:
