@@ -17,7 +17,7 @@ from markupsafe import Markup
 from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
 from strata.errors import ResultError
-from strata.files import explained, make_folder, read_plain, refuse_link, write_durably, write_whole
+from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
 from strata.report.advice_tables import in_short
 from strata.report.answer import answer, check_reportable, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
@@ -86,7 +86,7 @@ def export(
     for path, content in _files(results, chosen, reference, capabilities):
         # Not durably: that takes ten times as long for a hundred figures, and they can be exported again.
         make_folder((target / path).parent)
-        write_whole(target / path, content)
+        write_durably(target / path, content, wait=False)
         kind = _SUFFIXES[Path(path).suffix]
         written.append(Exported(path, kind, len(content), hashlib.sha256(content).hexdigest()))
     kept = _without_stale(target, earlier, written, chosen)
