@@ -112,7 +112,6 @@ def compare(  # noqa: PLR0917  typer makes options of them
 
 
 def _sides(first: str, second: str) -> tuple[Side, Side]:
-    """The two sides of the comparison. A folder that both words name is read once."""
     from strata.statistics.pairing import Side  # noqa: PLC0415
     from strata.statistics.study import StudyResults, gather  # noqa: PLC0415
 

@@ -11,6 +11,7 @@ from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, FromResults, option
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
+from strata.units import format_size
 
 _FORMATS = ("markdown", "csv", "parquet", "json", "svg", "png")
 
@@ -70,5 +71,5 @@ def export(
         if files := [each for each in written if each.format == kind]:
             size = sum(each.bytes for each in files)
             some = files[0].path if len(files) == 1 else f"{len(files)} files, such as {files[0].path}"
-            notes().print(f"{kind}: {some}; {size:,} bytes", soft_wrap=True)
+            notes().print(f"{kind}: {some}; {format_size(size)}", soft_wrap=True)
     print_wrote(target)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
@@ -35,68 +34,48 @@ class Offered(StrEnum):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """The files of one extension, and what is left to do. All texts may hold ``{name}`` and ``{file}``."""
+    """The files of an extension, each with its template, and what is left to do, a line each."""
 
-    templates: Mapping[str, str]  # by the path of the file in the project
-    next_steps: tuple[str, ...]
+    files: str
+    next_steps: str
 
 
-_GOLDEN: Final = (
-    "pytest tests/golden --update-golden writes its plan and its section of study-file.md: read both"
-)
-_PACKAGES: Final = (
-    "list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep"
-)
-_LAYER_STEPS: Final = (
-    _GOLDEN,
-    "pytest tests/conformance tests/unit/test_layer_{file}.py",
-    _PACKAGES,
-    "pytest tests/lab/test_layers_in_lab.py -k {name}",
-)
+# All texts may hold {name} and {file}.
+_GOLDEN: Final = """
+pytest tests/golden --update-golden writes its plan and its section of study-file.md: read both"""
+_LAYER_STEPS: Final = f"""{_GOLDEN}
+pytest tests/conformance tests/unit/test_layer_{{file}}.py
+list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep
+pytest tests/lab/test_layers_in_lab.py -k {{name}}"""
 _SKELETONS: Final = {
     "filesystem": Skeleton(
-        {
-            "src/strata/layers/{file}.py": "filesystem.py.j2",
-            "tests/unit/test_layer_{file}.py": "test_filesystem.py.j2",
-        },
-        (
-            "write what is marked: the kernel's messages, the checker, the options of mkfs and mount",
-            *_LAYER_STEPS,
-        ),
+        """src/strata/layers/{file}.py          filesystem.py.j2
+           tests/unit/test_layer_{file}.py      test_filesystem.py.j2""",
+        "write what is marked: the kernel's messages, the checker, the options of mkfs and mount"
+        + _LAYER_STEPS,
     ),
     "layer": Skeleton(
-        {
-            "src/strata/layers/{file}.py": "layer.py.j2",
-            "tests/unit/test_layer_{file}.py": "test_layer.py.j2",
-        },
-        ("make it real: its keys, its steps, what `strata check` must refuse", *_LAYER_STEPS),
+        """src/strata/layers/{file}.py          layer.py.j2
+           tests/unit/test_layer_{file}.py      test_layer.py.j2""",
+        "make it real: its keys, its steps, what `strata check` must refuse" + _LAYER_STEPS,
     ),
     "workload": Skeleton(
-        {
-            "src/strata/workloads/{file}.py": "workload.py.j2",
-            "tests/unit/test_workloads_{file}.py": "test_workload.py.j2",
-        },
-        (
-            "make it real: its keys, its steps, its metrics, and in `rationale` what it stands for",
-            _GOLDEN,
-            "pytest tests/conformance tests/unit/test_workloads_{file}.py",
-            "strata workloads {name}",
-        ),
+        """src/strata/workloads/{file}.py       workload.py.j2
+           tests/unit/test_workloads_{file}.py  test_workload.py.j2""",
+        f"""make it real: its keys, its steps, its metrics, and in `rationale` what it stands for{_GOLDEN}
+pytest tests/conformance tests/unit/test_workloads_{{file}}.py
+strata workloads {{name}}""",
     ),
     "device-kind": Skeleton(
-        {
-            "src/strata/spec/device_kinds/{file}.py": "device_kind.py.j2",
-            "src/strata/datasheet/kinds/{file}.py": "data_sheet.py.j2",
-            "kernel/disk/{file}.c": "model.c.j2",
-            "devices/generic-{name}.toml": "device.toml.j2",
-            "tests/unit/test_device_{file}.py": "test_device_kind.py.j2",
-        },
-        (
-            "make it real: parameters with units, and the model in kernel/disk/{file}.c",
-            "kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h",
-            "make -C kernel/disk, then: pytest tests/unit/test_device*.py",
-            "strata devices show generic-{name}",
-        ),
+        """src/strata/spec/device_kinds/{file}.py   device_kind.py.j2
+           src/strata/datasheet/kinds/{file}.py     data_sheet.py.j2
+           kernel/disk/{file}.c                     model.c.j2
+           devices/generic-{name}.toml              device.toml.j2
+           tests/unit/test_device_{file}.py         test_device_kind.py.j2""",
+        """make it real: parameters with units, and the model in kernel/disk/{file}.c
+kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h
+make -C kernel/disk, then: pytest tests/unit/test_device*.py
+strata devices show generic-{name}""",
     ),
 }
 
@@ -163,10 +142,8 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
         raise StudyError(f'"{name}" is not in kebab case', place="NAME", remedy=kebab_remedy(name))
     file = name.replace("-", "_")
     skeleton = _SKELETONS[what]
-    paths = {
-        project_root() / path.format(name=name, file=file): template
-        for path, template in skeleton.templates.items()
-    }
+    files = (line.format(name=name, file=file).split() for line in skeleton.files.splitlines())
+    paths = {project_root() / path: template for path, template in files}
     known = {"workload": catalogue().workloads, "device-kind": KINDS}.get(what, catalogue().layers)
     for path in paths:
         if name in known or path.exists():
@@ -182,8 +159,8 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
     for path in paths:
         print_wrote(path)
     notes().print("Next (CONTRIBUTING.md has the recipe):")
-    for number, step in enumerate(skeleton.next_steps, 1):
-        notes().print(Text(f"  {number}. {step.format(name=name, file=file)}"), soft_wrap=True)
+    for number, step in enumerate(skeleton.next_steps.format(name=name, file=file).splitlines(), 1):
+        notes().print(Text(f"  {number}. {step}"), soft_wrap=True)
 
 
 def rendered(template: str, name: str, **values: str) -> str:

@@ -98,7 +98,6 @@ def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]
 
 
 def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Device:
-    """The device as the study declares it, with its options."""
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.spec.load import load_study  # noqa: PLC0415
 

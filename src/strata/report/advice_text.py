@@ -145,7 +145,6 @@ def _sure(advice: Advice) -> str:
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:
-    """The heaviest part's values in its unit, of the leaders and the next stack."""
     if not advice.leaders:
         return
     part, measured = max(zip(advice.parts, advice.measured, strict=True), key=lambda each: each[0].share)
@@ -178,7 +177,6 @@ def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:
 
 
 def _behind(advice: Advice) -> Iterator[str]:
-    """The stacks that are clearly worse; the next after a single leader was named before."""
     behind = [each for each in advice.standings if each.stack not in advice.leaders]
     behind = behind[1:] if advice.conclusion == "clear" else behind
     if not advice.leaders or not behind:
@@ -190,7 +188,6 @@ def _behind(advice: Advice) -> Iterator[str]:
 
 
 def _out(advice: Advice) -> Iterator[str]:
-    """The stacks without a place, by reason."""
     unfit: dict[str, list[str]] = {}
     lacking: dict[str, list[str]] = {}
     for each in advice.out:

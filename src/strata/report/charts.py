@@ -120,7 +120,7 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
         ),
         svg.x_axis(
             x,
-            {_nines(p): f"{p:g} %" for p in nines},
+            {_nines(p): format_share(p / 100) for p in nines},
             top=12,
             bottom=12 + height,
             title="of all requests took no longer",

@@ -198,7 +198,6 @@ def sketch(curves: Sequence[Points], *, x: str, y: str, x_log: bool = False) -> 
 
 
 def _between(before: int, row: int) -> range:
-    """The rows from the one before, without it, to this one."""
     if row > before:
         return range(before + 1, row + 1)
     return range(row, max(before, row + 1))

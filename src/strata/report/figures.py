@@ -130,7 +130,6 @@ def latency_distributions(
 def latency_figures(
     results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
 ) -> list[NamedFigure]:
-    """Latency over percentiles, and its distribution, as far as there is data for them."""
     family, colours, found = median.family or "", stack_colours(results.stacks), []
     bands = {stack: percentile_band(each) for stack, each in merged.items()}
     if curves := [Curve(stack, each.points, each.band) for stack, each in bands.items() if each.points]:

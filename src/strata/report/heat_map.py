@@ -102,7 +102,6 @@ def measured_stacks(results: StudyResults) -> list[str]:
 
 
 def heat_map(results: StudyResults, reference: str) -> HeatMap:
-    """Compare all stacks to one of the study, by the first metric of each workload."""
     chosen = {name: results.metrics(name)[:1] for name in results.workloads}
     found = {(each.stack, each.workload): each for each in results.against(reference, chosen)}
     kinds = {name: each[0] for name, each in chosen.items() if each}
@@ -127,7 +126,6 @@ def shade(gain: float) -> int:
 
 
 def draw_heat_map(found: HeatMap, title: str) -> Drawing:
-    """The heat map: a row per workload, a column per stack."""
     left = 20 + math.ceil(max(map(len, found.workloads)) * svg.CHARACTER_PX)
     left = min(left, 260)
     top = 16 + min(math.ceil(max(map(len, found.stacks)) * svg.CHARACTER_PX * 0.75), 180)

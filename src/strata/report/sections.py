@@ -23,7 +23,7 @@ from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
-from strata.units import significant
+from strata.units import format_share, significant
 from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -94,7 +94,9 @@ def comparison_table(results: StudyResults, workload: str, standing: Standing) -
 def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[Shown]:
     merged = figures.latency_distributions(results, workload, median)
     rows = [(stack, each.total, *_percentiles(each)) for stack, each in merged.items()]
-    heads = columns(("values", "count"), *((f"{percentile:g} %", "ns") for percentile in _PERCENTILES))
+    heads = columns(
+        ("values", "count"), *((format_share(percentile / 100), "ns") for percentile in _PERCENTILES)
+    )
     table = Table((_STACK, *heads), rows)
     drawn = figures.latency_figures(results, workload, median, merged)
     return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]

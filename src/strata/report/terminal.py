@@ -23,14 +23,13 @@ from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
-from strata.units import format_duration, format_size, format_value, percent, times
+from strata.units import NS_PER_S, format_duration, format_size, format_value, percent, times
 from strata.words import sentence_case
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> RenderableType:
-    """A table of stacks per workload, then the numbers' cost, and notes on missing and doubtful ones."""
     notes = _Notes(results)
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
@@ -184,11 +183,11 @@ def _cost_line(results: StudyResults) -> str:
     if not records:
         return line
     real_s = sum(record.real_time.duration_s for record in records)
-    line += f" · {format_duration(real_s * 1e9)} of real time"
+    line += f" · {format_duration(real_s * NS_PER_S)} of real time"
     virtual_s = sum((r.real_time.virtual_per_real or 0) * r.real_time.duration_s for r in records)
     if not virtual_s:
         return line
-    return f"{line} for {format_duration(virtual_s * 1e9)} of virtual time ({times(virtual_s / real_s)})"
+    return f"{line} for {format_duration(virtual_s * NS_PER_S)} of virtual time ({times(virtual_s / real_s)})"
 
 
 def _labs_words(results: StudyResults) -> str:
@@ -276,7 +275,7 @@ def _samples_table(samples: SamplesSummary) -> Table:
 def _origin_table(record: ResultRecord) -> Table:
     real = record.real_time
     ratio = real.virtual_per_real
-    took = f"{format_value(real.duration_s * 1e9, 'ns')} on {real.host or 'this machine'}"
+    took = f"{format_value(real.duration_s * NS_PER_S, 'ns')} on {real.host or 'this machine'}"
     return facts(
         [
             ("phases", ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())),

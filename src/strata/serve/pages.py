@@ -85,11 +85,9 @@ class Pages:
         return self._with_charts("study.html.j2", watch)[1]
 
     def progress_part(self, now: StudyNow) -> str:
-        """The part of a study's page that changes from second to second."""
         return self._page("_progress.html.j2", study=now)
 
     def results_part(self, watch: Watch) -> tuple[str, str]:
-        """The version of the results, and the part of a study's page that changes with it."""
         return self._with_charts("_results.html.j2", watch)
 
     def _with_charts(self, template: str, watch: Watch) -> tuple[str, str]:
