@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from strata.advice.evidence import Evidence, evidence_of
+from strata.advice.evidence import Evidence, Scorer, evidence_of
 from strata.advice.model import (
     COVERAGE_MIN,
     Advice,
@@ -19,10 +19,8 @@ from strata.advice.model import (
     Standing,
     Worse,
 )
-from strata.advice.pattern import declared_workloads
-from strata.advice.score import Scorer
 from strata.advice.settling import settlings
-from strata.advice.uses import Need, Use, bundled_uses
+from strata.advice.uses import Need, Use, bundled_uses, declared_workloads
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capabilities, Verdict
 from strata.statistics.comparison import Comparison

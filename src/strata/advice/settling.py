@@ -13,10 +13,9 @@ from strata.advice.evidence import Evidence
 from strata.advice.model import Conclusion, Coverage, Settling, within_zone
 from strata.advice.uses import Need
 from strata.plan.catalogue import catalogue
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import StudySnapshot
 from strata.statistics.comparison import Comparison
-from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
-from strata.statistics.precision import SEEDS_WANTED, half_width
+from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_WANTED, half_width, student_quantile
 from strata.statistics.study import StudyResults
 from strata.units import percent
 from strata.words import listed

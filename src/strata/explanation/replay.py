@@ -66,8 +66,7 @@ def replay(
 
     The ``seed`` of the model's random draws is `strata.lab.bindings.disk_seed` of the trial's.
 
-    Raises:
-        ResultError: If there are no records, or the device is too small for them.
+    Raises ResultError if there are no records, or the device is too small for them.
     """
     if len(records) == 0:
         raise ResultError("the trace has no requests of this disk", remedy="name another one with --disk")

@@ -50,8 +50,7 @@ class Source:
 def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
     """The trials that words name: ``RESULTS/TRIAL``, or a results folder and then ids of its trials.
 
-    Raises:
-        ResultError: If a word names none.
+    Raises ResultError if a word names none.
     """
     found: list[tuple[ResultsFolder, TrialKey]] = []
     current: ResultsFolder | None = None
@@ -79,8 +78,7 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
 def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     """A trial's valid result with its plan and window.
 
-    Raises:
-        ResultError: If it has none, or its files are damaged.
+    Raises ResultError if it has none, or its files are damaged.
     """
     study = folder.study()
     reading = folder.read_trial(trial, study.trials[trial])

@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.explanation.analysis import DiskTime, Explanation
-from strata.explanation.comparison import Comparison
-from strata.explanation.sentences import KIND_WORDS, sentences
+from strata.explanation.comparison import KIND_WORDS, Comparison, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.units import format_duration
 

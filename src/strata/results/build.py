@@ -153,7 +153,7 @@ def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str,
     machine they may lie well outside the step's own events.
     """
     steps = set(of_steps)
-    accounts = [(each.disk, each.at, each.account) for each in events.accounts if each.step in steps]
+    accounts = [(each.name, each.at, each.account) for each in events.accounts if each.step in steps]
     return _changes(
         accounts
         or (
@@ -168,9 +168,7 @@ def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str,
 def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
     """The requests of applications by filesystem, over the time of `disk_accounts`."""
     steps = foreground(plan, "measure")
-    return _changes(
-        (each.filesystem, each.at, each.account) for each in events.filesystems if each.step in steps
-    )
+    return _changes((each.name, each.at, each.account) for each in events.filesystems if each.step in steps)
 
 
 def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from strata.folders import read_plain
-from strata.results.record import ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Reading
 from strata.spec.device_kinds import KINDS
 from strata.spec.trial import CellKey

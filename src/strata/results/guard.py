@@ -20,9 +20,8 @@ _OWN_NAMES: Final = (
 def refuse_unsafe(folder: Path) -> None:
     """Refuse to write into a results folder, or to make one, where that could reach other files.
 
-    Raises:
-        ResultError: If one of Strata's files in it is a symbolic link, or another user could put one there
-            while root works on it.
+    Raises ResultError if one of Strata's files in it is a symbolic link, or another user could put one there
+    while root works on it.
     """
     refuse_exchangeable_path(folder)
     try:
@@ -37,8 +36,7 @@ def refuse_unsafe(folder: Path) -> None:
 def listed(folder: Path) -> list[Path]:
     """The content of a folder of Strata's; nothing if it is not there.
 
-    Raises:
-        OSError: If it cannot be listed, or it or something in it is a symbolic link.
+    Raises OSError if it cannot be listed, or it or something in it is a symbolic link.
     """
     refuse_link(folder)
     if not folder.is_dir():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,37 @@ from strata.durable import explained, write_durably, write_whole
 from strata.errors import ResultError
 from strata.folders import read_plain, refuse_link
 from strata.results.events import Events, read_events
-from strata.results.offline import confine, offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.spec.trial import TrialKey
+
+# A large study takes a tenth of this. A damaged file or a careless query that needs more is refused.
+_MEMORY_LIMIT: Final = "2GiB"
+
+
+@contextmanager
+def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory that fetches nothing; one thread keeps the order of rows."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": _MEMORY_LIMIT,
+        "temp_directory": "",  # it would be made in the folder that the user happens to be in
+    }
+    if threads is not None:
+        settings["threads"] = threads
+    connection = duckdb.connect(":memory:", config=settings)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def confine(connection: duckdb.DuckDBPyConnection, readable: Iterable[Path]) -> None:
+    """Let a connection reach these files and nothing else, for good: no other file, network or extension."""
+    connection.execute("SET allowed_paths = ?", [[str(path) for path in readable]])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
 
 # A new number makes every folder derive its tables anew.
 _QUERY_VERSION: Final = 1
@@ -89,8 +117,7 @@ class Answer:
 def query(folder: ResultsFolder, sql: str) -> Answer:
     """Answer a query over ``TABLES``. It can read these tables and nothing else.
 
-    Raises:
-        ResultError: If the results cannot be read or the query is refused.
+    Raises ResultError if the results cannot be read or the query is refused.
     """
     with _tables(folder) as parquet, offline_connection() as connection:
         files = {table: (parquet / f"{table}.parquet").absolute() for table in TABLES}

@@ -26,8 +26,7 @@ from strata.errors import ResultError
 from strata.folders import open_plain, refuse_exchangeable_path, refuse_link
 from strata.results.guard import listed, refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
-from strata.results.record import Fingerprint, ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.spec.trial import TrialKey
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
@@ -88,11 +87,7 @@ class Attempt:
         self.write(self.result_path.name, result_text(record))
 
     def read_result(self) -> ResultRecord:
-        """The attempt's record.
-
-        Raises:
-            ResultError: If it is missing, damaged or of an unknown version.
-        """
+        """The attempt's record. Raises ResultError if it is missing, damaged or of an unknown version."""
         return read_record(self.result_path).record
 
 
@@ -147,8 +142,7 @@ class ResultsFolder:
     def create(cls, path: Path, snapshot: StudySnapshot) -> ResultsFolder:
         """Create the folder, or continue an existing one, for a run of the study in ``snapshot``.
 
-        Raises:
-            ResultError: If it cannot be written, or holds another study or another time domain.
+        Raises ResultError if it cannot be written, or holds another study or another time domain.
         """
         folder = cls(path)
         folder.refuse_unsafe()
@@ -165,11 +159,7 @@ class ResultsFolder:
 
     @classmethod
     def open(cls, path: Path) -> ResultsFolder:
-        """Open a folder to read it.
-
-        Raises:
-            ResultError: If it is not there or holds no results.
-        """
+        """Open a folder to read it. Raises ResultError if it is not there or holds no results."""
         folder = cls(path)
         with explained(path, "open the folder", reading=True):
             if folder.study_path.is_file():
@@ -218,8 +208,7 @@ class ResultsFolder:
     def lock(self) -> Iterator[None]:
         """Keep other runs out of the folder; the lock ends with the process, however it ends.
 
-        Raises:
-            ResultError: If another run holds it, or the folder holds other things than results.
+        Raises ResultError if another run holds it, or the folder holds other things than results.
         """
         self.refuse_unsafe()
         with explained(self.path, "use the folder"):

@@ -24,10 +24,11 @@ import numpy.typing as npt
 from strata.durable import explained, sync
 from strata.errors import ResultError
 from strata.folders import create, opened_inside, read_plain, refuse_link
-from strata.results.offline import offline_connection
+from strata.results.query import offline_connection
 from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
+from strata.units import NS_PER_S
 
 TRACE_VERSION: Final = 1
 
@@ -96,8 +97,7 @@ def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
 def parse_records(content: bytes, disks: int, place: Path) -> Records:
     """The driver's records from ``trace.bin``; ``disks`` counts the root image.
 
-    Raises:
-        ResultError: If they are cut or inconsistent.
+    Raises ResultError if they are cut or inconsistent.
     """
     if len(content) % RECORD.itemsize:
         raise ResultError(
@@ -126,8 +126,7 @@ def parse_records(content: bytes, disks: int, place: Path) -> Records:
 def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
     """Turn ``trace.bin`` into ``trace.parquet``, durably, and remove it; None when no trace was kept.
 
-    Raises:
-        ResultError: If the trace is damaged, or the table cannot be written.
+    Raises ResultError if the trace is damaged, or the table cannot be written.
     """
     source = attempt.path / TRACE_NAME
     with explained(source, "read the trace"):
@@ -162,8 +161,7 @@ def _left_out(path: Path) -> int:
 def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
     """A sealed attempt's trace, checked against its record.
 
-    Raises:
-        ResultError: If it is missing or damaged.
+    Raises ResultError if it is missing or damaged.
     """
     path = attempt.trace_path
     if summary is None:
@@ -200,11 +198,7 @@ def write_parquet(path: Path, trace: Trace) -> None:
 
 
 def read_parquet(path: Path) -> Trace:
-    """A table by `write_parquet`.
-
-    Raises:
-        ResultError: If it is missing, damaged or of an unknown version.
-    """
+    """A table by `write_parquet`. Raises ResultError if it is missing, damaged or of an unknown version."""
     with explained(path, "read the trace"):
         refuse_link(path)
         if not path.is_file():
@@ -273,3 +267,76 @@ def _reported(path: Path, doing: str, remedy: str = _ROOM) -> Iterator[None]:
     except (duckdb.Error, KeyError, ValueError) as error:
         said = str(error).strip().splitlines()[0]
         raise ResultError(f"cannot {doing}: {said}", place=str(path), remedy=remedy) from error
+
+
+# The letters of blkparse's RWBS column by kind; F for FUA and A for read-ahead come in between.
+_OPERATION: Final = ("R", "R", "W", "W", "W", "W", "FN", "D")
+_SUFFIX: Final = ("", "M", "", "S", "M", "SM", "", "")
+_FUA, _AHEAD, _FAILED = (1 << FLAGS.index(name) for name in ("fua", "read_ahead", "failed"))
+_PROCESS: Final = "[strata]"
+_IO_ERROR: Final = -5
+assert len(_OPERATION) == len(_SUFFIX) == len(KINDS)
+
+
+def blkparse_lines(trace: Trace, window_ns: tuple[int, int] | None) -> Iterator[str]:
+    """A trace in blkparse(1)'s default format, in order of time, for the tools that read it.
+
+    Each request gives a Q, a D and a C line. The driver sees a request when it is issued to the disk, so Q
+    and D have the same time: waiting in the block layer above is not in the trace, nor is the process, always
+    0. With a window, its events, timed from its start, as if blktrace had been run then; else all events,
+    timed from the lab's boot.
+    """
+    records = trace.records
+    first, last = window_ns if window_ns is not None else (0, 2**63 - 1)
+    arrival, complete = records["arrival_ns"].astype(np.int64), records["complete_ns"].astype(np.int64)
+    index = np.arange(len(records))
+    # At one instant completions come first, but never before their own arrival.
+    when = np.concatenate([arrival, complete])
+    rank = np.concatenate([np.ones(len(records), np.int8), np.where(complete > arrival, 0, 2)])
+    which = np.concatenate([index, index])
+    order = np.lexsort((rank, when))
+    order = order[(when[order] >= first) & (when[order] <= last)]
+    sequence = 0
+    for position in order:
+        row = records[which[position]]
+        since_ns = int(when[position]) - first
+        if position < len(records):
+            for action in ("Q", "D"):
+                sequence += 1
+                yield f"{_head(row, sequence, since_ns, action)}{_place(row, end=_PROCESS)}\n"
+        else:
+            sequence += 1
+            error = _IO_ERROR if int(row["flags"]) & _FAILED else 0
+            yield f"{_head(row, sequence, since_ns, 'C')}{_done(row, error)}\n"
+
+
+def _head(row: np.void, sequence: int, since_ns: int, action: str) -> str:
+    """``%D %2c %8s %5T.%9t %5p %2a %3d ``: device, CPU, number, seconds, process, action, RWBS."""
+    major, minor = _device(int(row["disk"]))
+    seconds, rest = divmod(since_ns, NS_PER_S)
+    return (
+        f"{major:3d},{minor:<3d} {0:2d} {sequence:8d} {seconds:5d}.{rest:09d} {0:5d} {action:>2s} "
+        f"{rwbs(int(row['kind']), int(row['flags'])):>3s} "
+    )
+
+
+def rwbs(kind: int, flags: int) -> str:
+    """The kind of a request in blkparse's letters."""
+    fua = "F" if flags & _FUA else ""
+    ahead = "A" if flags & _AHEAD else ""
+    return f"{_OPERATION[kind]}{fua}{ahead}{_SUFFIX[kind]}"
+
+
+def _device(disk: int) -> tuple[int, int]:
+    """Major and minor number: of sda, sdb and so on for the lab's disks, a dynamic one for its root image."""
+    return (8, 16 * (disk - 1)) if disk else (259, 0)
+
+
+def _place(row: np.void, *, end: str) -> str:
+    sectors = int(row["sectors"])
+    return f"{int(row['sector'])} + {sectors} {end}" if sectors else end
+
+
+def _done(row: np.void, error: int) -> str:
+    sectors = int(row["sectors"])
+    return f"{int(row['sector'])} + {sectors} [{error}]" if sectors else f"{int(row['sector'])} [{error}]"

@@ -14,7 +14,7 @@ from typing import Final
 
 from strata.errors import ResultError
 from strata.results.differences import Difference, differences
-from strata.statistics.comparison import Comparison, MetricKind, together
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, geometric_mean, together
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.level import estimate
 from strata.statistics.pairing import (
@@ -29,7 +29,6 @@ from strata.statistics.pairing import (
     only_in_one,
     restricted,
 )
-from strata.statistics.ratio import Ratio, compare, geometric_mean
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 
@@ -115,9 +114,8 @@ class Pair:
 def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
     """Compare two sets of results, the first being the baseline.
 
-    Raises:
-        ResultError: If one is in virtual and the other in wall time, if they have nothing in common, or an
-            option names nothing in either.
+    Raises ResultError if one is in virtual and the other in wall time, if they have nothing in common, or an
+    option names nothing in either.
     """
     naming = named_alike(first, second, options.renamed)
     cells, absent = cells_of(first, second, restricted(naming, options.stacks, options.workloads))

@@ -93,8 +93,7 @@ class Absence:
 def named_alike(first: Side, second: Side, renamed: Mapping[str, str]) -> Naming:
     """The stacks and workloads of the first set by their names in the second, where ``renamed`` has others.
 
-    Raises:
-        ResultError: If one is in virtual and the other in wall time, or has none of the names.
+    Raises ResultError if one is in virtual and the other in wall time, or has none of the names.
     """
     domains = [side.results.snapshot.time_domain for side in (first, second)]
     if domains[0] != domains[1]:

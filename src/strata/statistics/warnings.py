@@ -15,9 +15,14 @@ from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
+from strata.statistics.interval import (
+    HALF_WIDTH_TARGET,
+    SEEDS_MIN,
+    SEEDS_WANTED,
+    SKEWED_SEEDS_MIN,
+    half_width,
+)
 from strata.statistics.level import distribution_of
-from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.significance import smallest_p_value
 from strata.statistics.summary import VALUES_ABOVE_MIN
 from strata.units import format_share, percent

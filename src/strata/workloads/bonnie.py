@@ -18,7 +18,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, sector_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -124,52 +124,32 @@ class Bonnie(Workload):
     example: ClassVar[tuple[str, ...]] = ("files",)
 
     workload: Literal["bonnie"] = "bonnie"
-    size_bytes: MiB = Field(
+    size_bytes: MiB = key(
+        ...,
+        "Size of the large file, in whole MiB, at best twice the memory; 0B leaves it out",
+        "2GiB",
         alias="size",
-        description="Size of the large file, in whole MiB, at best twice the memory; 0B leaves it out",
-        examples=["2GiB"],
     )
-    chunk_bytes: Chunk = Field(
-        default=8192,
-        alias="chunk",
-        description="What is read or written of the large file at once",
-        examples=["64KiB"],
+    chunk_bytes: Chunk = key(
+        8192, "What is read or written of the large file at once", "64KiB", alias="chunk"
     )
-    byte_size_bytes: MiB = Field(
-        default=3 * _MIB,
-        alias="byte_size",
-        description="How much is written and read byte by byte; 0B leaves both out",
-        examples=["0B"],
+    byte_size_bytes: MiB = key(
+        3 * _MIB, "How much is written and read byte by byte; 0B leaves both out", "0B", alias="byte_size"
     )
-    seeks: StrictInt = Field(
-        default=8192,
-        ge=1,
-        le=1_000_000_000,
-        description="Random seeks; one in ten rewrites the block that it read",
-        examples=[2048],
+    seeks: StrictInt = key(
+        8192, "Random seeks; one in ten rewrites the block that it read", 2048, ge=1, le=1_000_000_000
     )
-    seekers: StrictInt = Field(default=5, ge=1, le=200, description="Processes that seek", examples=[3])
-    files: Files = Field(
-        default=16 * _FILES_UNIT,
-        description="Small files, a multiple of 1024; 0 leaves them out",
-        examples=[16384],
+    seekers: StrictInt = key(5, "Processes that seek", 3, ge=1, le=200)
+    files: Files = key(16 * _FILES_UNIT, "Small files, a multiple of 1024; 0 leaves them out", 16384)
+    file_size_max_bytes: Size = key(0, "Largest small file", "16KiB", alias="file_size_max")
+    file_size_min_bytes: Size = key(0, "Smallest small file", "1KiB", alias="file_size_min")
+    directories: StrictInt = key(1, "Folders that the small files lie in", 16, ge=1, le=_DIRECTORIES_MAX)
+    synchronous: StrictBool = key(
+        False,
+        "fsync of file and folder after every creation and deletion of a small file, and of the large file "
+        "after every seek that rewrites (-b); no other write is synced, although the manual says so",
     )
-    file_size_max_bytes: Size = Field(
-        default=0, alias="file_size_max", description="Largest small file", examples=["16KiB"]
-    )
-    file_size_min_bytes: Size = Field(
-        default=0, alias="file_size_min", description="Smallest small file", examples=["1KiB"]
-    )
-    directories: StrictInt = Field(
-        default=1, ge=1, le=_DIRECTORIES_MAX, description="Folders that the small files lie in", examples=[16]
-    )
-    synchronous: StrictBool = Field(
-        default=False,
-        description="fsync of file and folder after every creation and deletion of a small file, and of the "
-        "large file after every seek that rewrites (-b); no other write is synced, although the "
-        "manual says so",
-    )
-    direct: StrictBool = Field(default=False, description="Direct I/O on the large file (-D)")
+    direct: StrictBool = key(False, "Direct I/O on the large file (-D)")
 
     @property
     def data_bytes(self) -> int | None:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field
-
 from strata.spec import page_cache
 from strata.spec.interface import Interface
 from strata.spec.metric import Metric
@@ -20,7 +18,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, sector_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
 _SLACK_NS: Final = 300 * NS_PER_S
@@ -55,26 +53,21 @@ class Dd(Workload):
     example: ClassVar[tuple[str, ...]] = ("size",)
 
     workload: Literal["dd"] = "dd"
-    content: Literal["zeros", "random"] = Field(
-        description="What is written: zeros flatter every stack that compresses, detects zeros or "
+    content: Literal["zeros", "random"] = key(
+        ...,
+        "What is written: zeros flatter every stack that compresses, detects zeros or "
         "deduplicates; random bytes come from /dev/urandom, whose CPU time a host pays, and the lab does not",
-        examples=["random"],
+        "random",
     )
-    size_bytes: Size = Field(default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"])
-    bs_bytes: Size = Field(
-        default=1 << 20, alias="bs", description="How much is read or written at once", examples=["64KiB"]
+    size_bytes: Size = key(1 << 30, "Size of the file", "2GiB", alias="size")
+    bs_bytes: Size = key(1 << 20, "How much is read or written at once", "64KiB", alias="bs")
+    oflag: list[Literal["direct", "dsync", "sync"]] = key(
+        [], "How the file is opened for writing", ["direct"]
     )
-    oflag: list[Literal["direct", "dsync", "sync"]] = Field(
-        default=[], description="How the file is opened for writing", examples=[["direct"]]
+    conv: Literal["fsync", "fdatasync"] | None = key(
+        None, "What dd does with the file before it ends; default: nothing", "fsync"
     )
-    conv: Literal["fsync", "fdatasync"] | None = Field(
-        default=None,
-        description="What dd does with the file before it ends; default: nothing",
-        examples=["fsync"],
-    )
-    iflag: list[Literal["direct"]] = Field(
-        default=[], description="How the file is opened for reading back", examples=[["direct"]]
-    )
+    iflag: list[Literal["direct"]] = key([], "How the file is opened for reading back", ["direct"])
 
     @property
     def data_bytes(self) -> int:

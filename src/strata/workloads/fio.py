@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import AfterValidator, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.allowed import Forms, option_text, pair_diagnostics
 from strata.spec.histogram import empty_histogram, latency_metrics, record
@@ -20,7 +20,7 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
-from strata.workloads.keys import WholeMilliseconds, option_words, preset_diagnostics, window_title
+from strata.workloads.keys import WholeMilliseconds, key, option_words, preset_diagnostics, window_title
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
 
@@ -126,29 +126,21 @@ class Fio(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
 
     workload: Literal["fio"] = "fio"
-    preset: StrictStr | None = Field(
-        default=None,
-        description="A set of options: " + ", ".join(PRESETS),
-        examples=["random-mix-4k"],
+    preset: StrictStr | None = key(
+        None,
+        "A set of options: " + ", ".join(PRESETS),
+        "random-mix-4k",
         json_schema_extra={"enum": [*PRESETS, None]},
     )
-    options: dict[str, Option] = Field(
-        default={}, description="fio's options, over those of the preset", examples=[{"iodepth": 32}]
+    options: dict[str, Option] = key({}, "fio's options, over those of the preset", {"iodepth": 32})
+    size_bytes: Annotated[Size, AfterValidator(_at_least_block)] = key(
+        1 << 30, "Size of the file", "2GiB", alias="size"
     )
-    size_bytes: Annotated[Size, AfterValidator(_at_least_block)] = Field(
-        default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"]
+    warmup_ns: WholeMilliseconds | None = key(
+        None, "Load before the measured window; default: none", "5s", alias="warmup"
     )
-    warmup_ns: WholeMilliseconds | None = Field(
-        default=None,
-        alias="warmup",
-        description="Load before the measured window; default: none",
-        examples=["5s"],
-    )
-    duration_ns: WholeMilliseconds | None = Field(
-        default=None,
-        alias="duration",
-        description="The measured window; default: one pass over the file",
-        examples=["60s"],
+    duration_ns: WholeMilliseconds | None = key(
+        None, "The measured window; default: one pass over the file", "60s", alias="duration"
     )
 
     @property

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
@@ -39,6 +39,11 @@ WarmUp = Annotated[
     WholeSeconds, Field(alias="warmup", description="Load before the measured window", examples=["10s"])
 ]
 Window = Annotated[WholeSeconds, Field(alias="duration", description="The measured window", examples=["60s"])]
+
+
+def key(default: Any, meaning: str, example: Any = None, **fields: Any) -> Any:
+    """A key of a study file: its default (``...`` for none), its meaning, and an example of its value."""
+    return Field(default, description=meaning, examples=None if example is None else [example], **fields)
 
 
 def option_words(options: Mapping[str, object]) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field
-
 from strata.spec.inputs import PACKAGES
 from strata.spec.metric import Metric
 from strata.spec.metric_spec import MetricSpec
@@ -19,7 +17,7 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
-from strata.workloads.keys import yes_or_no
+from strata.workloads.keys import key, yes_or_no
 
 _INPUT: Final = "packages"
 _FILE: Final = f"${{input-{_INPUT}}}"
@@ -68,12 +66,12 @@ class OsInstallation(Workload):
     )
 
     workload: Literal["os-installation"] = "os-installation"
-    package_set: Literal["minimal"] = Field(
-        default="minimal",
-        alias="set",
-        description="What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
+    package_set: Literal["minimal"] = key(
+        "minimal",
+        "What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
         "minbase installs, 31 MiB of packages with 117 MiB of files",
-        examples=["minimal"],
+        "minimal",
+        alias="set",
     )
 
     def inputs(self) -> Mapping[str, str]:

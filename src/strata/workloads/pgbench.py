@@ -23,7 +23,15 @@ from strata.spec.step import Collect, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from strata.workloads.keys import WarmUp, WholeMilliseconds, Window, option_words, window_title, yes_or_no
+from strata.workloads.keys import (
+    WarmUp,
+    WholeMilliseconds,
+    Window,
+    key,
+    option_words,
+    window_title,
+    yes_or_no,
+)
 
 # The space of a scale unit.
 _SCALE_BYTES: Final = 15 << 20
@@ -76,41 +84,33 @@ class Pgbench(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
 
     workload: Literal["pgbench"] = "pgbench"
-    scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])
-    clients: Count = Field(description="Concurrent sessions", examples=[10])
-    jobs: Count = Field(default=1, description="Threads of pgbench; at most as many as clients", examples=[1])
+    scale: Count = key(..., "Scale factor: 100000 accounts, about 15 MiB each", 20)
+    clients: Count = key(..., "Concurrent sessions", 10)
+    jobs: Count = key(1, "Threads of pgbench; at most as many as clients", 1)
     warmup_ns: WarmUp = 10 * NS_PER_S
     duration_ns: Window
-    script: Literal["tpcb-like", "simple-update", "select-only"] = Field(
-        default="tpcb-like", description="The built-in script"
+    script: Literal["tpcb-like", "simple-update", "select-only"] = key("tpcb-like", "The built-in script")
+    script_text: StrictStr | None = key(
+        None,
+        "A script of one's own instead, in pgbench's language; :scale is set",
+        "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;",
     )
-    script_text: StrictStr | None = Field(
-        default=None,
-        description="A script of one's own instead, in pgbench's language; :scale is set",
-        examples=[
-            "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;"
-        ],
-    )
-    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = Field(
-        default=None,
-        alias="rate",
-        description="Open loop: this many transactions a second are due, at random times (a Poisson "
+    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = key(
+        None,
+        "Open loop: this many transactions a second are due, at random times (a Poisson "
         "process); default: each client begins the next when the last has ended",
-        examples=[200],
+        200,
+        alias="rate",
     )
-    latency_limit_ns: WholeMilliseconds | None = Field(
-        default=None,
+    latency_limit_ns: WholeMilliseconds | None = key(
+        None,
+        "With rate: transactions that are already later than this are skipped and counted",
+        "500ms",
         alias="latency_limit",
-        description="With rate: transactions that are already later than this are skipped and counted",
-        examples=["500ms"],
     )
-    protocol: Literal["simple", "extended", "prepared"] = Field(
-        default="simple", description="How queries are submitted"
-    )
-    settings: dict[str, Setting] = Field(
-        default={},
-        description="Settings of postgresql.conf",
-        examples=[{"shared_buffers": "256MB", "synchronous_commit": False}],
+    protocol: Literal["simple", "extended", "prepared"] = key("simple", "How queries are submitted")
+    settings: dict[str, Setting] = key(
+        {}, "Settings of postgresql.conf", {"shared_buffers": "256MB", "synchronous_commit": False}
     )
 
     @property

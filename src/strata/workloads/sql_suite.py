@@ -24,6 +24,7 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
+from strata.workloads.keys import key
 
 _ROW_BYTES: Final = 300
 """The space of a row with its indexes, and once more while the table is altered: an estimate."""
@@ -134,27 +135,21 @@ class SqlSuite(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": MariadbServer.allowed}
 
     workload: Literal["sql-suite"] = "sql-suite"
-    rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = Field(
-        default=20_000, description="Rows of the table that most parts use", examples=[100_000]
+    rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = key(
+        20_000, "Rows of the table that most parts use", 100_000
     )
-    commits: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
-        default=500,
-        description="Rows that are inserted, updated and deleted with a commit each; ranges that are read",
-        examples=[2000],
+    commits: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = key(
+        500, "Rows that are inserted, updated and deleted with a commit each; ranges that are read", 2000
     )
-    tables: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
-        default=100, description="Small tables that are created, used and dropped", examples=[1000]
+    tables: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(
+        100, "Small tables that are created, used and dropped", 1000
     )
-    columns: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
-        default=500, description="Columns of the big table", examples=[1000]
+    columns: Annotated[StrictInt, Field(ge=1, le=1000)] = key(500, "Columns of the big table", 1000)
+    big_rows: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(
+        100, "Rows of the big table, with a commit each", 1000
     )
-    big_rows: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
-        default=100, description="Rows of the big table, with a commit each", examples=[1000]
-    )
-    settings: dict[str, Setting] = Field(
-        default={},
-        description="Settings of MariaDB's configuration file",
-        examples=[{"innodb_buffer_pool_size": "64M"}],
+    settings: dict[str, Setting] = key(
+        {}, "Settings of MariaDB's configuration file", {"innodb_buffer_pool_size": "64M"}
     )
 
     @property

@@ -16,7 +16,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
-from strata.workloads.keys import ZEROS
+from strata.workloads.keys import ZEROS, key
 
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""
@@ -29,13 +29,9 @@ Percent = Annotated[StrictInt, Field(ge=0, le=100)]
 class Mixture(BaseModel):
     """The keys of a workload that say how far its bytes can be compressed and deduplicated."""
 
-    compressibility_percent: Percent = Field(
-        default=50, description="How much of each block of content a compressor saves", examples=[30]
-    )
-    duplication_percent: Percent = Field(
-        default=0,
-        description="How many of 100 blocks of 4 KiB repeat earlier ones of the same thread",
-        examples=[20],
+    compressibility_percent: Percent = key(50, "How much of each block of content a compressor saves", 30)
+    duplication_percent: Percent = key(
+        0, "How many of 100 blocks of 4 KiB repeat earlier ones of the same thread", 20
     )
 
     @property
@@ -49,10 +45,8 @@ class Mixture(BaseModel):
 class Content(Mixture):
     """The keys of a workload that can write zeros instead."""
 
-    zeros: StrictBool = Field(
-        default=False,
-        description="Write zeros instead, which flatters what compresses, deduplicates or looks for zeros",
-        examples=[True],
+    zeros: StrictBool = key(
+        False, "Write zeros instead, which flatters what compresses, deduplicates or looks for zeros", True
     )
 
     @property

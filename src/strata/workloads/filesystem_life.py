@@ -14,8 +14,7 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_S
-from strata.workloads.archive import archive
-from strata.workloads.archive.archive import ArchiveWorkload
+from strata.workloads.tree import TOOLS, ArchiveWorkload
 
 _DOWN: Final = "life-unmounted"
 _CHECK_LIMIT_NS: Final = 7200 * NS_PER_S
@@ -40,7 +39,7 @@ class FilesystemLife(ArchiveWorkload):
         "nothing; filesystems with checksums compare them all (a scrub) where they have no checker. It "
         "leaves out the work in between."
     )
-    tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "printf")
+    tools: ClassVar[tuple[str, ...]] = (*TOOLS, *page_cache.TOOLS, "printf")
     needs_layers: ClassVar[bool] = True
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
