@@ -83,11 +83,8 @@ def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     study = folder.study()
     reading = folder.read_trial(trial, study.trials[trial])
     if reading.record is None or reading.attempt is None or not reading.usable:
-        raise ResultError(
-            f"the trial has no valid result: {reading.problem}",
-            place=f"{folder.path}/{trial}",
-            remedy="run it with `strata run`",
-        )
+        cause = f"the trial has no valid result: {reading.problem}"
+        raise ResultError(cause, place=f"{folder.path}/{trial}", remedy="run it with `strata run`")
     plan = _plan(reading.attempt)
     window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
     title = {choice.name: choice.title for choice in study.workloads}.get(plan.trial.workload, "")

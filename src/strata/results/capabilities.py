@@ -120,11 +120,8 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
     """Refuse a folder of another study, or an unsafe one, before minutes are spent on probes."""
     folder.refuse_unsafe()
     if folder.study_path.is_file() and (name := folder.study().name) != study:
-        raise ResultError(
-            f'the folder holds the study "{name}", not "{study}"',
-            place=str(folder.path),
-            remedy="choose another folder with --results",
-        )
+        cause = f'the folder holds the study "{name}", not "{study}"'
+        raise ResultError(cause, place=str(folder.path), remedy="choose another folder with --results")
 
 
 def _joined(before: Capabilities, found: Capabilities) -> Capabilities:

@@ -200,11 +200,8 @@ def read_events(path: Path) -> Events:
     try:
         content = read_plain(path, EVENTS_BYTES_MAX)
     except OSError as error:
-        raise ResultError(
-            f"the events cannot be read: {error.strerror}",
-            place=str(path),
-            remedy="run the trial again with `strata run`",
-        ) from error
+        cause = f"the events cannot be read: {error.strerror}"
+        raise ResultError(cause, place=str(path), remedy="run the trial again with `strata run`") from error
     events = Events(path=path, sha256=hashlib.sha256(content).hexdigest())
     lines = content.split(b"\n")
     tail = lines.pop()  # empty when the last line has its end

@@ -186,11 +186,8 @@ class ResultsFolder:
         if self.study_path.exists() or not self.path.is_dir():
             return
         if any(child.name not in _OWN_NAMES for child in self.path.iterdir()):
-            raise ResultError(
-                "the folder is not empty and holds no results of Strata",
-                place=str(self.path),
-                remedy="choose another folder with --results",
-            )
+            cause = "the folder is not empty and holds no results of Strata"
+            raise ResultError(cause, place=str(self.path), remedy="choose another folder with --results")
 
     @property
     def study_path(self) -> Path:

@@ -242,10 +242,8 @@ def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
     try:
         return bins(encoded)
     except BadHistogram as error:
-        raise ResultError(
-            f"a result's histogram cannot be decoded: {error}",
-            remedy="run the trial again with `strata run --fresh`",
-        ) from error
+        cause = f"a result's histogram cannot be decoded: {error}"
+        raise ResultError(cause, remedy="run the trial again with `strata run --fresh`") from error
 
 
 def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:

@@ -151,11 +151,8 @@ def _rows(
     kinds = {cell.workload: _kinds(first, cell.workload, options) for cell in cells}
     if options.metrics and not any(kinds.values()):
         known = {kind.name for workload in kinds for kind in first.metrics(workload)}
-        raise ResultError(
-            f'no workload has a metric like "{", ".join(options.metrics)}"',
-            place="--metric",
-            remedy=f"there are: {', '.join(sorted(known))}",
-        )
+        cause = f'no workload has a metric like "{", ".join(options.metrics)}"'
+        raise ResultError(cause, place="--metric", remedy=f"there are: {', '.join(sorted(known))}")
     for cell in cells:
         theirs = {kind.name: kind for kind in second.metrics(cell.other_workload)}
         for kind in kinds[cell.workload]:

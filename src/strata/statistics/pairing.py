@@ -142,11 +142,8 @@ def _refuse_unknown(first: Side, second: Side, renamed: Mapping[str, str]) -> No
                 )
     for side in (first, second):
         if side.stack is not None and side.stack not in side.results.stacks:
-            raise ResultError(
-                f'the study has no stack "{side.stack}"',
-                place=side.name,
-                remedy=f"it has {_listed(side.results.stacks)}",
-            )
+            cause = f'the study has no stack "{side.stack}"'
+            raise ResultError(cause, place=side.name, remedy=f"it has {_listed(side.results.stacks)}")
 
 
 def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:

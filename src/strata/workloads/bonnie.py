@@ -160,11 +160,8 @@ class Bonnie(Workload):
         if not self.size_bytes and not self.files:
             yield Diagnostic("nothing is left to be done", remedy="give size or files", key="size")
         if self.file_size_min_bytes > self.file_size_max_bytes:
-            yield Diagnostic(
-                "the smallest file is larger than the largest",
-                remedy="raise file_size_max",
-                key="file_size_min",
-            )
+            cause = "the smallest file is larger than the largest"
+            yield Diagnostic(cause, remedy="raise file_size_max", key="file_size_min")
         if self.directories > 1 and not self.files:
             yield Diagnostic("there are folders without files", remedy="give files", key="directories")
         yield from sector_diagnostics(self.chunk_bytes, is_direct=self.direct, key="chunk")

@@ -169,10 +169,8 @@ class Fio(Workload):
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         yield from preset_diagnostics(self.preset, PRESETS)
         if self.preset is None and not {"rw", "readwrite"} & set(self.options):
-            yield Diagnostic(
-                "the study does not say what fio shall do",
-                remedy='write preset = "random-mix-4k", or options with rw',
-            )
+            cause = "the study does not say what fio shall do"
+            yield Diagnostic(cause, remedy='write preset = "random-mix-4k", or options with rw')
         given = {name: value for name, value in self.options.items() if _owned(name) is None}
         for name in self.options.keys() - given.keys():
             cause = f'the fio option "{name[:60]}" cannot be given here'
@@ -180,17 +178,11 @@ class Fio(Workload):
         wrong = list(pair_diagnostics("fio option", given, OPTIONS, key="options"))
         yield from wrong
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
-            yield Diagnostic(
-                f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight",
-                remedy="lower bs, iodepth or numjobs",
-                key="options",
-            )
+            cause = f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight"
+            yield Diagnostic(cause, remedy="lower bs, iodepth or numjobs", key="options")
         if self.duration_ns is not None and self._is_verified:
-            yield Diagnostic(
-                "fio stops verifying when its time is over",
-                remedy="leave duration out, to run over the whole file",
-                key="duration",
-            )
+            cause = "fio stops verifying when its time is over"
+            yield Diagnostic(cause, remedy="leave duration out, to run over the whole file", key="duration")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:

@@ -125,11 +125,8 @@ class Pgbench(Workload):
                 yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
             yield from _script_diagnostics(self.script_text)
         if self.latency_limit_ns is not None and self.rate_per_s is None:
-            yield Diagnostic(
-                "without a rate no transaction is ever late",
-                remedy="write for example rate = 200 beside it",
-                key="latency_limit",
-            )
+            cause = "without a rate no transaction is ever late"
+            yield Diagnostic(cause, remedy="write for example rate = 200 beside it", key="latency_limit")
         yield from PostgresqlServer.diagnostics(self.settings)
         needed_bytes = self.scale * _SCALE_BYTES + PostgresqlServer.empty_bytes
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
@@ -229,11 +226,8 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
     if not text.strip():
         yield Diagnostic("the script is empty", remedy="write SQL, or leave it out", key="script_text")
     if _CONTROL.search(text):
-        yield Diagnostic(
-            "the script has control characters",
-            remedy="leave all out but tabs and line breaks",
-            key="script_text",
-        )
+        cause = "the script has control characters"
+        yield Diagnostic(cause, remedy="leave all out but tabs and line breaks", key="script_text")
     if match := _BACKSLASH.search(text):
         yield Diagnostic(
             f'the script has a backslash before "{match[1]}", not a meta-command that a study may use',

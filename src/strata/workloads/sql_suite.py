@@ -158,11 +158,8 @@ class SqlSuite(Workload):
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if self.commits > self.rows // 2:
-            yield Diagnostic(
-                "more than half of the rows would be committed one by one",
-                remedy="lower commits, or raise rows",
-                key="commits",
-            )
+            cause = "more than half of the rows would be committed one by one"
+            yield Diagnostic(cause, remedy="lower commits, or raise rows", key="commits")
         yield from MariadbServer.diagnostics(self.settings)
         needed_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES + MariadbServer.empty_bytes
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")

@@ -254,13 +254,11 @@ class Tenants(Workload):
                     longer, None
                 )
                 if near is not None:
-                    yield Diagnostic(
+                    cause = (
                         f'the tenant "{name}" has the name of "{near}", or begins with it: their '
-                        "metrics would have the same names",
-                        remedy="call it otherwise",
-                        key="name",
-                        within=("tenants", index),
+                        "metrics would have the same names"
                     )
+                    yield Diagnostic(cause, remedy="call it otherwise", key="name", within=("tenants", index))
             names += member.names
 
     def _window_diagnostics(self, index: int, load: Workload) -> Iterator[Diagnostic]:

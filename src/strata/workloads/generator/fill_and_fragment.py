@@ -102,11 +102,8 @@ class FillAndFragment(Content, Workload):
                 yield Diagnostic("it is no whole number of blocks of 4KiB", remedy='write "64KiB"', key=name)
         for name, size in pieces.items():
             if size > min(self.size_bytes, _IO_BYTES_MAX):
-                yield Diagnostic(
-                    f"{describe_size(size)} at once is more than a file, or than 256MiB",
-                    remedy=f"lower {name}",
-                    key=name,
-                )
+                cause = f"{describe_size(size)} at once is more than a file, or than 256MiB"
+                yield Diagnostic(cause, remedy=f"lower {name}", key=name)
         # Without overwriting in place, rewritten data take their space again.
         needed_bytes = self.data_bytes + min(self.extents * self.extent_size_bytes, self.data_bytes)
         yield from space_diagnostics("files and rewritten data", needed_bytes, capacity_bytes, key="size")

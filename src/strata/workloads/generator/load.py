@@ -198,11 +198,8 @@ class Load(Mixture, Workload):
                 key="definition",
             )
         elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
-            yield Diagnostic(
-                "a set of the definition has a name that its folder cannot have",
-                remedy="take letters, digits, hyphens and underscores",
-                key="definition",
-            )
+            cause = "a set of the definition has a name that its folder cannot have"
+            yield Diagnostic(cause, remedy="take letters, digits, hyphens and underscores", key="definition")
         for name in ("io_bytes", "append_bytes"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= 1 << 30:
