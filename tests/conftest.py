@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, settings
 from examples import SHARE
 from strata.lab import Lab, require_lab
 from strata.plan.catalogue import catalogue
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, undeclared
+from strata.spec.metric import Metric, MetricSpec, undeclared
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload
 

@@ -23,8 +23,8 @@ from strata.plan.placement import placed_layers
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner
+from strata.spec.fit import SNAPSHOT, snapshotting
 from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.snapshots import SNAPSHOT, snapshotting
 from strata.spec.step import Command, Step, literal
 from strata.spec.study import Study
 from strata.units import NS_PER_S

@@ -66,7 +66,7 @@ def fake_runner(**behaviours: str) -> FakeRunner:
 
 
 @dataclass
-class RecordingDisplay:
+class RecordingDisplay(Display):
     """Remembers what it was told."""
 
     events: list[str] = field(default_factory=list)

@@ -15,11 +15,10 @@ import pytest
 from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache
-from strata.lab.kernel import KernelBuild, build_kernel
+from strata.lab.kernel import KernelBuild, build_kernel, check_config, patched_files
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, source_from_tarball
-from strata.lab.tree import check_config, patched_files
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """\

@@ -19,7 +19,7 @@ from strata.plan.interventions import LOAD_LANE, snapshot_metrics
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
 from strata.spec.abilities import FreeSpace
-from strata.spec.snapshots import SNAPSHOT_LANE
+from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.workload import Outputs, StepOutput

@@ -10,8 +10,7 @@ from typing import Final
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
 from strata.plan.placement import control_groups, in_group, placed_layers
-from strata.spec.interface import Interface
-from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.layer import Interface, Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Prerequisites, Step
 from strata.spec.study import Study

@@ -15,11 +15,10 @@ from typing import Final
 from strata.capabilities.probe import Probe, cell_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
-from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
 from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import stopped_by_signals, worker_cpus
-from strata.folders import read_plain
+from strata.files import make_folder, read_plain, write_durably
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import Events, read_events

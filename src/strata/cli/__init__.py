@@ -114,7 +114,7 @@ def main() -> None:
         place = printable(str(error.object))[:200]
         _end(f"strata: {place}: this is no text\n  rename what has that name", StrataError.exit_code)
     except OSError as error:
-        from strata.durable import refused  # noqa: PLC0415  it loads pydantic
+        from strata.files import refused  # noqa: PLC0415  it loads pydantic
 
         # No caller explained this error. Even so, a full disk must not cause a traceback.
         _end(f"strata: {refused(error, 'go on', kind=StrataError)}", StrataError.exit_code)

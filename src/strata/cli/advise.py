@@ -131,7 +131,7 @@ def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use
 
 
 def _write_uses(file: Path) -> None:
-    from strata.durable import write_page  # noqa: PLC0415
+    from strata.files import write_page  # noqa: PLC0415
 
     if file.exists():
         raise StudyError("the file is there already", place=str(file), remedy="name another one")

@@ -19,7 +19,7 @@ from strata.spec.device_kind import Parameter
 from strata.units import format_size, unit_label
 
 if TYPE_CHECKING:
-    from strata.datasheet.curves import Picture
+    from strata.datasheet.measure import Picture
     from strata.datasheet.sheet import DataSheet, Rating
 
 
@@ -97,7 +97,7 @@ def show(
         _print_sheet(console, ratings, sheet.note)
         _print_sketches(console, drawn)
     if plot is not None and drawn:
-        from strata.durable import write_page  # noqa: PLC0415
+        from strata.files import write_page  # noqa: PLC0415
         from strata.report.device_plot import render  # noqa: PLC0415
 
         write_page(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))

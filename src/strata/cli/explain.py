@@ -62,8 +62,8 @@ def explain(
         ]
     comparison = compare(*found) if len(found) == 2 else None
     if output is not None:
-        from strata.durable import write_page  # noqa: PLC0415
         from strata.explanation.page import render  # noqa: PLC0415
+        from strata.files import write_page  # noqa: PLC0415
 
         windows = [each.window_ns for each in sources]
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))

@@ -16,7 +16,7 @@ from strata.console import Terminal
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.kernel import checkpatch
 from strata.lab.lab import caches, ensure_lab, find_entry, find_lab, parts
-from strata.lab.model_library import model_wanted
+from strata.lab.model import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.upkeep import clean_caches, refresh_lock

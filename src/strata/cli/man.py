@@ -14,7 +14,7 @@ import typer
 from strata.cli.output import notes, print_json
 from strata.cli.parameters import AsJson
 from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
-from strata.durable import make_folder, write_durably
+from strata.files import make_folder, write_durably
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 

@@ -14,8 +14,8 @@ from rich.text import Text
 from strata.cli.application import Application, examples
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson
-from strata.durable import write_durably
 from strata.errors import StudyError
+from strata.files import write_durably
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
 from strata.spec.device_kinds import KINDS

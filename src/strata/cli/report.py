@@ -38,7 +38,7 @@ def report(
     results in virtual time give the same bytes everywhere.
     """
     # NumPy and the templates take half a second to load.
-    from strata.durable import refuse_folder, write_page  # noqa: PLC0415
+    from strata.files import refuse_folder, write_page  # noqa: PLC0415
     from strata.report.page import page_of  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)

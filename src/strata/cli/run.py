@@ -18,13 +18,12 @@ from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, print_json, results, setup_progress, warnings
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile
 from strata.errors import LabError, StrataError, StudyError, ToolError
+from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
-from strata.execution.disturbed import RETRIES
 from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
-from strata.lab.agent import AgentBuild
-from strata.lab.load import LoadBuild
+from strata.lab.programs import AgentBuild, LoadBuild
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.results.record import ResultRecord
@@ -45,7 +44,7 @@ Retries = Annotated[
     int, typer.Option(min=0, max=100, metavar="N", help="Host: how often a disturbed trial is repeated.")
 ]
 StallLimit = Annotated[
-    str, typer.Option(metavar="TIME", help="Lab: end it when virtual time stands still for this long.")
+    str, typer.Option(metavar="TIME", help="Lab: end it after this processor time without virtual progress.")
 ]
 
 EXAMPLES: Final = (

@@ -37,7 +37,7 @@ def stacks(
     What each level is, what it gives, and how it is aligned to what is below it.
     """
     # Templates take a moment to load.
-    from strata.durable import write_page  # noqa: PLC0415
+    from strata.files import write_page  # noqa: PLC0415
     from strata.report import stack as drawings  # noqa: PLC0415
 
     read = load_study(study, catalogue())

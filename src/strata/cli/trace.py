@@ -12,8 +12,8 @@ from typing import Annotated, Final
 
 import typer
 
-from strata.durable import explained
 from strata.errors import ResultError
+from strata.files import explained
 from strata.printable import printable
 
 

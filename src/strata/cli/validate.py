@@ -63,7 +63,7 @@ def validate(
     else:
         _print(sections)
     # Altair and its renderer take a second to load.
-    from strata.durable import write_page  # noqa: PLC0415
+    from strata.files import write_page  # noqa: PLC0415
     from strata.validation.page import render  # noqa: PLC0415
 
     write_page(output, render(sections, quick=quick))

@@ -18,7 +18,7 @@ from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
 from strata.report.table import Cell, facts, terminal
-from strata.spec.metric_spec import COMMON
+from strata.spec.metric import COMMON
 from strata.spec.names import nearest
 from strata.spec.warning import QUESTIONS
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.measure import (
+    Curve,
+    Picture,
     Subject,
     flush_trace,
     random_trace,

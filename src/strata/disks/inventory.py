@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.machine import Machine
-from strata.machine.files import one_line
+from strata.machine.reading import one_line
 
 SYSFS_SECTOR_BYTES: Final = 512
 """The unit of sizes in sysfs, whatever the sectors of the disk are."""

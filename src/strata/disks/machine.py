@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from strata.machine.files import SystemFiles
+from strata.machine.reading import SystemFiles
 from strata.plan.compile import ENVIRONMENT
 
 CALL_LIMIT_S: Final = 60.0

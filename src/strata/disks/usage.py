@@ -15,7 +15,7 @@ from typing import Final, Literal
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
 from strata.disks.machine import Machine
 from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
-from strata.machine.files import one_line
+from strata.machine.reading import one_line
 
 UseKind = Literal[
     "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"

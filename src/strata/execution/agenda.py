@@ -8,11 +8,10 @@ import shutil
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from strata.durable import explained
 from strata.errors import RunError
-from strata.execution.disturbed import RETRIES, disturbance_of, disturbed_attempts
+from strata.files import explained
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
@@ -23,6 +22,11 @@ from strata.spec.device import Device
 from strata.spec.stack import Stack
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
+from strata.spec.warning import UNDISTURBED
+
+RETRIES: Final = 2
+"""The most times that a disturbed trial is measured again. A judgement: after three disturbed attempts the
+machine is busy, and a fourth would not be better."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,22 @@ def _tried(
     if record is None or disturbance_of(record) is None:
         return 0
     return disturbed_attempts(folder, trial.key, trial.spec_sha256, fingerprint)
+
+
+def disturbance_of(record: ResultRecord) -> str | None:
+    """The disturbances of a valid trial, with figures."""
+    if not record.validity.valid:
+        return None
+    denied = (each for each in record.checks if (each.name, each.verdict) == (UNDISTURBED, "no"))
+    return next((each.detail for each in denied), None)
+
+
+def disturbed_attempts(
+    folder: ResultsFolder, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
+) -> int:
+    """The number of disturbed attempts at a trial, of this specification and on this machine."""
+    records = folder.records(trial)
+    return sum(disturbance_of(each) is not None for each in records if each.answers(spec_sha256, fingerprint))
 
 
 def _is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from strata.execution.agenda import Agenda, Progress, fingerprint_of, make_agenda
-from strata.execution.disturbed import RETRIES
+from strata.execution.agenda import RETRIES, Agenda, Progress, fingerprint_of, make_agenda
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds

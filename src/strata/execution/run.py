@@ -15,13 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from strata.durable import refused
 from strata.errors import RunError
-from strata.execution.agenda import Agenda, PlannedTrial, chosen_trials, discard_unfinished
+from strata.execution.agenda import (
+    RETRIES,
+    Agenda,
+    PlannedTrial,
+    chosen_trials,
+    discard_unfinished,
+    disturbance_of,
+)
 from strata.execution.display import Display
-from strata.execution.disturbed import RETRIES, disturbance_of
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
+from strata.files import refused
 from strata.lab.limits import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from strata.errors import ResultError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
 from strata.results.events import read_events

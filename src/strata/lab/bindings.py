@@ -7,13 +7,13 @@ import string
 from collections.abc import Mapping
 from typing import Any, Final
 
-from strata.lab.disk_files import ROOT_DISK, LabDisk
+from strata.lab.disk import ROOT_DISK, LabDisk
 from strata.lab.inputs import input_variables
 from strata.lab.lab import module_bindings
-from strata.lab.load import load_bindings, load_variables
+from strata.lab.programs import load_bindings, load_variables
 from strata.plan.model import Plan
 from strata.spec.device import Device
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 
 MOUNT_POINT: Final = "/mnt/stack"
 LOWER_MOUNTS: Final = "/mnt/lower"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.disk_files import DISK_FD, LabDisk, check_counts, disk_files, root_text, text_file
+from strata.lab.disk import DISK_FD, LabDisk, check_counts, disk_files, root_text, text_file
 from strata.lab.disk_image import DiskImage, PowerCut
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput

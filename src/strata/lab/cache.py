@@ -28,9 +28,8 @@ from typing import Any, ClassVar, Final, Self
 
 import platformdirs
 
-from strata.durable import sync
 from strata.errors import LabError
-from strata.folders import refuse_exchangeable_path
+from strata.files import refuse_exchangeable_path, sync
 
 KINDS: Final = ("source", "kernel", "module-source", "modules", "image", "agent", "load", "model", "input")
 """In the order in which they depend on one another."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
-from strata.folders import create, open_folder
+from strata.files import create, open_folder
 from strata.lab.cache import cache_root
 from strata.plan.compile import ENVIRONMENT
 

@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError
-from strata.lab.agent import AgentBuild, build_program, program_wanted
 from strata.lab.cache import Build, Cache, Entry, Inputs, cache_root, shared_cache, shared_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
-from strata.lab.load import LoadBuild, uses_load
 from strata.lab.modules import KIND as MODULES
 from strata.lab.modules import Module, ModulesBuild, build_modules, loadings
-from strata.lab.process import end_running
+from strata.lab.process import Group, end_running, require
+from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wanted, uses_load
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
-from strata.lab.toolchain import Group, require
 from strata.plan.model import Plan
 from strata.spec.step import LOAD, Prerequisites
 from strata.words import listed

@@ -21,12 +21,19 @@ from typing import Any, Final, Self
 
 from strata.errors import LabError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash
-from strata.lab.kernel import interface_of, kernel_tree
+from strata.lab.kernel import (
+    RESUME_REMEDY,
+    build_environment,
+    count_objects,
+    counter,
+    interface_of,
+    kernel_tree,
+    prepare_modules,
+)
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import ModuleGroup, ModuleSource, Recipe
 from strata.lab.source import SourceApt, module_source
-from strata.lab.tree import RESUME_REMEDY, build_environment, count_objects, counter, prepare_modules
 
 KIND: Final = "modules"
 FOLDER: Final = "strata/modules"

@@ -19,7 +19,7 @@ from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_initrd
 from strata.lab.lab import ensure_for, module_files, require_lab
-from strata.lab.load import load_file
+from strata.lab.programs import load_file
 from strata.lab.progress import console_progress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
@@ -27,8 +27,7 @@ from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json
 from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.names import nearest
-from strata.spec.seeds import derive_seed
-from strata.spec.trial import TrialKey
+from strata.spec.trial import TrialKey, derive_seed
 from strata.units import NS_PER_S, format_size
 
 DEFAULT_DEVICE: Final = "wd-re4-500gb"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
+from strata.lab.inputs import built_in_wanted, package_stages
 from strata.lab.lab import Project, caches, parts
-from strata.lab.model_library import model_wanted
-from strata.lab.package_set import built_in_wanted, package_stages
+from strata.lab.model import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe, project_root
 from strata.spec.inputs import BUILT_IN_SOURCES

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictStr
 
 from strata.layers.keys import power_of_two, whole
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
@@ -46,57 +45,36 @@ class Bcache(Layer):
     device_keys: ClassVar[tuple[str, ...]] = ("cache",)
 
     layer: Literal["bcache"] = "bcache"
-    cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
-    mode: Literal["writethrough", "writeback", "writearound", "none"] = Field(
-        default="writethrough",
-        description="Where writes go: to both devices at once, to the cache first, or past the cache; with "
-        "none nothing is cached at all",
-    )
+    cache: StrictStr = Field(examples=["ssd"])
+    """The study's device that caches"""
+    mode: Literal["writethrough", "writeback", "writearound", "none"] = "writethrough"
+    """Where writes go: to both devices at once, to the cache first, or past the cache; with none nothing is
+    cached at all"""
     bucket_bytes: Annotated[Size, power_of_two(4 << 10, 16 << 20)] = Field(
-        default=512 << 10,
-        alias="bucket",
-        description="What the cache allocates and gives up as one piece, a power of two from 4KiB to 16MiB; a"
-        " cache has more than 512 of them",
-        examples=["1MiB"],
+        512 << 10, alias="bucket", examples=["1MiB"]
     )
-    block_bytes: Annotated[Size, power_of_two(512, 4 << 10)] = Field(
-        default=512,
-        alias="block",
-        description="Logical sectors of the cached device, and the least that is cached, a power of two from "
-        "512B to 4KiB",
-        examples=["4KiB"],
-    )
-    replacement: Literal["lru", "fifo"] = Field(default="lru", description="Which bucket is given up")
-    sequential_cutoff_bytes: Size | None = Field(
-        default=None,
-        alias="sequential_cutoff",
-        description="Sequential I/O longer than this goes past the cache, 0B: none; default: 4 MiB",
-        examples=["0B"],
-    )
-    writeback_percent: Annotated[int, Field(ge=0, le=40)] | None = Field(
-        default=None,
-        description="How much of the cache may be dirty before it is written back faster; default: 10",
-        examples=[40],
-    )
+    """What the cache allocates and gives up as one piece, a power of two from 4KiB to 16MiB; a cache has more
+    than 512 of them"""
+    block_bytes: Annotated[Size, power_of_two(512, 4 << 10)] = Field(512, alias="block", examples=["4KiB"])
+    """Logical sectors of the cached device, and the least that is cached, a power of two from 512B to 4KiB"""
+    replacement: Literal["lru", "fifo"] = "lru"
+    """Which bucket is given up"""
+    sequential_cutoff_bytes: Size | None = Field(None, alias="sequential_cutoff", examples=["0B"])
+    """Sequential I/O longer than this goes past the cache, 0B: none; default: 4 MiB"""
+    writeback_percent: Annotated[int, Field(ge=0, le=40)] | None = Field(None, examples=[40])
+    """How much of the cache may be dirty before it is written back faster; default: 10"""
     writeback_delay_ns: Annotated[Duration, whole(NS_PER_S, "seconds")] | None = Field(
-        default=None,
-        alias="writeback_delay",
-        description="How long something is dirty before it is written back, in whole seconds; default: 30 s",
-        examples=["5s"],
+        None, alias="writeback_delay", examples=["5s"]
     )
+    """How long something is dirty before it is written back, in whole seconds; default: 30 s"""
     congested_read_threshold_ns: Duration | None = Field(
-        default=None,
-        alias="congested_read_threshold",
-        description="A read of the cache that takes longer lets some requests go past it, 0s: never; "
-        "default: 2 ms",
-        examples=["0s"],
+        None, alias="congested_read_threshold", examples=["0s"]
     )
+    """A read of the cache that takes longer lets some requests go past it, 0s: never; default: 2 ms"""
     congested_write_threshold_ns: Duration | None = Field(
-        default=None,
-        alias="congested_write_threshold",
-        description="The same for writes; default: 20 ms",
-        examples=["0s"],
+        None, alias="congested_write_threshold", examples=["0s"]
     )
+    """The same for writes; default: 20 ms"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         if self.block_bytes > self.bucket_bytes // 8:

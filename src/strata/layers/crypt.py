@@ -8,8 +8,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
@@ -42,30 +41,17 @@ class Crypt(Layer):
     packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin",)
 
     layer: Literal["crypt"] = "crypt"
-    cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = Field(
-        default="aes-xts-plain64", description="Cipher, mode and initial vector, as cryptsetup writes them"
-    )
-    key_bits: Literal[128, 256, 512] | None = Field(
-        default=None,
-        description="Length of the volume key (XTS splits it in two); default: 512 for XTS, 256 for CBC",
-        examples=[256],
-    )
-    sector_bytes: Literal[512, 4096] = Field(
-        default=512,
-        alias="sector_size",
-        description="The unit of encryption, in bytes; no smaller I/O is then possible above",
-        examples=[4096],
-    )
-    discard: StrictBool = Field(
-        default=False,
-        description="Pass discards on (--allow-discards), which shows which sectors are in use",
-    )
-    workqueues: Literal["both", "read", "write", "none"] = Field(
-        default="both",
-        description="Which requests are handed to a kernel thread instead of being encrypted where they are "
-        "submitted or completed (--perf-no_read_workqueue, --perf-no_write_workqueue)",
-        examples=["none"],
-    )
+    cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = "aes-xts-plain64"
+    """Cipher, mode and initial vector, as cryptsetup writes them"""
+    key_bits: Literal[128, 256, 512] | None = Field(None, examples=[256])
+    """Length of the volume key (XTS splits it in two); default: 512 for XTS, 256 for CBC"""
+    sector_bytes: Literal[512, 4096] = Field(512, alias="sector_size", examples=[4096])
+    """The unit of encryption, in bytes; no smaller I/O is then possible above"""
+    discard: StrictBool = False
+    """Pass discards on (--allow-discards), which shows which sectors are in use"""
+    workqueues: Literal["both", "read", "write", "none"] = Field("both", examples=["none"])
+    """Which requests are handed to a kernel thread instead of being encrypted where they are submitted or
+    completed (--perf-no_read_workqueue, --perf-no_write_workqueue)"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         lengths = _KEY_BITS[self.cipher]

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 
 from strata.layers.filesystem import act, folder_share
 from strata.spec.abilities import Outcome
-from strata.spec.interface import Interface, LowerInterface
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Share
 from strata.spec.step import Prerequisites, Step
 
 

@@ -9,8 +9,7 @@ from typing import ClassVar, Final, Literal
 from strata.layers.filesystem import ProjectQuotaFilesystem, filesystem_prerequisites
 from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, named, numbers
 from strata.spec.allowed import FLAG, NUMBER, Form, Forms, form, given, one_of, suboptions
-from strata.spec.interface import LowerInterface
-from strata.spec.layer import KernelLog, LayerContext
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface
 from strata.spec.step import Prerequisites
 
 _EXTENSIONS: Final = form(r"[a-z0-9]{1,7}(,[a-z0-9]{1,7}){0,31}", "extensions of files such as mp4,mkv")

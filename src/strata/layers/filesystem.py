@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import Interface, Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -96,13 +95,12 @@ class Filesystem(Layer):
     checker: ClassVar[tuple[str, ...]] = ()
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
-    mkfs: list[StrictStr] = Field(
-        default=[], description="Further options of mkfs, as separate words", examples=[["-L", "strata"]]
-    )
-    mount: MountOptions = Field(default=[], description="Further mount options", examples=[["noatime"]])
-    barriers: StrictBool = Field(
-        default=True, description="Flush the disks' write caches; false mounts with nobarrier"
-    )
+    mkfs: list[StrictStr] = Field([], examples=[["-L", "strata"]])
+    """Further options of mkfs, as separate words"""
+    mount: MountOptions = Field([], examples=[["noatime"]])
+    """Further mount options"""
+    barriers: StrictBool = True
+    """Flush the disks' write caches; false mounts with nobarrier"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from word_diagnostics("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
@@ -161,10 +159,8 @@ class Filesystem(Layer):
 class AlignedFilesystem(Filesystem):
     """The base of the filesystems that align themselves to the stripes of a RAID below."""
 
-    align: StrictBool = Field(
-        default=True,
-        description="Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too",
-    )
+    align: StrictBool = True
+    """Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too"""
 
 
 class ProjectQuotaFilesystem(Filesystem):
@@ -176,9 +172,8 @@ class ProjectQuotaFilesystem(Filesystem):
 
     quota_feature: ClassVar[str] = "quota:v2"
 
-    project_quota: StrictBool = Field(
-        default=False, description="Account for folders, so that their size can be limited"
-    )
+    project_quota: StrictBool = False
+    """Account for folders, so that their size can be limited"""
 
     def needs(self) -> Prerequisites:
         quota = Prerequisites(features=(self.quota_feature,)) if self.project_quota else Prerequisites()

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from strata.spec.interface import Interface, LowerInterface
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
 from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size
@@ -31,12 +30,8 @@ class Guest(Layer):
     )
 
     layer: Literal["guest"] = "guest"
-    memory_bytes: MemoryLimit = Field(
-        default=512 << 20,
-        alias="memory",
-        description="Memory of the guest's programs and of the page cache of its filesystems; it has no swap",
-        examples=["512MiB"],
-    )
+    memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])
+    """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
 
     def stated(self) -> Mapping[str, str]:
         return {"memory": describe_size(self.memory_bytes)}

@@ -11,8 +11,7 @@ from pydantic import Field
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
 from strata.layers.options import MOUNT, flags, named
 from strata.spec.allowed import Forms, form, given, item_diagnostics, one_of
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step, literal
 from strata.units import MemorySize
@@ -50,8 +49,10 @@ class Tmpfs(Layer):
     no_free_space: ClassVar[str] = "Memory is not divided into extents."
 
     layer: Literal["tmpfs"] = "tmpfs"
-    size_bytes: MemorySize = Field(default=512 << 20, alias="size", description="How much it can hold")
-    mount: MountOptions = Field(default=[], description="Further mount options", examples=[["huge=always"]])
+    size_bytes: MemorySize = Field(512 << 20, alias="size")
+    """How much it can hold"""
+    mount: MountOptions = Field([], examples=[["huge=always"]])
+    """Further mount options"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from item_diagnostics("mount option", self.mount, self.allowed["mount"], key="mount")

@@ -30,8 +30,7 @@ from strata.layers.options import (
 )
 from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.allowed import INTEGER, Forms, form, one_of, suboptions
-from strata.spec.interface import Geometry, LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext
+from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import describe_size

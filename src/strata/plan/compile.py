@@ -26,13 +26,12 @@ from strata.plan.placement import (
     unmet_tenancy,
     workload_steps,
 )
+from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
-from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.study import Study
-from strata.spec.tenancy import capacity_bytes
-from strata.spec.trial import CellKey, TrialKey
+from strata.spec.trial import CellKey, TrialKey, derive_seed
 from strata.spec.workload import Workload, loads_of
 
 ENVIRONMENT: Final = {

@@ -9,9 +9,9 @@ from typing import Final
 from strata.plan.fragmentation import fragmentation_steps
 from strata.plan.model import Plan
 from strata.plan.placement import LayerPlace, Placement, place_of, places_by_name
+from strata.spec.fit import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
-from strata.spec.snapshots import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.stack import Stack
 from strata.spec.step import Purpose, Step
 from strata.spec.workload import Intervention, Outputs, Workload, unreadable

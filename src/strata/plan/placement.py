@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.spec.page_cache import synced
 from strata.spec.stack import Stack

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic.fields import FieldInfo
-
 from strata.plan.compile import PHASES
 from strata.plan.placement import placements_of, workload_steps
 from strata.spec.allowed import by_form
-from strata.spec.describe import shown
+from strata.spec.describe import description_of, shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import MetricSpec
 from strata.spec.registry import Catalogue, read_workload
 from strata.spec.stack import Stack
 from strata.spec.step import Step
@@ -83,7 +81,7 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     assert load is not None
     common = set(Workload.model_fields)
     steps = _steps(catalogue, load)
-    keys = {field: _key(field, info) for field, info in kind.model_fields.items() if field != "workload"}
+    keys = {field: _key(kind, field) for field in kind.model_fields if field != "workload"}
     return WorkloadSheet(
         name=name,
         summary=(kind.__doc__ or "").strip().partition("\n")[0],
@@ -120,12 +118,12 @@ def _value(example: Any) -> Any:
     return example
 
 
-def _key(field: str, info: FieldInfo) -> Key:
-    default = None
+def _key(kind: type[Workload], field: str) -> Key:
+    info, default = kind.model_fields[field], None
     if not info.is_required():
         value = info.get_default(call_default_factory=True)
         default = "none" if value in (None, [], {}) else shown(field, value)
-    return Key(info.alias or field, default, info.description or "")
+    return Key(info.alias or field, default, description_of(kind, field))
 
 
 def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from strata.datasheet.curves import Picture
+from strata.datasheet.measure import Picture
 from strata.errors import ResultError
 from strata.report import svg
 from strata.report.charts import HALF_PX

@@ -19,7 +19,7 @@ from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.results.record import Choice, StudySnapshot
 from strata.spec.describe import declared
-from strata.spec.interface import Interface, Provided
+from strata.spec.layer import Interface, Provided
 from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.units import describe_size, format_size

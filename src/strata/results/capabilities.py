@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from strata.durable import explained, make_folder, write_durably
 from strata.errors import ResultError
+from strata.files import explained, make_folder, write_durably
 from strata.results.reading import read_model
 from strata.results.record import Fingerprint, Frozen, TimeDomain
 from strata.results.store import ResultsFolder

@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Reading
 from strata.spec.device_kinds import KINDS

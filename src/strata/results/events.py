@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from strata.errors import ResultError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.spec.step import Phase
 from strata.spec.workload import Outputs, StepOutput
 

@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strata.durable import refused
 from strata.errors import ResultError
-from strata.folders import opened_inside, refuse_exchangeable, refuse_exchangeable_path, refuse_link
+from strata.files import opened_inside, refuse_exchangeable, refuse_exchangeable_path, refuse_link, refused
 
 _OWN_NAMES: Final = (
     *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),

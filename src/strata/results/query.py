@@ -17,9 +17,8 @@ from typing import Any, Final
 
 import duckdb
 
-from strata.durable import explained, write_durably, write_whole
 from strata.errors import ResultError
-from strata.folders import read_plain, refuse_link
+from strata.files import explained, read_plain, refuse_link, write_durably, write_whole
 from strata.results.events import Events, read_events
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.spec.trial import TrialKey

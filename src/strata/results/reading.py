@@ -11,9 +11,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from strata.durable import explained
 from strata.errors import ResultError
-from strata.folders import read_plain
+from strata.files import explained, read_plain
 from strata.plan.model import sha256_hex
 from strata.results.record import RESULT_VERSION, STUDY_VERSION, ResultRecord, StudySnapshot, record_sha256
 from strata.spec.histogram import BadHistogram, bins

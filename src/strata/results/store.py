@@ -21,9 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained, make_folder, sync, write_durably
 from strata.errors import ResultError
-from strata.folders import open_plain, refuse_exchangeable_path, refuse_link
+from strata.files import (
+    explained,
+    make_folder,
+    open_plain,
+    refuse_exchangeable_path,
+    refuse_link,
+    sync,
+    write_durably,
+)
 from strata.results.guard import listed, refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot

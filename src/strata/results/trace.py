@@ -21,9 +21,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from strata.durable import explained, sync
 from strata.errors import ResultError
-from strata.folders import create, opened_inside, read_plain, refuse_link
+from strata.files import create, explained, opened_inside, read_plain, refuse_link, sync
 from strata.results.query import offline_connection
 from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from strata.folders import NotPlain, open_plain
+from strata.files import NotPlain, open_plain
 from strata.plan.model import Plan
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile

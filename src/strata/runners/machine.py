@@ -13,7 +13,7 @@ from typing import Final
 
 from strata.disks.machine import call
 from strata.disks.mounts import mount_of, mounts
-from strata.machine.files import SystemFiles
+from strata.machine.reading import SystemFiles
 
 _OWN_FILES: Final = SystemFiles()
 _VERSION_LIMIT_S: Final = 10.0

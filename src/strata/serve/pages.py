@@ -16,7 +16,7 @@ from rich.console import Console
 
 from strata.advice.advise import advise_on_all
 from strata.errors import StrataError
-from strata.folders import open_plain, read_plain
+from strata.files import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.figures import NamedFigure, metric_figure

@@ -20,10 +20,9 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from strata.durable import explained
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast, words_of
-from strata.folders import read_plain
+from strata.files import explained, read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.report.wording import metric_title

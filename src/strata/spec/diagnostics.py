@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from strata.errors import DiagnosticsError, StudyError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.printable import unfit
+from strata.spec.describe import description_of
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.positions import Path, format_path, key_lines, nearest_line
 
@@ -137,7 +138,7 @@ def _example(model: type[BaseModel], key: str) -> str | None:
     for name, field in model.model_fields.items():
         if key in (name, field.alias):
             shown = _toml((field.examples or [field.default])[0])
-            return f"for example {key} = {shown}" if shown else field.description
+            return f"for example {key} = {shown}" if shown else description_of(model, name)
     return None
 
 

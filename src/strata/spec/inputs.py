@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from strata.folders import open_named
+from strata.files import open_named
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.workload import Workload, loads_of
 from strata.units import format_size

@@ -18,13 +18,19 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
+from strata.spec.fit import (
+    capacity_bytes,
+    interval_diagnostics,
+    memory_diagnostics,
+    name_diagnostics,
+    room_diagnostics,
+    stack_diagnostics,
+)
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import Layer
+from strata.spec.layer import Layer, LowerInterface, Provided
 from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.spec.positions import Path as Keys
 from strata.spec.registry import Catalogue, read_entry, read_workload
-from strata.spec.snapshots import interval_diagnostics, room_diagnostics
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
@@ -36,7 +42,6 @@ from strata.spec.study import (
     StudyDevice,
     sectors_of,
 )
-from strata.spec.tenancy import capacity_bytes, memory_diagnostics, name_diagnostics, stack_diagnostics
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from strata.spec.describe import description_of
 from strata.spec.device import bundled_devices
 from strata.spec.faults import FAULTS
 from strata.spec.registry import Catalogue, Registry
@@ -56,6 +57,9 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
 
 def _table(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
+    for name, field in model.model_fields.items():
+        if text := description_of(model, name):
+            schema["properties"][field.alias or name]["description"] = text
     inner = schema.pop("$defs", {})
     definitions.update(inner)
     tables = [schema, *(each for each in inner.values() if "properties" in each)]

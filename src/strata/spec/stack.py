@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from strata.spec.interface import Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES, describe_size
 

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of a study's cells and trials."""
+"""The names of a study's cells and trials, and the seeds within a trial.
+
+Everything random in a trial is derived from its seed, by name, so that nothing depends on order.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Annotated, Any, Final, NamedTuple, Self
+from uuid import UUID
 
 from pydantic import PlainSerializer, PlainValidator
 
@@ -68,3 +73,17 @@ CellName = Annotated[CellKey, PlainValidator(_cell), PlainSerializer(str, return
 
 TrialName = Annotated[TrialKey, PlainValidator(_trial), PlainSerializer(str, return_type=str)]
 """A trial as a key in a file: its name."""
+
+
+def _digest(seed: int, names: tuple[str, ...]) -> bytes:
+    return hashlib.sha256("\0".join([str(seed), *names]).encode()).digest()
+
+
+def derive_seed(seed: int, *names: str) -> int:
+    """A 64-bit seed for the thing that ``names`` name, independent of those of other names."""
+    return int.from_bytes(_digest(seed, names)[:8], "little")
+
+
+def derive_uuid(seed: int, *names: str) -> UUID:
+    """A version-4-shaped UUID for the thing that ``names`` name."""
+    return UUID(bytes=_digest(seed, names)[:16], version=4)

@@ -15,13 +15,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from strata.errors import RunError
 from strata.spec.allowed import Allowing
-from strata.spec.interface import Interface
-from strata.spec.layer import Placed
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.layer import Interface, Placed
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
-from strata.spec.seeds import derive_seed
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
+from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from strata.datasheet.curves import Picture
+from strata.datasheet.measure import Picture
 from strata.lab.model import Trace
 from strata.spec.device import Device, bundled_devices, find_device
 from strata.units import NS_PER_MS, format_share, significant

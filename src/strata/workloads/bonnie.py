@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step

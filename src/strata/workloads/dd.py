@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.spec import page_cache
-from strata.spec.interface import Interface
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.layer import Interface
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics

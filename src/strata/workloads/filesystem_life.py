@@ -8,8 +8,7 @@ from typing import ClassVar, Final, Literal
 
 from strata.spec import page_cache
 from strata.spec.layer import Placed
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext, unreadable

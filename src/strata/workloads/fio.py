@@ -11,9 +11,8 @@ from pydantic import AfterValidator, StrictBool, StrictFloat, StrictInt, StrictS
 
 from strata.spec.allowed import Forms, option_text, pair_diagnostics
 from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.interface import Interface
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.layer import Interface
+from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.spec.inputs import PACKAGES
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import SYNC_LIMIT_NS, synced
 from strata.spec.stack import space_diagnostics

@@ -15,8 +15,7 @@ from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.metric import LATENCY, Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Collect, Phase, Step

@@ -16,8 +16,7 @@ from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
 from strata.spec import page_cache
 from strata.spec.allowed import Forms
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal

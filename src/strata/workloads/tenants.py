@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAn
 
 from strata.errors import RunError
 from strata.spec.describe import title
-from strata.spec.interface import Interface
+from strata.spec.layer import Interface
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy

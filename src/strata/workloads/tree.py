@@ -15,8 +15,7 @@ from pydantic import AfterValidator, StrictStr
 
 from strata.spec import page_cache
 from strata.spec.inputs import LINUX_SOURCE
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from strata.datasheet.curves import Curve, Picture, rate_over_writes
-from strata.datasheet.measure import BLOCK_BYTES, Subject, random_trace
+from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, random_trace, rate_over_writes
 from strata.datasheet.sheet import WRITES, DataSheet, Measurement
 from strata.lab.model import READ, WRITE
 

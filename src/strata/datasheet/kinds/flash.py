@@ -5,8 +5,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.datasheet.curves import Curve, Picture, rate_over_writes
-from strata.datasheet.measure import BLOCK_BYTES, Subject, random_blocks, random_trace, rate_per_s
+from strata.datasheet.measure import (
+    BLOCK_BYTES,
+    Curve,
+    Picture,
+    Subject,
+    random_blocks,
+    random_trace,
+    rate_over_writes,
+    rate_per_s,
+)
 from strata.datasheet.sheet import WRITES, DataSheet, Measurement
 from strata.lab.model import READ, WRITE
 from strata.spec.device_kinds.flash import PRECONDITIONS

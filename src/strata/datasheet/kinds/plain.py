@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from strata.datasheet.curves import Picture
+from strata.datasheet.measure import Picture
 from strata.datasheet.sheet import DataSheet, Measurement
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import sustained_bytes_per_s
-from strata.datasheet.measure import Subject, sequential_bytes_per_s, sequential_trace
+from strata.datasheet.measure import Curve, Picture, Subject, sequential_bytes_per_s, sequential_trace
 from strata.datasheet.sheet import DataSheet, Measurement
 from strata.lab.model import FUA, READ, WRITE
 from strata.spec.device_kinds.mechanism import mechanism

@@ -15,8 +15,7 @@ from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
 from strata.layers.keys import spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S
@@ -80,32 +79,22 @@ class Btrfs(Filesystem):
     packages: ClassVar[tuple[str, ...]] = ("btrfs-progs", "e2fsprogs")
 
     layer: Literal["btrfs"] = "btrfs"
-    cow: StrictBool | Literal["attribute"] = Field(
-        default=True,
-        description="Copy on write; false mounts with nodatacow: files are overwritten in place and have no "
-        'checksums. "attribute" does the same to the files of the stack by their attribute '
-        "(chattr +C)",
-    )
-    data: Profile = Field(default="single", description="Profile of the data", examples=["raid1"])
-    metadata: Profile | None = Field(
-        default=None,
-        description="Profile of the metadata; default: dup on one disk, raid1 on several",
-        examples=["raid1"],
-    )
-    compression: Literal["none", "zlib", "lzo", "zstd"] = Field(
-        default="none",
-        description="How data are compressed where that saves space; data that are not copied on write are "
-        "never compressed",
-    )
-    compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
-        default=None, description="1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's", examples=[3]
-    )
-    autodefrag: StrictBool = Field(
-        default=False, description="Rewrite small random writes together, in the background"
-    )
-    spares: list[StrictStr] = Field(
-        default=[], description="Disks that replace a lost one", examples=[["disk4"]]
-    )
+    cow: StrictBool | Literal["attribute"] = True
+    """Copy on write; false mounts with nodatacow: files are overwritten in place and have no checksums.
+    "attribute" does the same to the files of the stack by their attribute (chattr +C)"""
+    data: Profile = Field("single", examples=["raid1"])
+    """Profile of the data"""
+    metadata: Profile | None = Field(None, examples=["raid1"])
+    """Profile of the metadata; default: dup on one disk, raid1 on several"""
+    compression: Literal["none", "zlib", "lzo", "zstd"] = "none"
+    """How data are compressed where that saves space; data that are not copied on write are never
+    compressed"""
+    compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(None, examples=[3])
+    """1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's"""
+    autodefrag: StrictBool = False
+    """Rewrite small random writes together, in the background"""
+    spares: list[StrictStr] = Field([], examples=[["disk4"]])
+    """Disks that replace a lost one"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)

@@ -17,8 +17,7 @@ from strata.layers.filesystem import (
 )
 from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.allowed import Forms
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S
 

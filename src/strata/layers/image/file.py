@@ -14,8 +14,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.layers.keys import multiple_of
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
@@ -59,32 +58,21 @@ class ImageFile(Layer):
     preallocation: str
     server: str
     size_bytes: Annotated[Size, multiple_of(4 << 10, _CAPACITY_BYTES_MIN)] | None = Field(
-        default=None,
-        alias="size",
-        description="Size of the virtual disk; default: three quarters of what the filesystem below can hold",
-        examples=["8GiB"],
+        None, alias="size", examples=["8GiB"]
     )
-    cache: Cache = Field(
-        default="none",
-        description="As QEMU means it: `none` bypasses the page cache below (O_DIRECT), `writeback` uses it, "
-        "`directsync` bypasses it and makes every write durable before it is acknowledged",
-        examples=["writeback"],
-    )
-    aio: Literal["native", "threads", "io_uring"] | None = Field(
-        default=None,
-        description="How the server reads and writes the file; default: `native` (Linux AIO), with the cache "
-        "`writeback` `threads`",
-        examples=["threads"],
-    )
-    discard: StrictBool = Field(
-        default=True, description="Whether what is discarded above becomes a hole in the file"
-    )
-    sector: Literal[512, 4096] = Field(
-        default=512, description="Logical sectors of the virtual disk, in bytes", examples=[4096]
-    )
-    nocow: StrictBool = Field(
-        default=False, description="The file attribute No_COW on btrfs; elsewhere without effect"
-    )
+    """Size of the virtual disk; default: three quarters of what the filesystem below can hold"""
+    cache: Cache = Field("none", examples=["writeback"])
+    """As QEMU means it: `none` bypasses the page cache below (O_DIRECT), `writeback` uses it, `directsync`
+    bypasses it and makes every write durable before it is acknowledged"""
+    aio: Literal["native", "threads", "io_uring"] | None = Field(None, examples=["threads"])
+    """How the server reads and writes the file; default: `native` (Linux AIO), with the cache `writeback`
+    `threads`"""
+    discard: StrictBool = True
+    """Whether what is discarded above becomes a hole in the file"""
+    sector: Literal[512, 4096] = Field(512, examples=[4096])
+    """Logical sectors of the virtual disk, in bytes"""
+    nocow: StrictBool = False
+    """The file attribute No_COW on btrfs; elsewhere without effect"""
 
     def caches_direct_io(self) -> bool:
         return self.cache == "writeback"
@@ -274,17 +262,13 @@ class Raw(ImageFile):
     image_format: ClassVar[str] = "raw"
 
     layer: Literal["raw"] = "raw"
-    preallocation: Literal["off", "falloc", "full"] = Field(
-        default="off",
-        description="`off`: a sparse file; `falloc`: its blocks are allocated; `full`: zeros are written",
-        examples=["falloc"],
-    )
+    preallocation: Literal["off", "falloc", "full"] = Field("off", examples=["falloc"])
+    """`off`: a sparse file; `falloc`: its blocks are allocated; `full`: zeros are written"""
     server: Literal["qemu-storage-daemon", "qemu-nbd", "loop"] = Field(
-        default="qemu-storage-daemon",
-        description="What serves the file as a block device: one of QEMU's servers, to which the kernel "
-        "connects a network block device over a Unix socket, or the kernel's loop driver",
-        examples=["qemu-nbd"],
+        "qemu-storage-daemon", examples=["qemu-nbd"]
     )
+    """What serves the file as a block device: one of QEMU's servers, to which the kernel connects a network
+    block device over a Unix socket, or the kernel's loop driver"""
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
         """Only of a loop device; a connected NBD device keeps its size."""

@@ -11,8 +11,7 @@ from pydantic import Field, StrictBool
 
 from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
 from strata.layers.keys import power_of_two
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step
 from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size
@@ -55,42 +54,23 @@ class Qcow2(ImageFile):
     image_format: ClassVar[str] = "qcow2"
 
     layer: Literal["qcow2"] = "qcow2"
-    preallocation: Literal["off", "metadata", "falloc", "full"] = Field(
-        default="off",
-        description="`off`: clusters are allocated when they are written; `metadata`: the tables are made; "
-        "`falloc`: the clusters' blocks are allocated, too; `full`: zeros are written",
-        examples=["metadata"],
-    )
-    server: Literal["qemu-storage-daemon", "qemu-nbd"] = Field(
-        default="qemu-storage-daemon",
-        description="What serves the image; only the storage daemon takes snapshots while it runs",
-        examples=["qemu-nbd"],
-    )
+    preallocation: Literal["off", "metadata", "falloc", "full"] = Field("off", examples=["metadata"])
+    """`off`: clusters are allocated when they are written; `metadata`: the tables are made; `falloc`: the
+    clusters' blocks are allocated, too; `full`: zeros are written"""
+    server: Literal["qemu-storage-daemon", "qemu-nbd"] = Field("qemu-storage-daemon", examples=["qemu-nbd"])
+    """What serves the image; only the storage daemon takes snapshots while it runs"""
     cluster_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 2 << 20)] = Field(
-        default=64 << 10,
-        alias="cluster",
-        description="Size of a cluster, a power of two from 512B to 2MiB",
-        examples=["2MiB"],
+        64 << 10, alias="cluster", examples=["2MiB"]
     )
-    extended_l2: StrictBool = Field(
-        default=False,
-        description="Allocate the 32 subclusters of a cluster by themselves; needs clusters of 16KiB or more",
-    )
-    lazy_refcounts: StrictBool = Field(
-        default=False,
-        description="Write reference counts late; after a power cut they are repaired when the image is "
-        "opened",
-    )
-    l2_cache_bytes: MemorySize | None = Field(
-        default=None,
-        alias="l2_cache",
-        description="The server's cache of tables; default: QEMU's, enough for the disk up to 32 MiB",
-        examples=["1MiB"],
-    )
-    backing: StrictBool = Field(
-        default=False,
-        description="An overlay: what has not been written is read from a raw image of the same size",
-    )
+    """Size of a cluster, a power of two from 512B to 2MiB"""
+    extended_l2: StrictBool = False
+    """Allocate the 32 subclusters of a cluster by themselves; needs clusters of 16KiB or more"""
+    lazy_refcounts: StrictBool = False
+    """Write reference counts late; after a power cut they are repaired when the image is opened"""
+    l2_cache_bytes: MemorySize | None = Field(None, alias="l2_cache", examples=["1MiB"])
+    """The server's cache of tables; default: QEMU's, enough for the disk up to 32 MiB"""
+    backing: StrictBool = False
+    """An overlay: what has not been written is read from a raw image of the same size"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)

@@ -20,8 +20,7 @@ from strata.layers.lvm.volume_group import (
 )
 from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
 from strata.layers.md import MD_LOG
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import Size, describe_size
@@ -53,60 +52,28 @@ class Lvm(LvmLayer):
     packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup")
 
     layer: Literal["lvm"] = "lvm"
-    kind: Kind = Field(
-        default="linear",
-        alias="type",
-        description="linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on"
-        " each, raid10 stripes over pairs of copies, raid5 has one parity",
-        examples=["striped"],
-    )
-    size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="size",
-        description="The volume's size, in whole extents of 4MiB; default: all that snapshots do not need",
-        examples=["100GiB"],
-    )
-    stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(
-        default=None,
-        description="Over how many devices a striped volume is spread at a time, a divisor of their number; "
-        "default: all",
-        examples=[2],
-    )
-    stripe_size_bytes: StripeSize | None = Field(
-        default=None,
-        alias="stripe_size",
-        description="What lies on one device before the next one's turn comes; default: 64KiB",
-        examples=["256KiB"],
-    )
-    initial_sync: Literal["assume-clean", "wait"] | None = Field(
-        default=None,
-        description="The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it "
-        "out, because the disks hold zeros; wait lets it end before anything else is built",
-        examples=["wait"],
-    )
-    snapshot_size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="snapshot_size",
-        description="Size of the store that a snapshot copies to, which is set aside; default: no snapshots",
-        examples=["10GiB"],
-    )
-    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(
-        default=None,
-        description="How many such stores are set aside; default: 1 if snapshot_size is given",
-        examples=[2],
-    )
+    kind: Kind = Field("linear", alias="type", examples=["striped"])
+    """linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on each, raid10
+    stripes over pairs of copies, raid5 has one parity"""
+    size_bytes: WholeExtents | None = Field(None, alias="size", examples=["100GiB"])
+    """The volume's size, in whole extents of 4MiB; default: all that snapshots do not need"""
+    stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(None, examples=[2])
+    """Over how many devices a striped volume is spread at a time, a divisor of their number; default: all"""
+    stripe_size_bytes: StripeSize | None = Field(None, alias="stripe_size", examples=["256KiB"])
+    """What lies on one device before the next one's turn comes; default: 64KiB"""
+    initial_sync: Literal["assume-clean", "wait"] | None = Field(None, examples=["wait"])
+    """The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it out, because the
+    disks hold zeros; wait lets it end before anything else is built"""
+    snapshot_size_bytes: WholeExtents | None = Field(None, alias="snapshot_size", examples=["10GiB"])
+    """Size of the store that a snapshot copies to, which is set aside; default: no snapshots"""
+    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(None, examples=[2])
+    """How many such stores are set aside; default: 1 if snapshot_size is given"""
     snapshot_chunk_bytes: Annotated[Size, power_of_two(*_SNAPSHOT_CHUNK_BYTES)] | None = Field(
-        default=None,
-        alias="snapshot_chunk",
-        description="What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB",
-        examples=["64KiB"],
+        None, alias="snapshot_chunk", examples=["64KiB"]
     )
-    spares: list[StrictStr] = Field(
-        default=[],
-        description="Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 "
-        "and raid5",
-        examples=[["disk4"]],
-    )
+    """What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB"""
+    spares: list[StrictStr] = Field([], examples=[["disk4"]])
+    """Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 and raid5"""
 
     @property
     def is_raid(self) -> bool:

@@ -23,8 +23,7 @@ from strata.layers.lvm.volume_group import (
     stripe_diagnostics,
 )
 from strata.spec.abilities import Outcome
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -60,57 +59,28 @@ class LvmThin(LvmLayer):
     )
 
     layer: Literal["lvm-thin"] = "lvm-thin"
-    size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="size",
-        description="The volume's virtual size, in whole extents of 4MiB; default: the pool's size",
-        examples=["100GiB"],
-    )
-    overcommit: StrictBool = Field(
-        default=False, description="Whether the volume may be larger than the pool", examples=[True]
-    )
+    size_bytes: WholeExtents | None = Field(None, alias="size", examples=["100GiB"])
+    """The volume's virtual size, in whole extents of 4MiB; default: the pool's size"""
+    overcommit: StrictBool = Field(False, examples=[True])
+    """Whether the volume may be larger than the pool"""
     chunk_bytes: Annotated[Size, multiple_of(64 << 10, 64 << 10, 1 << 30)] = Field(
-        default=64 << 10,
-        alias="chunk",
-        description="The pool's unit of allocation: a multiple of 64KiB, up to 1GiB",
-        examples=["256KiB"],
+        64 << 10, alias="chunk", examples=["256KiB"]
     )
-    zero: StrictBool = Field(
-        default=True,
-        description="Whether new chunks are overwritten with zeros, unless they are written as a whole",
-        examples=[False],
-    )
-    discards: Literal["passdown", "nopassdown", "ignore"] = Field(
-        default="passdown",
-        description="Whether the pool takes discarded chunks back and passes discards down, only takes them "
-        "back (nopassdown), or neither (ignore)",
-        examples=["nopassdown"],
-    )
-    metadata: StrictStr | None = Field(
-        default=None,
-        description="A device of the study for the pool's metadata; default: they lie beside the data",
-        examples=["disk1"],
-    )
-    metadata_size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="metadata_size",
-        description="Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB",
-        examples=["128MiB"],
-    )
-    stripes: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=128,
-        description="Over how many devices the pool is spread at a time, a divisor of their number; 1 fills "
-        "one after the other",
-        examples=[2],
-    )
-    stripe_size_bytes: StripeSize | None = Field(
-        default=None,
-        alias="stripe_size",
-        description="With stripes, what lies on one device before the next one's turn comes; default: 64KiB",
-        examples=["256KiB"],
-    )
+    """The pool's unit of allocation: a multiple of 64KiB, up to 1GiB"""
+    zero: StrictBool = Field(True, examples=[False])
+    """Whether new chunks are overwritten with zeros, unless they are written as a whole"""
+    discards: Literal["passdown", "nopassdown", "ignore"] = Field("passdown", examples=["nopassdown"])
+    """Whether the pool takes discarded chunks back and passes discards down, only takes them back
+    (nopassdown), or neither (ignore)"""
+    metadata: StrictStr | None = Field(None, examples=["disk1"])
+    """A device of the study for the pool's metadata; default: they lie beside the data"""
+    metadata_size_bytes: WholeExtents | None = Field(None, alias="metadata_size", examples=["128MiB"])
+    """Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB"""
+    stripes: StrictInt = Field(1, ge=1, le=128, examples=[2])
+    """Over how many devices the pool is spread at a time, a divisor of their number; 1 fills one after the
+    other"""
+    stripe_size_bytes: StripeSize | None = Field(None, alias="stripe_size", examples=["256KiB"])
+    """With stripes, what lies on one device before the next one's turn comes; default: 64KiB"""
 
     def needs(self) -> Prerequisites:
         tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
 
 from strata.layers.keys import multiple_of, power_of_two
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Interface, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from strata.layers.lvm.volume_group import EXTENT_BYTES, extents_bytes, stripe_diagnostics
-from strata.spec.interface import Provided
+from strata.spec.layer import Provided
 from strata.spec.names import Diagnostic
 
 Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]

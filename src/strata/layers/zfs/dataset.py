@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step, literal
 from strata.units import NS_PER_S
@@ -95,48 +94,25 @@ class Dataset(Layer):
         "compression checksum copies dedup sync logbias primarycache secondarycache"
     )
 
-    compression: Compression | None = Field(
-        default=None,
-        description="Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 "
-        "to zstd-fast-1000; default: on, which is lz4",
-        examples=["lz4"],
-    )
-    checksum: Checksum | None = Field(
-        default=None, description="Checksum of data; default: on, which is fletcher4", examples=["sha256"]
-    )
-    copies: Literal[1, 2, 3] | None = Field(
-        default=None,
-        description="Copies of each block, besides the pool's redundancy; default: 1",
-        examples=[2],
-    )
-    dedup: Dedup | None = Field(
-        default=None,
-        description="Deduplication by a checksum, with verify by a comparison, too; default: off",
-        examples=["on"],
-    )
-    sync: Literal["standard", "always", "disabled"] | None = Field(
-        default=None,
-        description="Which writes wait for the intent log: synchronous ones, all, or none; default: standard",
-        examples=["disabled"],
-    )
-    logbias: Literal["latency", "throughput"] | None = Field(
-        default=None,
-        description="What synchronous writes are optimised for; default: latency",
-        examples=["throughput"],
-    )
-    primarycache: Cached | None = Field(
-        default=None, description="What is cached in memory, in the ARC; default: all", examples=["metadata"]
-    )
-    secondarycache: Cached | None = Field(
-        default=None,
-        description="What is cached on the pool's cache devices (L2ARC); default: all",
-        examples=["none"],
-    )
-    properties: dict[str, PropertyValue] = Field(
-        default={},
-        description="Further properties of zfsprops(7)",
-        examples=['{ redundant_metadata = "most" }'],
-    )
+    compression: Compression | None = Field(None, examples=["lz4"])
+    """Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 to
+    zstd-fast-1000; default: on, which is lz4"""
+    checksum: Checksum | None = Field(None, examples=["sha256"])
+    """Checksum of data; default: on, which is fletcher4"""
+    copies: Literal[1, 2, 3] | None = Field(None, examples=[2])
+    """Copies of each block, besides the pool's redundancy; default: 1"""
+    dedup: Dedup | None = Field(None, examples=["on"])
+    """Deduplication by a checksum, with verify by a comparison, too; default: off"""
+    sync: Literal["standard", "always", "disabled"] | None = Field(None, examples=["disabled"])
+    """Which writes wait for the intent log: synchronous ones, all, or none; default: standard"""
+    logbias: Literal["latency", "throughput"] | None = Field(None, examples=["throughput"])
+    """What synchronous writes are optimised for; default: latency"""
+    primarycache: Cached | None = Field(None, examples=["metadata"])
+    """What is cached in memory, in the ARC; default: all"""
+    secondarycache: Cached | None = Field(None, examples=["none"])
+    """What is cached on the pool's cache devices (L2ARC); default: all"""
+    properties: dict[str, PropertyValue] = Field({}, examples=['{ redundant_metadata = "most" }'])
+    """Further properties of zfsprops(7)"""
 
     def options(self) -> list[str]:
         """The properties as options of ``zfs create``."""

@@ -13,8 +13,7 @@ from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset
 from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import Interface
-from strata.spec.layer import LayerContext, Share
+from strata.spec.layer import Interface, LayerContext, Share
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
 
@@ -36,22 +35,17 @@ class Zfs(Dataset):
 
     layer: Literal["zfs"] = "zfs"
     recordsize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 16 << 20)] | None = Field(
-        alias="recordsize",
-        default=None,
-        description="Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB",
-        examples=["16KiB"],
+        None, alias="recordsize", examples=["16KiB"]
     )
-    atime: StrictBool | None = Field(
-        default=None,
-        description="Whether reading a file changes its access time; default: true",
-        examples=[False],
-    )
-    xattr: Literal["on", "off", "sa", "dir"] | None = Field(
-        default=None, description="Where extended attributes are kept; default: sa", examples=["sa"]
-    )
+    """Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB"""
+    atime: StrictBool | None = Field(None, examples=[False])
+    """Whether reading a file changes its access time; default: true"""
+    xattr: Literal["on", "off", "sa", "dir"] | None = Field(None, examples=["sa"])
+    """Where extended attributes are kept; default: sa"""
     dnodesize: Literal["legacy", "auto", "1k", "2k", "4k", "8k", "16k"] | None = Field(
-        default=None, description="Size of a file's dnode; default: legacy", examples=["auto"]
+        None, examples=["auto"]
     )
+    """Size of a file's dnode; default: legacy"""
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return sum(lower_bytes) // (self.copies or 1)

@@ -15,8 +15,7 @@ from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
 from strata.spec.abilities import FreeSpace
 from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
@@ -78,58 +77,36 @@ class Zpool(Layer):
     device_keys: ClassVar[tuple[str, ...]] = ("log", "cache", "special", "spares")
 
     layer: Literal["zpool"] = "zpool"
-    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
-        default="stripe", description="What each group of `width` disks is", examples=["mirror"]
-    )
-    width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(
-        default=None,
-        description="Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2"
-        " make two mirrors. Default: all disks are one vdev",
-        examples=[2],
-    )
-    ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(
-        default=None,
-        description="Binary logarithm of the smallest block, 9 to 16; default: the disks' physical sector",
-        examples=[12],
-    )
-    log: list[StrictStr] = Field(
-        default=[],
-        description="Devices of a separate intent log; several are a mirror",
-        examples=[["log0"]],
-    )
-    cache: list[StrictStr] = Field(
-        default=[], description="Devices of the second level of the cache (L2ARC)", examples=[["cache0"]]
-    )
-    special: list[StrictStr] = Field(
-        default=[],
-        description="Devices for metadata and small blocks; several are a mirror",
-        examples=[["ssd0", "ssd1"]],
-    )
-    spares: list[StrictStr] = Field(default=[], description="Hot spares", examples=[["spare0"]])
-    arc_max_bytes: MemorySize = Field(
-        alias="arc_max",
-        default=512 << 20,
-        description="Upper limit of the cache in memory (ARC), 64MiB at least",
-        examples=["256MiB"],
-    )
-    autotrim: StrictBool = Field(default=False, description="Whether freed space is discarded as it is freed")
-    barriers: StrictBool = Field(
-        default=True, description="Whether the disks' write caches are flushed; false sets zfs_nocacheflush"
-    )
+    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
+    """What each group of `width` disks is"""
+    width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(None, examples=[2])
+    """Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2 make two
+    mirrors. Default: all disks are one vdev"""
+    ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(None, examples=[12])
+    """Binary logarithm of the smallest block, 9 to 16; default: the disks' physical sector"""
+    log: list[StrictStr] = Field([], examples=[["log0"]])
+    """Devices of a separate intent log; several are a mirror"""
+    cache: list[StrictStr] = Field([], examples=[["cache0"]])
+    """Devices of the second level of the cache (L2ARC)"""
+    special: list[StrictStr] = Field([], examples=[["ssd0", "ssd1"]])
+    """Devices for metadata and small blocks; several are a mirror"""
+    spares: list[StrictStr] = Field([], examples=[["spare0"]])
+    """Hot spares"""
+    arc_max_bytes: MemorySize = Field(512 << 20, alias="arc_max", examples=["256MiB"])
+    """Upper limit of the cache in memory (ARC), 64MiB at least"""
+    autotrim: StrictBool = False
+    """Whether freed space is discarded as it is freed"""
+    barriers: StrictBool = True
+    """Whether the disks' write caches are flushed; false sets zfs_nocacheflush"""
     compatibility: Annotated[StrictStr, AfterValidator(_check_set)] | None = Field(
-        default=None,
-        description="Only the features of this set, such as openzfs-2.1-linux: the name of a file of "
-        "/usr/share/zfs/compatibility.d; default: all features",
-        examples=["openzfs-2.1-linux"],
+        None, examples=["openzfs-2.1-linux"]
     )
-    properties: dict[str, PropertyValue] = Field(
-        default={}, description="Further properties of zpoolprops(7)", examples=['{ failmode = "continue" }']
-    )
-    parameters: dict[str, StrictInt | StrictStr] = Field(
-        default={},
-        description="Parameters of the kernel module, which are set back at the end; see zfs(4)",
-        examples=["{ zfs_txg_timeout = 10 }"],
-    )
+    """Only the features of this set, such as openzfs-2.1-linux: the name of a file of
+    /usr/share/zfs/compatibility.d; default: all features"""
+    properties: dict[str, PropertyValue] = Field({}, examples=['{ failmode = "continue" }'])
+    """Further properties of zpoolprops(7)"""
+    parameters: dict[str, StrictInt | StrictStr] = Field({}, examples=["{ zfs_txg_timeout = 10 }"])
+    """Parameters of the kernel module, which are set back at the end; see zfs(4)"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from self._width_diagnostics(lower.count)

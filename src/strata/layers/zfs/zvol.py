@@ -13,8 +13,7 @@ from strata.layers.zfs.dataset import Dataset
 from strata.layers.zfs.options import VOLUME
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import Interface, LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import SECTOR_BYTES, Size, describe_size
@@ -39,24 +38,15 @@ class Zvol(Dataset):
     own_properties: ClassVar[str] = f"volblocksize {Dataset.own_properties}"
 
     layer: Literal["zvol"] = "zvol"
-    size_bytes: Size | None = Field(
-        alias="size",
-        default=None,
-        description="Its size, a multiple of its blocks; default: three quarters of the pool's space without "
-        "ZFS's reserve",
-        examples=["8GiB"],
-    )
+    size_bytes: Size | None = Field(None, alias="size", examples=["8GiB"])
+    """Its size, a multiple of its blocks; default: three quarters of the pool's space without ZFS's
+    reserve"""
     volblocksize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 128 << 10)] | None = Field(
-        alias="volblocksize",
-        default=None,
-        description="Size of its blocks, a power of two from 512B to 128KiB; default: 16KiB",
-        examples=["8KiB"],
+        None, alias="volblocksize", examples=["8KiB"]
     )
-    sparse: StrictBool = Field(
-        default=False,
-        description="Whether it takes space from the pool only for what is written; it may then be larger "
-        "than the pool",
-    )
+    """Size of its blocks, a power of two from 512B to 128KiB; default: 16KiB"""
+    sparse: StrictBool = False
+    """Whether it takes space from the pool only for what is written; it may then be larger than the pool"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from strata.advice.advise import advise_on_all
-from strata.durable import explained, make_folder, write_durably, write_whole
 from strata.errors import ResultError
-from strata.folders import read_plain, refuse_link
+from strata.files import explained, make_folder, read_plain, refuse_link, write_durably, write_whole
 from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.exports.markdown import to_markdown
 from strata.report.figures import figures, to_svg

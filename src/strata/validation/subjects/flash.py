@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import lambertw
 
-from strata.datasheet.curves import Curve, Picture
-from strata.datasheet.measure import BLOCK_BYTES, Subject, random_trace
+from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, random_trace
 from strata.lab.model import WRITE
 from strata.spec.device import find_device
 from strata.spec.device_kinds.flash import PRECONDITIONS

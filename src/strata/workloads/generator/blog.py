@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step

@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec import page_cache
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics

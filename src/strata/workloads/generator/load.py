@@ -11,12 +11,11 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
-from strata.spec.seeds import derive_seed
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
+from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size

@@ -15,8 +15,7 @@ from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs
+from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step
