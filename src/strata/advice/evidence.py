@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from strata.advice.model import Coverage, Excluded, Part
-from strata.advice.uses import HEADLINE, Use, Weight
+from strata.advice.uses import HEADLINE, Use, Weight, declared_workloads
 from strata.spec.trial import CellKey
 from strata.statistics.comparison import Comparison, MetricKind, Ratio
 from strata.statistics.interval import SEEDS_MIN, Floats
@@ -72,15 +72,13 @@ class Scorer(Remembering):
     def score(self, stack: str, parts: Iterable[Part], seeds: Sequence[int]) -> Score:
         """A stack's score over these seeds, all of which it must have."""
         signs = {"higher": 1.0, "lower": -1.0}
-        its = tuple(seeds)
-        return Score(
-            [(signs[each.kind.better] * each.share, self._level(stack, each, its)) for each in parts]
-        )
 
-    def _level(self, stack: str, part: Part, seeds: tuple[int, ...]) -> Remembered:
-        series = self.results.cells[stack, part.workload].series(part.kind.name)
-        place = (stack, part.workload, part.kind.name, seeds)
-        return self.once(place, lambda: Remembered(series.level(list(seeds))))
+        def level(part: Part) -> Remembered:
+            series = self.results.cells[stack, part.workload].series(part.kind.name)
+            place = (stack, part.workload, part.kind.name, tuple(seeds))
+            return self.once(place, lambda: Remembered(series.level(list(seeds))))
+
+        return Score([(signs[each.kind.better] * each.share, level(each)) for each in parts])
 
     def estimates(
         self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
@@ -150,11 +148,11 @@ class Evidence:
 def evidence_of(
     results: StudyResults,
     use: Use,
-    declared: Mapping[str, Mapping[str, Any]],
     stacks: Sequence[str],
     scorer: Scorer,
 ) -> Evidence:
-    """The evidence on the candidate ``stacks``; ``declared`` has the workloads' fields by name."""
+    """The evidence on the candidate ``stacks``."""
+    declared = declared_workloads(results.snapshot)
     fitting = _fitting(results.workloads, use, declared)
     has = {
         workload: [stack for stack in stacks if results.cells[stack, workload].records]
@@ -185,7 +183,8 @@ def evidence_of(
         stack: frozenset[int].intersection(*(scorer.seeds(stack, part) for part in parts))
         for stack in (complete if parts else ())
     }
-    ranked = _with_enough_seeds(seeds)
+    enough = [stack for stack, each in seeds.items() if len(each) >= SEEDS_MIN]
+    ranked = enough if len(enough) >= 2 else list(seeds)
     out = tuple(
         Excluded(stack, "results", _lacking(results, stack, kept, len(seeds.get(stack, ()))))
         for stack in stacks
@@ -247,12 +246,6 @@ def _metrics(
         for kind in meant:
             found[kind] = found.get(kind, 0.0) + share / len(meant)
     return found
-
-
-def _with_enough_seeds(seeds: Mapping[str, frozenset[int]]) -> list[str]:
-    """The stacks with enough seeds for an interval, if there are two or more; else all."""
-    enough = [stack for stack, each in seeds.items() if len(each) >= SEEDS_MIN]
-    return enough if len(enough) >= 2 else list(seeds)
 
 
 def _lacking(results: StudyResults, stack: str, kept: set[str], seeds: int) -> str:

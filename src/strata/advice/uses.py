@@ -32,6 +32,7 @@ from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.positions import Path
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
+from strata.workloads.keys import KebabName, demanded, key
 
 # A workload that alters its stack is another measurement: only a pattern that names the key means it.
 _INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": None}
@@ -85,16 +86,16 @@ def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, pat
     kind = catalogue.workloads[name]
     wanted: dict[str, tuple[Any, ...]] = {}
     sound = True
-    for key, each in value.items():
-        if key == "workload":
+    for given, each in value.items():
+        if given == "workload":
             continue
-        field = _field(kind, key)
+        field = _field(kind, given)
         if field is None:
-            remedy = nearest(key, keys_of(kind))
-            diagnostics.add((*path, key), f'{name} has no key "{key}"', remedy=remedy)
+            remedy = nearest(given, keys_of(kind))
+            diagnostics.add((*path, given), f'{name} has no key "{given}"', remedy=remedy)
             sound = False
             continue
-        values = _values(diagnostics, kind, field, each, (*path, key))
+        values = _values(diagnostics, kind, field, each, (*path, given))
         sound = sound and values is not None
         wanted[field] = values or ()
     return Pattern(name, dict(value), wanted) if sound else None
@@ -151,18 +152,6 @@ Level = Literal["required", "wished"]
 """Required: a stack without it is out where another has it. Wished: its lack is named."""
 
 
-def _check_metrics(metrics: dict[str, float]) -> dict[str, float]:
-    if not metrics:
-        raise Diagnostic("there is no metric", remedy="write { headline = 1 }, or leave the key out")
-    return metrics
-
-
-def _check_name(name: str) -> str:
-    if not is_kebab(name):
-        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
-    return name
-
-
 def _check_text(text: str) -> str:
     if not text.strip():
         raise Diagnostic("this text is empty", remedy="say it in a sentence")
@@ -180,46 +169,42 @@ class _Table(BaseModel):
 class WeightTable(_Table):
     """``[uses.NAME.weights.WEIGHT]``: how much a kind of measurement counts."""
 
-    weight: Share = Field(description="How much it counts beside the use's other weights", examples=[70])
-    fits: list[Any] = Field(
-        min_length=1,
-        description="The workloads that it is measured by: a kind, and the keys that they must have; a list "
+    weight: Share = key(..., "How much it counts beside the use's other weights", 70)
+    fits: list[Any] = key(
+        ...,
+        "The workloads that it is measured by: a kind, and the keys that they must have; a list "
         "of values means any of them",
-        examples=['[{ workload = "load", personality = "varmail" }]'],
+        '[{ workload = "load", personality = "varmail" }]',
+        min_length=1,
     )
-    metrics: Annotated[dict[str, Share], AfterValidator(_check_metrics)] = Field(
-        default={HEADLINE: 1},
-        description="How much each metric counts; `headline` stands for the workload's headline metrics",
-        examples=["{ headline = 70, latency_ns_p99 = 30 }"],
+    metrics: Annotated[
+        dict[str, Share], demanded(bool, "there is no metric", "write { headline = 1 }, or leave the key out")
+    ] = key(
+        {HEADLINE: 1},
+        "How much each metric counts; `headline` stands for the workload's headline metrics",
+        "{ headline = 70, latency_ns_p99 = 30 }",
     )
-    why: Text = Field(description="What it stands for", examples=["mails are forced out"])
+    why: Text = key(..., "What it stands for", "mails are forced out")
 
 
 class Need(_Table):
     """``[[uses.NAME.needs]]``: a capability that the use asks for."""
 
-    capability: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
-        description="A probe of `strata capabilities`", examples=["disk-loss"]
+    capability: KebabName = key(..., "A probe of `strata capabilities`", "disk-loss")
+    level: Level = key(
+        ..., "required: a stack without it is out where another has it; wished: its lack is named", "required"
     )
-    level: Level = Field(
-        description="required: a stack without it is out where another has it; wished: its lack is named",
-        examples=["required"],
-    )
-    why: Text = Field(description="What for", examples=["a server should go on when a disk fails"])
+    why: Text = key(..., "What for", "a server should go on when a disk fails")
 
 
 class UseTable(_Table):
     """``[uses.NAME]``: the use of a machine."""
 
-    title: Text = Field(description="The use in a word or two", examples=["Mail server"])
-    about: Text = Field(description="What it does, in a sentence", examples=["Every mail is a small file."])
-    source: Text = Field(
-        description="Where the weights come from; judgement is stated as such", examples=["an estimate"]
-    )
-    weights: dict[str, WeightTable] = Field(
-        min_length=1, description="What is measured, and how much it counts"
-    )
-    needs: list[Need] = Field(default=[], description="The capabilities that it asks for")
+    title: Text = key(..., "The use in a word or two", "Mail server")
+    about: Text = key(..., "What it does, in a sentence", "Every mail is a small file.")
+    source: Text = key(..., "Where the weights come from; judgement is stated as such", "an estimate")
+    weights: dict[str, WeightTable] = key(..., "What is measured, and how much it counts", min_length=1)
+    needs: list[Need] = key([], "The capabilities that it asks for")
 
 
 @dataclass(frozen=True)
@@ -280,9 +265,9 @@ def _read(
     catalogue: Catalogue,
     capabilities: Collection[str] | None,
 ) -> dict[str, Use]:
-    for key in tables:
-        if key != "uses":
-            diagnostics.add((key,), f'unknown key "{key}"', remedy=nearest(key, ["uses"]))
+    for name in tables:
+        if name != "uses":
+            diagnostics.add((name,), f'unknown key "{name}"', remedy=nearest(name, ["uses"]))
     declared = tables.get("uses", {})
     if not isinstance(declared, Mapping) or not declared:
         diagnostics.add(
@@ -320,13 +305,23 @@ def _read_use(
         elif capabilities is not None and need.capability not in capabilities:
             cause = f'there is no capability "{need.capability}"'
             diagnostics.add(where, cause, remedy=nearest(need.capability, capabilities))
-    for key, weight in table.weights.items():
-        place = (*path, "weights", key)
-        if not is_kebab(key):
-            diagnostics.add(place, f'the name "{key[:60]}" is not in kebab case', remedy=kebab_remedy(key))
-        kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(key, ())]
+    for named, weight in table.weights.items():
+        place = (*path, "weights", named)
+        if not is_kebab(named):
+            diagnostics.add(
+                place, f'the name "{named[:60]}" is not in kebab case', remedy=kebab_remedy(named)
+            )
+        kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(named, ())]
         for metric in weight.metrics:
-            if metric != HEADLINE and kinds and not any(_yields(kind, metric) for kind in kinds):
+            if (
+                metric != HEADLINE
+                and kinds
+                and all(
+                    # A workload that declares no metrics may yield any.
+                    kind.metric_specs and not any(each.is_called(metric) for each in kind.metric_specs)
+                    for kind in kinds
+                )
+            ):
                 diagnostics.add(
                     (*place, "metrics", metric),
                     f'no workload that it fits yields the metric "{metric[:60]}"',
@@ -345,24 +340,19 @@ def _read_use(
     )
 
 
-def _yields(kind: type[Workload], metric: str) -> bool:
-    """Whether a workload can yield a metric of that name; a workload that declares no metrics may."""
-    return not kind.metric_specs or any(each.is_called(metric) for each in kind.metric_specs)
-
-
 def _patterns(
     value: Any, diagnostics: Diagnostics, catalogue: Catalogue, path: tuple[str, ...]
 ) -> dict[str, list[Pattern]]:
     """The patterns of the weights; the model reports values of a wrong shape."""
     weights = value.get("weights") if isinstance(value, Mapping) else None
     found: dict[str, list[Pattern]] = {}
-    for key, each in weights.items() if isinstance(weights, Mapping) else ():
+    for name, each in weights.items() if isinstance(weights, Mapping) else ():
         fits = each.get("fits") if isinstance(each, Mapping) else None
         for index, declared in enumerate(fits if isinstance(fits, list) else ()):
-            where = (*path, "weights", key, "fits", index)
+            where = (*path, "weights", name, "fits", index)
             pattern = read_pattern(diagnostics, catalogue, declared, where)
             if pattern is not None:
-                found.setdefault(key, []).append(pattern)
+                found.setdefault(name, []).append(pattern)
     return found
 
 

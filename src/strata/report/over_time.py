@@ -13,7 +13,7 @@ from strata.report import svg
 from strata.report.charts import BANDS_MAX, WIDE_PX
 from strata.report.palette import Colour
 from strata.report.svg import Drawing
-from strata.statistics.over_time import OverTime
+from strata.statistics.curve import OverTime
 from strata.units import NS_PER_S, Scale, format_duration, scale_for
 
 _TOGETHER_MAX: Final = 4  # more lines would hide one another: each gets a small chart

@@ -19,9 +19,8 @@ from strata.report.warnings import WarningGroup, answer_warnings, checks_of, gro
 from strata.report.wording import between, gain_words, metric_title
 from strata.results.record import COUNTS
 from strata.statistics.comparison import MetricKind
-from strata.statistics.curve import merged_percentiles
+from strata.statistics.curve import OverTime, merged_percentiles
 from strata.statistics.level import Distribution
-from strata.statistics.over_time import OverTime
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 from strata.units import significant

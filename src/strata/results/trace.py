@@ -302,16 +302,17 @@ def blkparse_lines(trace: Trace, window_ns: tuple[int, int] | None) -> Iterator[
         if position < len(records):
             for action in ("Q", "D"):
                 sequence += 1
-                yield f"{_head(row, sequence, since_ns, action)}{_place(row, end=_PROCESS)}\n"
+                yield f"{_head(row, sequence, since_ns, action)}{_place(row, _PROCESS)}\n"
         else:
             sequence += 1
             error = _IO_ERROR if int(row["flags"]) & _FAILED else 0
-            yield f"{_head(row, sequence, since_ns, 'C')}{_done(row, error)}\n"
+            yield f"{_head(row, sequence, since_ns, 'C')}{_place(row, f'[{error}]', is_completion=True)}\n"
 
 
 def _head(row: np.void, sequence: int, since_ns: int, action: str) -> str:
     """``%D %2c %8s %5T.%9t %5p %2a %3d ``: device, CPU, number, seconds, process, action, RWBS."""
-    major, minor = _device(int(row["disk"]))
+    # Of sda, sdb and so on for the lab's disks, a dynamic number for its root image.
+    major, minor = (8, 16 * (int(row["disk"]) - 1)) if row["disk"] else (259, 0)
     seconds, rest = divmod(since_ns, NS_PER_S)
     return (
         f"{major:3d},{minor:<3d} {0:2d} {sequence:8d} {seconds:5d}.{rest:09d} {0:5d} {action:>2s} "
@@ -326,16 +327,6 @@ def rwbs(kind: int, flags: int) -> str:
     return f"{_OPERATION[kind]}{fua}{ahead}{_SUFFIX[kind]}"
 
 
-def _device(disk: int) -> tuple[int, int]:
-    """Major and minor number: of sda, sdb and so on for the lab's disks, a dynamic one for its root image."""
-    return (8, 16 * (disk - 1)) if disk else (259, 0)
-
-
-def _place(row: np.void, *, end: str) -> str:
-    sectors = int(row["sectors"])
-    return f"{int(row['sector'])} + {sectors} {end}" if sectors else end
-
-
-def _done(row: np.void, error: int) -> str:
-    sectors = int(row["sectors"])
-    return f"{int(row['sector'])} + {sectors} [{error}]" if sectors else f"{int(row['sector'])} [{error}]"
+def _place(row: np.void, end: str, *, is_completion: bool = False) -> str:
+    sector, sectors = int(row["sector"]), int(row["sectors"])
+    return f"{sector} + {sectors} {end}" if sectors else f"{sector} {end}" if is_completion else end

@@ -157,13 +157,16 @@ def _rows(
         theirs = {kind.name: kind for kind in second.metrics(cell.other_workload)}
         for kind in kinds[cell.workload]:
             other = theirs.get(kind.name)
-            if other is None or (other.unit, other.better) != (kind.unit, kind.better):
-                absent.append(Absence(f"{kind.name} of {cell.title}", _why_another(kind, other)))
+            if other is None:
+                why = "B has no such metric"
+            elif (other.unit, other.better) != (kind.unit, kind.better):
+                why = f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
             elif row := _row(first, second, cell, kind, options.zone):
                 rows.append(row)
+                continue
             else:
                 why = "there is no ratio, since a value is 0 or no seed has it in both sets"
-                absent.append(Absence(f"{kind.name} of {cell.title}", why))
+            absent.append(Absence(f"{kind.name} of {cell.title}", why))
     return rows, absent
 
 
@@ -187,12 +190,6 @@ def _row(
     seeds = [sorted(shared or each.values) for each in (one, two)]
     levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))
     return Row(cell, comparison, *levels)
-
-
-def _why_another(kind: MetricKind, other: MetricKind | None) -> str:
-    if other is None:
-        return "B has no such metric"
-    return f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
 
 
 def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) -> Iterator[Overall]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
@@ -17,7 +17,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, demanded, key, sector_diagnostics
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -69,27 +69,26 @@ _SMALL: Final = ",".join(phase.name for phase in _PHASES if phase.rate > 20)
 _EVERY: Final = ",".join(phase.name for phase in _PHASES)
 
 
-def _whole_mib(size_bytes: int) -> int:
-    if size_bytes % _MIB:
-        raise Diagnostic("bonnie++ counts in whole MiB", remedy='write for example "512MiB"')
-    return size_bytes
-
-
-def _chunk(size_bytes: int) -> int:
-    if not _CHUNK_BYTES_MIN <= size_bytes <= _CHUNK_BYTES_MAX or not is_power_of_two(size_bytes):
-        raise Diagnostic("a chunk is a power of two, from 256B to 1MiB", remedy='write for example "8KiB"')
-    return size_bytes
-
-
-def _whole_units(files: int) -> int:
-    if files % _FILES_UNIT:
-        raise Diagnostic("bonnie++ counts files in units of 1024", remedy="write for example 16384")
-    return files
-
-
-MiB = Annotated[Size, AfterValidator(_whole_mib)]
-Chunk = Annotated[Size, AfterValidator(_chunk)]
-Files = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), AfterValidator(_whole_units)]
+MiB = Annotated[
+    Size, demanded(lambda size: not size % _MIB, "bonnie++ counts in whole MiB", 'write for example "512MiB"')
+]
+Chunk = Annotated[
+    Size,
+    demanded(
+        lambda size: _CHUNK_BYTES_MIN <= size <= _CHUNK_BYTES_MAX and is_power_of_two(size),
+        "a chunk is a power of two, from 256B to 1MiB",
+        'write for example "8KiB"',
+    ),
+]
+Files = Annotated[
+    StrictInt,
+    Field(ge=0, le=1_000_000_000),
+    demanded(
+        lambda files: not files % _FILES_UNIT,
+        "bonnie++ counts files in units of 1024",
+        "write for example 16384",
+    ),
+]
 
 
 class Bonnie(Workload):

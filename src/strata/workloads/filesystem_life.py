@@ -18,6 +18,7 @@ from strata.workloads.tree import TOOLS, ArchiveWorkload
 _DOWN: Final = "life-unmounted"
 _CHECK_LIMIT_NS: Final = 7200 * NS_PER_S
 _PARTS: Final = ("make", "mount", "unmount", "check", "remount")
+_TOOK: Final = {"unmount": "undo_ns"}
 
 
 class FilesystemLife(ArchiveWorkload):
@@ -104,7 +105,7 @@ class FilesystemLife(ArchiveWorkload):
         metrics = [
             Metric.of(
                 f"{name}_ns",
-                float(_took_ns(outputs, name, ids)),
+                float(sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)),
                 "ns",
                 phase="build" if name in ("make", "mount") else "measure",
                 headline=name in ("make", "check", "remount"),
@@ -128,11 +129,6 @@ def _down_again(context: WorkloadContext, mounted: Iterable[Step]) -> Step:
     down = tuple(step.id for step in mounted if step.undo is not None or step.background)
     title = "Unmount it again, to be checked"
     return synced(context, "life-unmounted-again", "measure", title).model_copy(update={"takes_down": down})
-
-
-def _took_ns(outputs: Outputs, part: str, ids: Iterable[str]) -> int:
-    took = "undo_ns" if part == "unmount" else "duration_ns"
-    return sum(getattr(outputs.step(step_id), took) for step_id in ids)
 
 
 def _own_layers(layers: Sequence[Placed]) -> list[Placed]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictStr
 
-from strata.spec.names import Diagnostic, nearest
+from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.step import Phase
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
@@ -22,19 +22,32 @@ ZEROS: Final = Check(
 ZEROS_QUESTION: Final = {ZEROS.name: "do the blocks take room below, as zeros may not?"}
 
 
-def _whole(units: str, unit_ns: int, example: str) -> Callable[[int], int]:
-    def check(time_ns: int) -> int:
-        if time_ns < unit_ns or time_ns % unit_ns:
-            raise Diagnostic(
-                f"this time is counted in whole {units}, from one on", remedy=f'write for example "{example}"'
-            )
-        return time_ns
+def demanded(is_sound: Callable[[Any], bool], cause: str, remedy: str) -> AfterValidator:
+    """Refuse a key's value that is not sound."""
 
-    return check
+    def check(value: Any) -> Any:
+        if not is_sound(value):
+            raise Diagnostic(cause, remedy=remedy)
+        return value
+
+    return AfterValidator(check)
 
 
-WholeSeconds = Annotated[Duration, AfterValidator(_whole("seconds", NS_PER_S, "60s"))]
-WholeMilliseconds = Annotated[Duration, AfterValidator(_whole("milliseconds", NS_PER_MS, "500ms"))]
+def _whole(units: str, unit_ns: int, example: str) -> AfterValidator:
+    cause = f"this time is counted in whole {units}, from one on"
+    remedy = f'write for example "{example}"'
+    return demanded(lambda time_ns: time_ns >= unit_ns and not time_ns % unit_ns, cause, remedy)
+
+
+def _kebab(name: str) -> str:
+    if not is_kebab(name):
+        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+    return name
+
+
+KebabName = Annotated[StrictStr, AfterValidator(_kebab)]
+WholeSeconds = Annotated[Duration, _whole("seconds", NS_PER_S, "60s")]
+WholeMilliseconds = Annotated[Duration, _whole("milliseconds", NS_PER_MS, "500ms")]
 WarmUp = Annotated[
     WholeSeconds, Field(alias="warmup", description="Load before the measured window", examples=["10s"])
 ]

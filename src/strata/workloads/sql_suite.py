@@ -175,28 +175,24 @@ class SqlSuite(Workload):
             self._session(
                 server, "shuffle", "prepare", f"Shuffle the order of {self.rows} rows", f"CALL {shuffle};\n"
             ),
-            *self._measured(server, seed),
+            *(
+                step
+                for number, name in enumerate(_SESSIONS)
+                for step in (*(server.restart(number) if number else ()), self._parts(server, name, seed))
+            ),
         ]
-
-    def _measured(self, server: MariadbServer, seed: int) -> Iterable[Step]:
-        for number, (name, parts) in enumerate(_SESSIONS.items()):
-            if number:
-                yield from server.restart(number)
-            yield self._parts(server, name, _TITLES[name], parts, seed)
 
     @property
     def _limit_ns(self) -> int:
         # Ten rows a second, one table a second.
         return (3600 + self.rows // 10 + self.tables) * NS_PER_S
 
-    def _parts(
-        self, server: MariadbServer, name: str, title: str, parts: tuple[_Part, ...], seed: int
-    ) -> Step:
+    def _parts(self, server: MariadbServer, name: str, seed: int) -> Step:
         figures = {**self.model_dump(), "seed": seed, "rows_in_commit": _ROWS_IN_COMMIT}
         lines = [_stamp("begin")]
-        for part in parts:
+        for part in _SESSIONS[name]:
             lines += [f"{part.statement.format(**figures)};", _stamp(part.name)]
-        return self._session(server, name, "measure", title, "\n".join([*lines, ""]))
+        return self._session(server, name, "measure", _TITLES[name], "\n".join([*lines, ""]))
 
     def _session(self, server: MariadbServer, name: str, phase: Phase, title: str, text: str) -> Step:
         return server.client(

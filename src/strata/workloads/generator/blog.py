@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
@@ -16,7 +16,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
-from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, key, option_words, yes_or_no
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, demanded, key, option_words, yes_or_no
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -26,12 +26,12 @@ _KINDS: Final = ("articles", "pictures", "comments")
 _THREADS: Final = ("writers", "rewriters", "commenters", "readers")
 
 
-def _whole_us(time_ns: int) -> int:
-    if time_ns % NS_PER_US:
-        raise Diagnostic("a pause is given in whole us", remedy='write for example "10ms"')
-    return time_ns
-
-
+Pause = Annotated[
+    Duration,
+    demanded(
+        lambda time_ns: not time_ns % NS_PER_US, "a pause is given in whole us", 'write for example "10ms"'
+    ),
+]
 Threads = Annotated[StrictInt, Field(ge=0, le=10_000)]
 
 
@@ -85,7 +85,7 @@ class Blog(Content, Workload):
     )
     intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(30, "Intervals of the window", 3)
     interval_ns: WholeMilliseconds = key(10 * NS_PER_S, "The length of one", "1s", alias="interval")
-    reader_pause_ns: Annotated[Duration, AfterValidator(_whole_us)] = key(
+    reader_pause_ns: Pause = key(
         0, "How long a reader pauses after each blog; the original's never do", "10ms", alias="reader_pause"
     )
 

@@ -162,9 +162,6 @@ class Load(Mixture, Workload):
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
             return None
 
-    def _set_names(self) -> Sequence[str]:
-        return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
-
     def _sets(self) -> Sequence[FileSet] | None:
         """The sets with what differs from their definition; None without a definition."""
         defined = self._defined()
@@ -196,7 +193,10 @@ class Load(Mixture, Workload):
                 remedy="compare it with one of crates/load/personalities",
                 key="definition",
             )
-        elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
+        elif not all(
+            _FOLDER.fullmatch(str(each.get("name")))
+            for each in tomllib.loads(self.definition or "sets = []")["sets"]
+        ):
             cause = "a set of the definition has a name that its folder cannot have"
             yield Diagnostic(cause, remedy="take letters, digits, hyphens and underscores", key="definition")
         for name in ("io_bytes", "append_bytes"):
