@@ -28,11 +28,11 @@ from strata.errors import StudyError
 from strata.plan.workload_sheet import example_table
 from strata.results.record import StudySnapshot
 from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, KebabName, is_kebab, kebab_remedy, nearest
 from strata.spec.positions import Path
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
-from strata.workloads.keys import KebabName, demanded, key
+from strata.workloads.keys import demanded, key
 
 # A workload that alters its stack is another measurement: only a pattern that names the key means it.
 _INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": None}

@@ -113,7 +113,6 @@ class Bcache(Layer):
         return lower.of(data_bytes).with_sectors(self.block_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The space beside the superblock on a backing device that is not striped."""
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:

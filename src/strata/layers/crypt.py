@@ -79,7 +79,6 @@ class Crypt(Layer):
         return lower.of(data_bytes // self.sector_bytes * self.sector_bytes).with_sectors(self.sector_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The space beside the header on a device that is not striped."""
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:

@@ -40,24 +40,20 @@ MountOptions = Annotated[list[StrictStr], AfterValidator(_check_mount_options)]
 
 
 def unmount(context: LayerContext) -> Command:
-    """Unmount the layer."""
     return Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS)
 
 
 def act(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
-    """A step on a filesystem that is up."""
     return context.act(name, title, *argv, **{"time_limit_ns": _ACT_LIMIT_NS, **fields})
 
 
 def filesystem_prerequisites(name: str, *tools: str) -> Prerequisites:
-    """The prerequisites to make and mount a filesystem."""
     return Prerequisites(
         tools=tuple(sorted((*tools, f"mkfs.{name}", "mount", "umount"))), features=(f"filesystem:{name}",)
     )
 
 
 def folder_share(layer: Layer, context: LayerContext) -> Share:
-    """A folder as the tenant's share of a filesystem."""
     folder = context.within(layer.path(context))
     made = context.of_tenant.step("folder", f"Make the folder of {context.tenant}", "mkdir", folder)
     return Share([made], folder, context.fair(layer.provided(context.provided)))

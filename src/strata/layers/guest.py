@@ -40,7 +40,6 @@ class Guest(Layer):
         return limit_memory(context, self.memory_bytes, "the guest")
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """The control group keeps nothing: it is made again."""
         return self.build(context)
 
     def path(self, context: LayerContext) -> str:

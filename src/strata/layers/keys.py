@@ -12,7 +12,6 @@ from strata.units import describe_size, is_power_of_two
 
 
 def power_of_two(least_bytes: int, most_bytes: int | None = None) -> AfterValidator:
-    """A size that is a power of two within bounds."""
 
     def check(size_bytes: int) -> int:
         if not is_power_of_two(size_bytes) or not least_bytes <= size_bytes <= (most_bytes or size_bytes):
@@ -29,7 +28,6 @@ def power_of_two(least_bytes: int, most_bytes: int | None = None) -> AfterValida
 
 
 def multiple_of(unit_bytes: int, least_bytes: int = 0, most_bytes: int | None = None) -> AfterValidator:
-    """A size in whole units, within bounds."""
     bounds = f", {describe_size(least_bytes)} at least" if least_bytes else ""
     bounds += f", {describe_size(most_bytes)} at most" if most_bytes else ""
 

@@ -214,10 +214,7 @@ class Md(Layer):
             ),
             self._wait(context, "wait", "Wait until they are compared"),
             context.act(
-                "node",
-                "Find the array's node",
-                *("realpath", "--relative-to=/dev", path),
-                binds=node,
+                "node", "Find the array's node", *("realpath", "--relative-to=/dev", path), binds=node
             ),
             context.act(
                 "mismatches",

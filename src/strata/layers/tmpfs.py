@@ -78,7 +78,6 @@ class Tmpfs(Layer):
         return self.assemble(context)
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Mount it; it is empty."""
         # Only root may write to the folder, as on a new filesystem.
         options = ",".join([f"size={self.size_bytes}", "mode=0755", *map(literal, self.mount)])
         mount = ("mount", "--mkdir", "-t", "tmpfs", "-o", options, context.label, context.mount)

@@ -215,10 +215,5 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         return [act(context, "list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_xfs(stdout)
-
-
-def of_xfs(stdout: str) -> list[FreeSpace]:
-    """The figures of the commands ``info`` and ``freesp -s`` of ``xfs_spaceman``."""
-    block_bytes, count, mean_blocks = (float(found(each, stdout, "xfs_spaceman")) for each in _XFS_FIGURES)
-    return divided(int(count), mean_blocks * block_bytes)
+        block_bytes, count, blocks = (float(found(each, stdout, "xfs_spaceman")) for each in _XFS_FIGURES)
+        return divided(int(count), blocks * block_bytes)

@@ -87,7 +87,7 @@ def _refuse_below(path: Path) -> None:
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
 # A run and `strata capabilities` may write these before study.json.
-_OWN_NAMES: Final = (".lock", "capabilities.json", "capabilities")
+_FIRST_NAMES: Final = (".lock", "capabilities.json", "capabilities")
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class ResultsFolder:
         """Refuse a folder that holds other things than Strata's."""
         if self.study_path.exists() or not self.path.is_dir():
             return
-        if any(child.name not in _OWN_NAMES for child in self.path.iterdir()):
+        if any(child.name not in _FIRST_NAMES for child in self.path.iterdir()):
             cause = "the folder is not empty and holds no results of Strata"
             raise ResultError(cause, place=str(self.path), remedy="choose another folder with --results")
 

@@ -39,7 +39,6 @@ class LowerInterface:
     maximum: int | None = 1
 
     def fits(self, count: int) -> bool:
-        """Whether it can stand on this many."""
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
     def __str__(self) -> str:
@@ -68,7 +67,6 @@ class Geometry:
 
     @property
     def stripe_bytes(self) -> int:
-        """The data of a full stripe."""
         return self.chunk_bytes * self.data_chunks
 
 
@@ -94,7 +92,6 @@ class Provided:
 
     @property
     def smallest_bytes(self) -> int:
-        """The capacity of the smallest, or 0."""
         return min(self.capacities_bytes, default=0)
 
     def of(self, capacity_bytes: int) -> Provided:

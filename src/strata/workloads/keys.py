@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, StrictStr
+from pydantic import AfterValidator, Field
 
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, nearest
 from strata.spec.step import Phase
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
@@ -39,13 +39,6 @@ def _whole(units: str, unit_ns: int, example: str) -> AfterValidator:
     return demanded(lambda time_ns: time_ns >= unit_ns and not time_ns % unit_ns, cause, remedy)
 
 
-def _kebab(name: str) -> str:
-    if not is_kebab(name):
-        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
-    return name
-
-
-KebabName = Annotated[StrictStr, AfterValidator(_kebab)]
 WholeSeconds = Annotated[Duration, _whole("seconds", NS_PER_S, "60s")]
 WholeMilliseconds = Annotated[Duration, _whole("milliseconds", NS_PER_MS, "500ms")]
 WarmUp = Annotated[

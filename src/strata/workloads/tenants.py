@@ -14,13 +14,13 @@ from strata.spec.describe import title
 from strata.spec.layer import Interface
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
-from strata.workloads.keys import KebabName, WholeSeconds, key
+from strata.workloads.keys import WholeSeconds, key
 
 # The latencies to show beside a tenant's main rate: the first of these that it has.
 _TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "write_latency_ns"))

@@ -140,7 +140,6 @@ class ImageFile(Layer):
         return [f"preallocation={self.preallocation}", *(["nocow=on"] if self.nocow else [])]
 
     def opened_with(self) -> dict[str, object]:
-        """The options of the format's driver in the server."""
         return {}
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -170,7 +169,6 @@ class ImageFile(Layer):
         return [serve, self.connect(context, device)]
 
     def connect(self, context: LayerContext, device: str) -> Step:
-        """Connect the network block device to the server."""
         return context.step(
             "connect",
             f"Connect the {self.image_format} image as a block device",
@@ -221,7 +219,6 @@ class ImageFile(Layer):
         ]
 
     def monitor_argv(self, context: LayerContext) -> list[str]:
-        """The options of the storage daemon for its monitor."""
         return []
 
     def _nbd_argv(self, context: LayerContext) -> list[str]:
@@ -248,7 +245,6 @@ class ImageFile(Layer):
 
 
 def make_limit_ns(size_bytes: int) -> int:
-    """The time limit of making a file of this size, when all of it is written."""
     limit_ns = _MAKE_LIMIT_NS_MIN + size_bytes * NS_PER_S // _FULL_BYTES_PER_S_MIN
     return min(limit_ns, _MAKE_LIMIT_NS_MAX)
 

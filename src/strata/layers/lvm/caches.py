@@ -198,7 +198,6 @@ class DmWritecache(CachedVolume):
             )
 
     def provided(self, lower: Provided) -> Provided:
-        """One block device, with the cache's blocks as its sectors."""
         return super().provided(lower).with_sectors(self.block_bytes)
 
     def convert_options(self) -> list[str]:

@@ -162,7 +162,6 @@ class LvmThin(LvmLayer):
         return replace(super().provided(lower), geometry=geometry)
 
     def share(self, context: LayerContext) -> Share | None:
-        """A thin volume, all of one size; `build` has made it."""
         provided = self.provided(context.provided)
         part = provided if self.size_bytes is not None else context.fair(provided)
         return Share([], self.path(context), part)

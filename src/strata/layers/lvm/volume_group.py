@@ -64,7 +64,6 @@ class VolumeGroup:
 
     @classmethod
     def of(cls, context: LayerContext, further: Sequence[str] = ()) -> VolumeGroup:
-        """The group over what a layer stands on, and over ``further`` paths (spares, a metadata device)."""
         return cls(context, (*context.lower, *further))
 
     @property
@@ -73,7 +72,6 @@ class VolumeGroup:
 
     @property
     def data(self) -> str:
-        """The name of the layer's volume, or of the tenant's."""
         return self.named(VOLUME)
 
     def named(self, name: str) -> str:
@@ -86,7 +84,6 @@ class VolumeGroup:
         return name if tenant is None else f"{name}.{tenant.replace('-', '.')}"
 
     def each(self) -> list[VolumeGroup]:
-        """The same group for each tenant, or for none if there are none."""
         tenants = self.context.tenants or (None,)
         return [replace(self, context=replace(self.context, tenant=tenant)) for tenant in tenants]
 
@@ -102,11 +99,9 @@ class VolumeGroup:
         return (program, "--yes", "--config", _SETTINGS, "--devices", ",".join(self.devices), *arguments)
 
     def command(self, program: str, *arguments: str, **fields: Any) -> Command:
-        """A `Command` of LVM; ``fields`` are further ones."""
         return Command(argv=self.argv(program, *arguments), environment=_ENVIRONMENT, **fields)
 
     def step(self, name: str, title: str, program: str, *arguments: str, **fields: Any) -> Step:
-        """A step with a command of LVM."""
         own = self.context.of_tenant
         argv = self.argv(program, *arguments)
         return own.step(name, title, *argv, environment=_ENVIRONMENT, cwd=own.cwd, **fields)
@@ -173,7 +168,6 @@ class VolumeGroup:
         return [begun, self.idle(name, title)]
 
     def resize(self, capacity_bytes: int, *, grow: bool) -> Step:
-        """Resize the volume, whatever lies on it."""
         size = ("--size", f"{capacity_bytes}b", f"{self.name}/{self.data}")
         if grow:
             return self.step("grow", "Make the volume larger", "lvextend", *size)
@@ -193,7 +187,6 @@ class VolumeGroup:
         )
 
     def activate(self) -> Step:
-        """Bring up all volumes of the group."""
         activate = ("vgchange", "--activate", "y", self.name)
         return self.step("activate", "Bring up the volumes", *activate, undo=self.down)
 
@@ -209,7 +202,6 @@ class LvmLayer(Layer):
     packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     def group(self, context: LayerContext) -> VolumeGroup:
-        """The group over all devices that the layer has."""
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
         return VolumeGroup.of(context, named)
 
@@ -220,7 +212,6 @@ class LvmLayer(Layer):
         return [self.group(context).activate()]
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The group's metadata."""
         return self.group(context).argv("vgck", context.label)
 
 
@@ -246,7 +237,6 @@ def sector_diagnostics(lower: Provided, key: str) -> Iterable[Diagnostic]:
 
 
 def stripe_diagnostics(stripes: int | None, devices: int) -> Iterable[Diagnostic]:
-    """Refuse a number of stripes that does not divide the number of devices."""
     if stripes is not None and (stripes < 1 or devices % stripes):
         yield Diagnostic(
             f"{devices} devices cannot be filled by {stripes} stripes at a time",

@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.keys import spare_diagnostics
-from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
-from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
-from strata.spec.abilities import FreeSpace
+from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
+from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
+from strata.spec.abilities import FreeSpace, found
 from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
@@ -38,6 +38,7 @@ _VOLUMES: Final = ("-O", "volmode=dev")
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
+_FRAGMENTATION: Final = re.compile(r"^(\d+)%?\s*$")
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 
 
@@ -189,7 +190,6 @@ class Zpool(Layer):
         return self.arc_max_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it; report the ARC's size now and at the end."""
         named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
         properties = {"cachefile": "none", **named, **self.properties}
         make = context.step(
@@ -258,7 +258,6 @@ class Zpool(Layer):
         return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
 
     def _names(self, context: LayerContext) -> dict[str, str]:
-        """The names of the pool's devices in its folder, by their paths."""
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
         paths = dict.fromkeys([*context.lower, *named])
         return {path: _name(path, index) for index, path in enumerate(paths)}
@@ -305,7 +304,9 @@ class Zpool(Layer):
         return [context.act("list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_pool(stdout)
+        """An index, which is no share of the space."""
+        index = int(found(_FRAGMENTATION, stdout.strip(), "zpool"))
+        return [FreeSpace("free_space_index", index / 100, "1", "lower")]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """A scrub starts only after a resilver has ended."""
@@ -318,7 +319,7 @@ class Zpool(Layer):
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        return scrub_errors_of_pool(stdout)
+        return scrub_errors(stdout)
 
     def allocated(self, context: LayerContext) -> Step | None:
         taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)

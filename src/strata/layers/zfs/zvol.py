@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from strata.layers.keys import power_of_two
-from strata.layers.zfs.dataset import Dataset
 from strata.layers.zfs.options import VOLUME
+from strata.layers.zfs.zfs import Dataset
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms
 from strata.spec.layer import Interface, LayerContext, Provided
@@ -88,7 +88,6 @@ class Zvol(Dataset):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Wait for its device, which comes up with the pool."""
         return [self._awaited(context, "")]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:

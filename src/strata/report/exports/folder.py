@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 
 from strata.advice.advise import advise_on_all
 from strata.errors import ResultError
-from strata.files import explained, make_folder, read_plain, refuse_link, write_durably, write_whole
+from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
 from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.exports.markdown import to_markdown
 from strata.report.figures import figures, to_svg
@@ -76,7 +76,7 @@ def export(
     for path, content in _files(results, chosen, reference, capabilities):
         # Not durably: that takes ten times as long for a hundred figures, and they can be exported again.
         make_folder((target / path).parent)
-        write_whole(target / path, content)
+        write_durably(target / path, content, wait=False)
         kind = _SUFFIXES[Path(path).suffix]
         written.append(Exported(path, kind, len(content), hashlib.sha256(content).hexdigest()))
     kept = _without_stale(target, earlier, written, chosen)

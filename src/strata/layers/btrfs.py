@@ -9,16 +9,55 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
-from strata.layers.btrfs.space import mirrored_bytes, of_btrfs, striped_bytes
 from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
 from strata.layers.keys import spare_diagnostics
-from strata.spec.abilities import FreeSpace, Outcome
-from strata.spec.allowed import Forms
+from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, named, numbers
+from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
+from strata.spec.allowed import Forms, features, form, given, one_of
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S
+
+_SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")
+_FEATURES: Final = features(
+    "block-group-tree extref free-space-tree mixed-bg no-holes quota raid1c34 raid56 skinny-metadata squota"
+)
+
+MKFS: Final[Forms] = {
+    **named("-n --nodesize -s --sectorsize", _SIZE),
+    **named("--csum --checksum", one_of("crc32c", "xxhash", "sha256", "blake2")),
+    **named("-O --features", _FEATURES),
+    **named("-R --runtime-features", features("free-space-tree quota")),
+    **flags("-M --mixed"),
+    **named("-L --label", LABEL),
+    **named("-d --data", given('write data = "raid1" instead')),
+    **named("-m --metadata", given('write metadata = "raid1" instead')),
+    **named("-U --uuid", UUID),
+    "--device-uuid": given("the version of Debian 12 lacks it: leave it out"),
+    **named("-b --byte-count", CAPACITY),
+    **named("-f --force -K --nodiscard -q --quiet", HERE_ALREADY),
+}
+
+MOUNT_OPTIONS: Final[Forms] = {
+    **MOUNT,
+    **flags(
+        "acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard "
+        "flushoncommit noflushoncommit nospace_cache ssd nossd ssd_spread nossd_spread treelog notreelog"
+    ),
+    **numbers("commit metadata_ratio thread_pool"),
+    "compress-force": form(r"(zlib|lzo|zstd)(:-?\d{1,2})?", "such as zstd:3"),
+    "discard": one_of("sync", "async", optional=True),
+    "max_inline": form(r"\d{1,9}[kK]?", "a size such as 2048"),
+    "space_cache": one_of("v1", "v2", optional=True),
+    "nodatacow": given("write cow = false instead"),
+    "datacow": given("write cow = true instead"),
+    "autodefrag": given("write autodefrag = true instead"),
+    "compress": given('write compression = "zstd" instead'),
+    "device": given("name the disks in the stack's `devices` instead"),
+    **named("subvol subvolid", given("the stack lies in a subvolume of its own already: leave it out")),
+}
+
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
@@ -42,6 +81,9 @@ _DUMP_BYTES: Final = 64 << 20
 _SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
 # Of the counts of `btrfs scrub -R`, those of errors found; the others say how many were corrected.
 _SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
+_FREE_COUNT: Final = re.compile(r"free space info extent count (\d+)")
+_FREE_EXTENT: Final = re.compile(r"\(\d+ FREE_SPACE_EXTENT (\d+)\)")
+_FREE_BITMAP: Final = re.compile(r"\(\d+ FREE_SPACE_BITMAP \d+\)")
 _USED: Final = re.compile(r"^\s*Used:\s*(\d+)", re.MULTILINE)
 _SUBVOLUME: Final = ("btrfs", "subvolume")
 _DELETE: Final = (*_SUBVOLUME, "delete")
@@ -68,10 +110,7 @@ class Btrfs(Filesystem):
     allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # fs/btrfs/{disk-io,inode,volumes,scrub}.c of Linux 7.2: a wrong checksum of data is but a warning.
     kernel_log: ClassVar[KernelLog] = KernelLog(
-        trouble=(
-            r"BTRFS (?:error|critical) .*",
-            r"BTRFS warning .*(?:csum failed|checksum verify failed).*",
-        ),
+        trouble=(r"BTRFS (?:error|critical) .*", r"BTRFS warning .*(?:csum failed|checksum verify failed).*"),
         disk_lost=(
             r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
         ),
@@ -133,9 +172,9 @@ class Btrfs(Filesystem):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The space that the data profile leaves, allocated as by mkfs.btrfs, also on unequal disks."""
         if self.data in _COPIES:
-            return mirrored_bytes(lower_bytes, _COPIES[self.data])
+            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
         if self.data in _PARITIES:
-            return striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
+            return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
     def needs(self) -> Prerequisites:
@@ -186,7 +225,6 @@ class Btrfs(Filesystem):
         return [*steps, context.step("sync", "Write the subvolume to the disks", *sync)]
 
     def _own(self, context: LayerContext) -> str:
-        """The subvolume that it acts on: the stack's, or a tenant's."""
         return context.within(self.path(context))
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
@@ -258,7 +296,16 @@ class Btrfs(Filesystem):
         ]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_btrfs(stdout)
+        """Of the allocated chunks; of fragmented ones the output has no sizes, and then there is no mean."""
+        counts = _FREE_COUNT.findall(stdout)
+        if not counts:
+            raise unreadable_free_space("btrfs", stdout)
+        count = sum(map(int, counts))
+        sizes = [int(size) for size in _FREE_EXTENT.findall(stdout)]
+        if _FREE_BITMAP.search(stdout) or not sizes:
+            return [FreeSpace("free_extents", float(count), "1", "lower")]
+        largest = FreeSpace("free_extent_bytes_max", float(max(sizes)), "B", "higher")
+        return [*divided(count, sum(sizes) / len(sizes)), largest]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         scrub = ("btrfs", "scrub", "start", "-B", "-R", context.mount)
@@ -322,3 +369,24 @@ def _snapshot(
 ) -> Step:
     kind = ("-r",) if read_only else ()
     return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
+
+
+def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
+    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
+
+    However many disks are full of one copy, the others must hold the remaining copies.
+    """
+    ascending = sorted(disks_bytes)
+    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
+
+
+def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:
+    """Stripes go over all disks that have space left; each gives up ``parities`` of its parts."""
+    usable_bytes = filled_bytes = 0
+    ascending = sorted(disks_bytes)
+    for index, disk_bytes in enumerate(ascending):
+        width = len(ascending) - index
+        if width >= disks_min:
+            usable_bytes += (disk_bytes - filled_bytes) * (width - parities)
+        filled_bytes = disk_bytes
+    return usable_bytes
