@@ -127,16 +127,11 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
     skipped = {*_SKIPPED, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
         yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
-    yield from _keys(
-        "study", "", *({k: v for k, v in each.items() if k not in skipped} for each in (one, two))
-    )
+    yield from _keys("study", "", *(_without(each, skipped) for each in (one, two)))
     first_devices = _used_devices(one, naming.stacks.keys())
     yield from _keys("devices", "", first_devices, _used_devices(two, naming.stacks.values()))
-    tables: tuple[tuple[Area, Mapping[str, str]], ...] = (
-        ("stacks", naming.stacks),
-        ("workloads", naming.workloads),
-    )
-    for area, names in tables:
+    tables: dict[Area, Mapping[str, str]] = {"stacks": naming.stacks, "workloads": naming.workloads}
+    for area, names in tables.items():
         for old, new in names.items():
             tables_of = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
             yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
@@ -196,14 +191,10 @@ def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Itera
 def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
     """The number of pairs whose specifications differ although their plans are the same."""
     return sum(
-        one.record is not None
-        and two.record is not None
-        and one.trial == two.trial
-        and one.record.spec_sha256 != two.record.spec_sha256
-        and one.attempt is not None
-        and two.attempt is not None
+        one.record.spec_sha256 != two.record.spec_sha256
         and not [*plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=False)]
         for one, two in pairs
+        if one.record and two.record and one.attempt and two.attempt and one.trial == two.trial
     )
 
 
@@ -251,7 +242,7 @@ def _has_steps(plan: Mapping[str, Any]) -> bool:
     )
 
 
-def _without(table: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+def _without(table: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key not in keys}
 
 
@@ -307,16 +298,15 @@ def flat(value: object, path: str = "") -> dict[str, Any]:
 
 def changed_text(first: object, second: object) -> tuple[str | None, str | None]:
     """Two values for a reader; long texts are cut to where they differ."""
-    one, two = (_text(value) for value in (first, second))
+    one, two = (
+        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in (first, second)
+    )
     if one is not None and two is not None and max(len(one), len(two)) > _CHARACTERS_MAX:
         same = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
         start = max(0, same - _CHARACTERS_MAX // 4)
         one, two = (("…" if start else "") + each[start:] for each in (one, two))
     return None if one is None else _cut(one), None if two is None else _cut(two)
-
-
-def _text(value: object) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:

@@ -171,15 +171,15 @@ class Events:
             files.setdefault(step, {})[name] = content.decode("utf-8", errors="replace")
         return Outputs(
             {
-                step: StepOutput(
-                    stdout=self.output(step),
-                    stderr=self.output(step, "stderr"),
-                    files=files.get(step, {}),
+                name: StepOutput(
+                    stdout=self.output(name),
+                    stderr=self.output(name, "stderr"),
+                    files=files.get(name, {}),
                     duration_ns=run.ending.duration_ns,
-                    undo_ns=self.undo_ns.get(step, 0),
+                    undo_ns=self.undo_ns.get(name, 0),
                     exit_code=run.ending.exit_code,
                 )
-                for step, run in self.steps.items()
+                for name, run in self.steps.items()
                 if run.ending is not None
             }
         )

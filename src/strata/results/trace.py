@@ -116,9 +116,8 @@ def parse_records(content: bytes, disks: int, place: Path) -> Records:
     wrong["parts that do not add up to its latency"] = total != records["complete_ns"] - records["arrival_ns"]
     for what, where in wrong.items():
         if where.any():
-            raise ResultError(
-                f"record {int(np.argmax(where))} of the trace has {what}", place=str(place), remedy=_DAMAGED
-            )
+            cause = f"record {int(np.argmax(where))} of the trace has {what}"
+            raise ResultError(cause, place=str(place), remedy=_DAMAGED)
     return records
 
 
@@ -204,18 +203,13 @@ def read_parquet(path: Path) -> Trace:
             raise ResultError("there is no such trace", place=str(path), remedy="check the path")
     with _reported(path, "read the trace", _DAMAGED), offline_connection(threads=1) as connection:
         place = _quoted(str(path))
-        notes = dict(
-            connection.execute(
-                f"select decode(key), decode(value) from parquet_kv_metadata({place})"  # noqa: S608
-            ).fetchall()
-        )
+        asked = f"select decode(key), decode(value) from parquet_kv_metadata({place})"  # noqa: S608
+        notes = dict(connection.execute(asked).fetchall())
         if notes.get("trace_version") != str(TRACE_VERSION):
-            raise ResultError(
-                f"the trace is of version {notes.get('trace_version')}, "
-                f"this Strata reads version {TRACE_VERSION}",
-                place=str(path),
-                remedy="use the Strata that wrote it, or run the trial again",
-            )
+            version = notes.get("trace_version")
+            cause = f"the trace is of version {version}, this Strata reads version {TRACE_VERSION}"
+            remedy = "use the Strata that wrote it, or run the trial again"
+            raise ResultError(cause, place=str(path), remedy=remedy)
         disks = tuple(json.loads(notes["disks"]))
         found = connection.read_parquet(str(path)).project(_numbers(disks)).fetchnumpy()
     records: Records = np.zeros(len(found["sector"]), dtype=RECORD)

@@ -139,16 +139,9 @@ def over_time(seeds: Sequence[Throughput], intervals_max: int = INTERVALS_MAX) -
     whole = length // together
     rates = rates[:, : whole * together].reshape(len(seeds), whole, together).mean(axis=2)
     first = seeds[0]
-    return OverTime(
-        source=first.source,
-        unit=first.unit,
-        tenant=first.tenant,
-        interval_ns=first.interval_ns * together,
-        n=len(seeds),
-        mean=np.asarray(rates.mean(axis=0)),
-        low=np.asarray(rates.min(axis=0)),
-        high=np.asarray(rates.max(axis=0)),
-    )
+    mean, low, high = (np.asarray(of(rates, axis=0)) for of in (np.mean, np.min, np.max))
+    interval_ns = first.interval_ns * together
+    return OverTime(first.source, first.unit, first.tenant, interval_ns, len(seeds), mean, low, high)
 
 
 def throughputs(stacks: Mapping[str, Iterable[ResultRecord]]) -> list[dict[str, OverTime]]:

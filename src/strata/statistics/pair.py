@@ -123,6 +123,7 @@ def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
         raise nothing_to_compare(first, second, absent)
     rows, missing = _rows(first.results, second.results, cells, options)
     adjusted = together([row.comparison for row in rows])
+    pairs = [pair for cell in cells for pair in cell.pairs or cell.neighbours]
     alone = () if options.stacks or options.workloads else only_in_one(first, second, naming)
     return Pair(
         first=first,
@@ -133,12 +134,7 @@ def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
         overall=tuple(_overall(first.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(
-            differences(
-                first.results.snapshot,
-                second.results.snapshot,
-                [pair for cell in cells for pair in cell.pairs or cell.neighbours],
-                names_of(cells),
-            )
+            differences(first.results.snapshot, second.results.snapshot, pairs, names_of(cells))
         ),
     )
 
@@ -148,7 +144,15 @@ def _rows(
 ) -> tuple[list[Row], list[Absence]]:
     rows: list[Row] = []
     absent: list[Absence] = []
-    kinds = {cell.workload: _kinds(first, cell.workload, options) for cell in cells}
+    globs = options.metrics
+    kinds = {
+        workload: [
+            kind
+            for kind in first.metrics(workload)
+            if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
+        ]
+        for workload in dict.fromkeys(cell.workload for cell in cells)
+    }
     if options.metrics and not any(kinds.values()):
         known = {kind.name for workload in kinds for kind in first.metrics(workload)}
         cause = f'no workload has a metric like "{", ".join(options.metrics)}"'
@@ -168,13 +172,6 @@ def _rows(
                 why = "there is no ratio, since a value is 0 or no seed has it in both sets"
             absent.append(Absence(f"{kind.name} of {cell.title}", why))
     return rows, absent
-
-
-def _kinds(results: StudyResults, workload: str, options: ComparisonOptions) -> list[MetricKind]:
-    found = results.metrics(workload)
-    if options.metrics:
-        return [kind for kind in found if any(fnmatchcase(kind.name, glob) for glob in options.metrics)]
-    return [kind for kind in found if kind.headline]
 
 
 def _row(

@@ -17,7 +17,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, demanded, key, sector_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, demanded, key, sector_diagnostics, yes_or_no
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -210,13 +210,9 @@ class Bonnie(Workload):
         yield ZEROS
         fields = _fields(outputs)
         short = [phase.name for phase in _PHASES if fields[phase.rate] == _TOO_SHORT]
-        yield Check(
-            name="phases-long-enough",
-            verdict="no" if short else "yes",
-            detail=f"shorter than 0.5 s, and so without a rate: {', '.join(short)}; raise size or files"
-            if short
-            else "every phase took 0.5 s at least",
-        )
+        detail = f"shorter than 0.5 s, and so without a rate: {', '.join(short)}; raise size or files"
+        detail = detail if short else "every phase took 0.5 s at least"
+        yield yes_or_no("phases-long-enough", not short, detail)
 
 
 def _fields(outputs: Outputs) -> list[str]:

@@ -74,12 +74,9 @@ class Dd(Workload):
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if not self.bs_bytes or not self.size_bytes or self.size_bytes % self.bs_bytes:
-            yield Diagnostic(
-                f"{describe_size(self.size_bytes)} are no whole number of blocks of "
-                f"{describe_size(self.bs_bytes)}",
-                remedy="make size a multiple of bs",
-                key="size",
-            )
+            size, block = describe_size(self.size_bytes), describe_size(self.bs_bytes)
+            cause = f"{size} are no whole number of blocks of {block}"
+            yield Diagnostic(cause, remedy="make size a multiple of bs", key="size")
         is_direct = "direct" in (*self.oflag, *self.iflag)
         yield from sector_diagnostics(self.bs_bytes, is_direct=is_direct, key="bs")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
@@ -87,40 +84,23 @@ class Dd(Workload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         file = context.target if context.target_kind == "block" else f"{context.mount_path}/dd.data"
         size = describe_size(self.size_bytes)
+        # A read from /dev/urandom may give less than was asked for.
+        written = [f"if={_SOURCES[self.content]}", f"of={file}", "iflag=fullblock"]
+        written += [f"oflag={','.join(self.oflag)}"] if self.oflag else []
+        written += [f"conv={self.conv}"] if self.conv else []
+        read = [f"if={file}", "of=/dev/null", *([f"iflag={','.join(self.iflag)}"] if self.iflag else [])]
         return [
             synced(context, "dd-settle", "prepare", "Write back dirty data before dd begins"),
-            self._copy(
-                context,
-                "dd-write",
-                f"Write {size} of {self.content} with dd",
-                f"if={_SOURCES[self.content]}",
-                f"of={file}",
-                # A read from /dev/urandom may give less than was asked for.
-                "iflag=fullblock",
-                *([f"oflag={','.join(self.oflag)}"] if self.oflag else []),
-                *([f"conv={self.conv}"] if self.conv else []),
-            ),
+            self._copy(context, "dd-write", f"Write {size} of {self.content} with dd", written),
             synced(context, "dd-sync", "measure", "Write back what dd has left in memory"),
             dropped(context, "dd-drop-caches", "measure"),
-            self._copy(
-                context,
-                "dd-read",
-                f"Read {size} back with dd",
-                f"if={file}",
-                "of=/dev/null",
-                *([f"iflag={','.join(self.iflag)}"] if self.iflag else []),
-            ),
+            self._copy(context, "dd-read", f"Read {size} back with dd", read),
         ]
 
-    def _copy(self, context: WorkloadContext, step_id: str, title: str, *words: str) -> Step:
-        count = self.size_bytes // self.bs_bytes
-        return context.step(
-            step_id,
-            "measure",
-            title,
-            ("dd", *words, f"bs={self.bs_bytes}", f"count={count}"),
-            time_limit_ns=_SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
-        )
+    def _copy(self, context: WorkloadContext, step_id: str, title: str, words: Iterable[str]) -> Step:
+        argv = ("dd", *words, f"bs={self.bs_bytes}", f"count={self.size_bytes // self.bs_bytes}")
+        limit_ns = _SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S
+        return context.step(step_id, "measure", title, argv, time_limit_ns=limit_ns)
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
         if self.content == "zeros":

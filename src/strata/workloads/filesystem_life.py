@@ -152,16 +152,11 @@ def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
 
 def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
     limits = {"time_limit_ns": _CHECK_LIMIT_NS, "user": "root"}
+    checks = ((where.name, layer.check_argv(where)) for layer, where in own)
     return [
-        context.step(
-            f"life-check-{where.name}",
-            "measure",
-            f"Check {where.name}, which changes nothing",
-            argv,
-            **limits,
-        )
-        for layer, where in own
-        if (argv := layer.check_argv(where)) is not None
+        context.step(f"life-check-{name}", "measure", f"Check {name}, which changes nothing", argv, **limits)
+        for name, argv in checks
+        if argv is not None
     ]
 
 
@@ -176,8 +171,6 @@ def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
 def _at_home(context: WorkloadContext, step: Step) -> Step:
     """A layer's step in the trial's own folder, where programs may leave files."""
     home = {"cwd": context.scratch_path}
-    ready, undo = (
-        step.ready and step.ready.model_copy(update=home),
-        step.undo and step.undo.model_copy(update=home),
-    )
-    return step.model_copy(update={**home, "ready": ready, "undo": undo})
+    programs = {"ready": step.ready, "undo": step.undo}
+    moved = {name: program and program.model_copy(update=home) for name, program in programs.items()}
+    return step.model_copy(update={**home, **moved})

@@ -129,12 +129,5 @@ def _packages(outputs: Outputs) -> list[tuple[str, int]]:
 
 
 def _step(context: WorkloadContext, name: str, phase: Phase, title: str, *argv: str) -> Step:
-    return context.step(
-        f"install-{name}",
-        phase,
-        title,
-        argv,
-        environment=_QUIET,
-        time_limit_ns=SYNC_LIMIT_NS if name == "sync" else _LIMIT_NS,
-        user="root",
-    )
+    how = {"environment": _QUIET, "time_limit_ns": SYNC_LIMIT_NS if name == "sync" else _LIMIT_NS}
+    return context.step(f"install-{name}", phase, title, argv, user="root", **how)

@@ -135,7 +135,12 @@ class Pgbench(Workload):
         script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
         return [
             *server.steps(),
-            self._initialise(server),
+            server.prepare(
+                "initialise",
+                f"Create and fill the tables at scale {self.scale}",
+                *("pgbench", "--initialize", f"--scale={self.scale}", "--init-steps=dtgvp", "--quiet"),
+                time_limit_ns=self._prepare_limit_ns,
+            ),
             server.checkpoint(self._prepare_limit_ns),
             *script,
             self._load(server, "warmup", self.warmup_ns),
@@ -145,15 +150,6 @@ class Pgbench(Workload):
     @property
     def _prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.scale * 20 * NS_PER_S
-
-    def _initialise(self, server: PostgresqlServer) -> Step:
-        return server.client(
-            id="pgbench-initialise",
-            phase="prepare",
-            title=f"Create and fill the tables at scale {self.scale}",
-            argv=("pgbench", "--initialize", f"--scale={self.scale}", "--init-steps=dtgvp", "--quiet"),
-            time_limit_ns=self._prepare_limit_ns,
-        )
 
     def _load(self, server: PostgresqlServer, phase: Phase, time_ns: int) -> Step:
         is_measured, has_script = phase == "measure", self.script_text is not None
@@ -290,9 +286,5 @@ def _distribution(times_ns: Sequence[int], family: str = LATENCY) -> list[Metric
     histogram = empty_histogram()
     for time_ns in times_ns:
         record(histogram, time_ns)
-    return latency_metrics(
-        histogram,
-        latency_ns_mean=sum(times_ns) / len(times_ns),
-        latency_ns_max=max(times_ns),
-        family=family,
-    )
+    mean_ns = sum(times_ns) / len(times_ns)
+    return latency_metrics(histogram, latency_ns_mean=mean_ns, latency_ns_max=max(times_ns), family=family)

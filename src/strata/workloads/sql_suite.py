@@ -20,7 +20,7 @@ from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
-from strata.spec.warning import Check
+from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
 from strata.workloads.keys import key
@@ -225,12 +225,9 @@ class SqlSuite(Workload):
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
-        yield Check(
-            name="rows-as-expected",
-            verdict="unknown" if found is None else "yes" if int(found[1]) == expected else "no",
-            detail=f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be",
-            required=True,
-        )
+        verdict: Verdict = "unknown" if found is None else "yes" if int(found[1]) == expected else "no"
+        detail = f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be"
+        yield Check(name="rows-as-expected", verdict=verdict, detail=detail, required=True)
 
 
 def _stamp(name: str) -> str:

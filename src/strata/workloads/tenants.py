@@ -84,18 +84,14 @@ def together(found: Mapping[str, Found], speeds: Mapping[str, float], *, alone: 
         if len(speeds) < len(found):
             return []
         mean = sum(speeds.values()) / len(speeds)
-        aggregate = ratio("aggregate_relative_speed", mean, headline=True)
-        return [aggregate, ratio("fairness", fairness([*speeds.values()]))]
+        aggregate = Metric.of("aggregate_relative_speed", mean, "1", headline=True)
+        return [aggregate, Metric.of("fairness", fairness([*speeds.values()]), "1")]
     if not addable([*found.values()]):
         return []
     rates = [each.together for each in found.values()]
     values = [each.value for each in rates]
     added = rates[0].prefixed("aggregate_", value=sum(values), headline=True, tenant=None)
-    return [added, ratio("fairness", fairness(values))]
-
-
-def ratio(name: str, value: float, *, headline: bool = False, tenant: str | None = None) -> Metric:
-    return Metric.of(name, value, "1", headline=headline, tenant=tenant)
+    return [added, Metric.of("fairness", fairness(values), "1")]
 
 
 def fairness(shares: Sequence[float]) -> float:
@@ -244,9 +240,7 @@ class Tenants(Workload):
             for name in member.names:
                 begin = f"{name}-"
                 longer = (each for each in names if f"{each}-".startswith(begin))
-                near = next((each for each in names if begin.startswith(f"{each}-")), None) or next(
-                    longer, None
-                )
+                near = next((each for each in names if begin.startswith(f"{each}-")), next(longer, None))
                 if near is not None:
                     cause = (
                         f'the tenant "{name}" has the name of "{near}", or begins with it: their '
@@ -297,7 +291,7 @@ class Tenants(Workload):
         found = self._measured(outputs)
         speeds = {name: speed for name, each in found.items() if (speed := each.relative_speed) is not None}
         relative = [
-            ratio(f"{tenant_prefix(name)}relative_speed", speed, headline=True, tenant=name)
+            Metric.of(f"{tenant_prefix(name)}relative_speed", speed, "1", headline=True, tenant=name)
             for name, speed in speeds.items()
         ]
         metrics = [each for one in found.values() for each in one.metrics]
@@ -385,10 +379,8 @@ def _sum_diagnostics(
     sizes = [size for size in (before.data_bytes, member.load.data_bytes) if size is not None]
     if len(sizes) < 2 or any([*space_diagnostics("data", size, capacity_bytes, key="")] for size in sizes):
         return
-    for diagnostic in space_diagnostics(
-        "data of `before` and `load`", sum(sizes), capacity_bytes, key="load"
-    ):
-        yield Diagnostic(diagnostic.cause, remedy=diagnostic.remedy, key="load", within=("tenants", index))
+    for each in space_diagnostics("data of `before` and `load`", sum(sizes), capacity_bytes, key="load"):
+        yield Diagnostic(each.cause, remedy=each.remedy, key="load", within=("tenants", index))
 
 
 def _load_diagnostics(
@@ -399,7 +391,5 @@ def _load_diagnostics(
         if name != "workload" and name in load.model_fields_set:
             key = field.alias or name
             yield Diagnostic(f"{key} is not a tenant's", remedy=_BESIDE, key=key, within=path)
-    for diagnostic in load.diagnostics(capacity_bytes):
-        yield Diagnostic(
-            diagnostic.cause, remedy=diagnostic.remedy, key=diagnostic.key, within=(*path, *diagnostic.within)
-        )
+    for each in load.diagnostics(capacity_bytes):
+        yield Diagnostic(each.cause, remedy=each.remedy, key=each.key, within=(*path, *each.within))

@@ -112,21 +112,17 @@ class FillAndFragment(Content, Workload):
         seed = {"seed": context.derived_seed("fragment")}
         fill = {"write-bytes": self.write_size_bytes, "sync-every-bytes": self.sync_every_bytes}
         filled = f"Fill files of {describe_size(self.data_bytes)} by {self.writers} writers"
-        rewrite = {
-            "extents": self.extents,
-            "extent-bytes": self.extent_size_bytes,
-            "direct": self.direct,
-        }
+        rewrite = {"extents": self.extents, "extent-bytes": self.extent_size_bytes, "direct": self.direct}
         rewritten = f"Rewrite {self.extents} extents of {describe_size(self.extent_size_bytes)}"
-        content = self.content_words
+        fill_words, rewrite_words = (
+            (*option_words({**seed, **each}), *self.content_words) for each in (fill, rewrite)
+        )
         return [
             synced(context, "fragment-settle", "prepare", "Write back dirty data before it begins"),
-            self._part(context, "fill", "prepare", filled, *option_words({**seed, **fill}), *content),
+            self._part(context, "fill", "prepare", filled, *fill_words),
             self._count(context, "before", "prepare"),
             *self._read(context, "before", "prepare"),
-            self._part(
-                context, "rewrite", "measure", rewritten, *option_words({**seed, **rewrite}), *content
-            ),
+            self._part(context, "rewrite", "measure", rewritten, *rewrite_words),
             *self._read(context, "after", "measure"),
             self._count(context, "after", "inspect"),
         ]
@@ -141,13 +137,9 @@ class FillAndFragment(Content, Workload):
             "joint": self.joint,
         }
         limit_s = self.data_bytes // _BYTES_PER_S_MIN + self.extents // _EXTENTS_PER_S_MIN
-        return context.step(
-            f"fragment-{part}{suffix}",
-            phase,
-            title,
-            (PROGRAM, "fragment", part, *option_words(common), *words),
-            time_limit_ns=_SLACK_NS + limit_s * NS_PER_S,
-        )
+        argv, limit_ns = (PROGRAM, "fragment", part, *option_words(common), *words), limit_s * NS_PER_S
+        step_id = f"fragment-{part}{suffix}"
+        return context.step(step_id, phase, title, argv, time_limit_ns=_SLACK_NS + limit_ns)
 
     def _read(self, context: WorkloadContext, when: str, phase: Phase) -> list[Step]:
         title = f"Read all files linearly, {when} extents were rewritten"
@@ -157,22 +149,18 @@ class FillAndFragment(Content, Workload):
         ]
 
     def _count(self, context: WorkloadContext, when: str, phase: Phase) -> Step:
-        return context.step(
-            f"fragment-extents-{when}",
-            phase,
-            f"Count the files' extents, {when} some were rewritten",
-            (PROGRAM, "extents", own_folder(context, "fragment")),
-            time_limit_ns=_SLACK_NS,
-        )
+        title = f"Count the files' extents, {when} some were rewritten"
+        argv = (PROGRAM, "extents", own_folder(context, "fragment"))
+        return context.step(f"fragment-extents-{when}", phase, title, argv, time_limit_ns=_SLACK_NS)
 
     def checks(self, outputs: Outputs) -> list[Check]:
         return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        fill = load_result(outputs, "fragment-fill", "fragment-fill")
-        rewrite = load_result(outputs, "fragment-rewrite", "fragment-rewrite")
-        before = load_result(outputs, "fragment-read-before", "fragment-read")
-        after = load_result(outputs, "fragment-read-after", "fragment-read")
+        fill, rewrite, before, after = (
+            load_result(outputs, f"fragment-{step}", f"fragment-{step.partition('-')[0]}")
+            for step in ("fill", "rewrite", "read-before", "read-after")
+        )
         parts: dict[str, tuple[Mapping[str, Any], Phase]] = {
             "fill": (fill, "prepare"),
             "read_before": (before, "prepare"),

@@ -20,7 +20,14 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
-from strata.workloads.keys import WholeMilliseconds, key, option_words, preset_diagnostics, window_title
+from strata.workloads.keys import (
+    WholeMilliseconds,
+    key,
+    option_words,
+    preset_diagnostics,
+    window_title,
+    yes_or_no,
+)
 
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
@@ -295,21 +302,14 @@ class Load(Mixture, Workload):
         result = load_result(outputs, "load-measure", None)
         ended = result["ended_early"]
         remedy = ', or write deletes = "next"' if ended and ended["reason"] == "files" else ""
-        yield Check(
-            name="ran-the-whole-window",
-            verdict="yes" if ended is None else "no",
-            detail=f"the load ran for {result['window_ns'] / NS_PER_S:g} s"
-            + ("" if ended is None else f", and ended early: {ended['detail']}{remedy}"),
-            required=True,
-        )
+        detail = f"the load ran for {result['window_ns'] / NS_PER_S:g} s"
+        detail += "" if ended is None else f", and ended early: {ended['detail']}{remedy}"
+        yield yes_or_no("ran-the-whole-window", ended is None, detail, required=True)
         departures = [
             f"{each['what']} is {each['here']}, and {each['definition']} by definition"
             for each in result["departures"]
         ]
         if result["passes_over_open"]:
             departures.append("deletions take the next file where filebench leaves them out")
-        yield Check(
-            name="as-defined",
-            verdict="no" if departures else "yes",
-            detail="; ".join(departures) or "files, sizes and threads are those of the definition",
-        )
+        detail = "; ".join(departures) or "files, sizes and threads are those of the definition"
+        yield yes_or_no("as-defined", not departures, detail)

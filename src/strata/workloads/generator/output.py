@@ -36,10 +36,8 @@ class Mixture(BaseModel):
 
     @property
     def content_words(self) -> tuple[str, ...]:
-        return (
-            f"--compressibility-percent={self.compressibility_percent}",
-            f"--duplication-percent={self.duplication_percent}",
-        )
+        names = ("compressibility", "duplication")
+        return tuple(f"--{name}-percent={getattr(self, f'{name}_percent')}" for name in names)
 
 
 class Content(Mixture):
@@ -86,12 +84,9 @@ def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str
 
 def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metric]:
     """The latencies of one of a result's ``operations``, as metrics of that family."""
-    return latency_metrics(
-        decode(operation["latency_ns"]),
-        latency_ns_mean=float(operation["latency_ns_mean"]),
-        latency_ns_max=float(operation["latency_ns_max"]),
-        family=family,
-    )
+    mean_ns, max_ns = float(operation["latency_ns_mean"]), float(operation["latency_ns_max"])
+    histogram = decode(operation["latency_ns"])
+    return latency_metrics(histogram, latency_ns_mean=mean_ns, latency_ns_max=max_ns, family=family)
 
 
 @dataclass(frozen=True)

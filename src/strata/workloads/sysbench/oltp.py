@@ -178,14 +178,10 @@ class SysbenchOltp(Workload):
 
     def _prepare(self, server: DatabaseServer) -> Step:
         tables = f"{self.tables} tables" if self.tables > 1 else "one table"
-        return server.client(
-            id="sysbench-prepare",
-            phase="prepare",
-            title=f"Create and fill {tables} of {self.rows} rows",
-            # One thread fills one table at a time.
-            argv=self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare"),
-            time_limit_ns=self._prepare_limit_ns,
-        )
+        # One thread fills one table at a time.
+        argv = self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare")
+        title = f"Create and fill {tables} of {self.rows} rows"
+        return server.prepare("prepare", title, *argv, time_limit_ns=self._prepare_limit_ns)
 
     def _settle(self, server: DatabaseServer) -> list[Step]:
         if isinstance(server, MariadbServer):
