@@ -103,7 +103,6 @@ class _Adviser:
         return cell.verdict if cell is not None and cell.verdict != "failed" else None
 
     def _without(self, need: Need) -> Iterator[Excluded]:
-        """The stacks that lack a requirement that another stack of the study meets."""
         verdicts = {stack: self._verdict(stack, need.capability) for stack in self._results.stacks}
         if need.level != "required" or self._capabilities is None or not {*verdicts.values()} & {*_HAVING}:
             return
@@ -174,7 +173,6 @@ class _Adviser:
                 )
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
-        """Parts at which another stack is clearly better, each with the best stack."""
         for part in evidence.parts:
             ranking = self._results.ranking(part.workload, part.kind)
             for other in ranking[: ranking.index(stack)]:
@@ -198,7 +196,6 @@ class _Adviser:
 
 
 def _front(standings: Sequence[Standing]) -> tuple[str, ...]:
-    """The leader, and the stacks that the evidence does not separate from it."""
     return tuple(each.stack for each in standings if each.score is None or each.score.verdict != "worse")
 
 

@@ -27,7 +27,6 @@ class Remembered(Remembering):
     level: Level
 
     def log_at(self, positions: Positions) -> Floats:
-        """The logarithms of the level."""
         return self.once(
             (positions.shape, positions.tobytes()), lambda: np.asarray(np.log(self.level.at(positions)))
         )
@@ -50,11 +49,9 @@ class Score:
         return "merged histogram" if merged else "geometric mean"
 
     def log_at(self, positions: Positions) -> Floats:
-        """The logarithms of the scores."""
         return np.asarray(sum(share * level.log_at(positions) for share, level in self.parts))
 
     def at(self, positions: Positions) -> Floats:
-        """The scores, one per row of seeds."""
         return np.asarray(np.exp(self.log_at(positions)), dtype=np.float64)
 
 
@@ -83,7 +80,6 @@ class Scorer(Remembering):
     def estimates(
         self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
     ) -> dict[str, float]:
-        """The logarithm of each stack's score, each seed taken once."""
         all_once = once(len(seeds))
         return {stack: float(self.score(stack, parts, seeds).log_at(all_once)[0]) for stack in stacks}
 
@@ -101,20 +97,17 @@ class Scorer(Remembering):
     def against(
         self, use: str, stack: str, baseline: str, parts: Sequence[Part], seeds: Sequence[int]
     ) -> Comparison:
-        """A stack's score against another's."""
         upper, lower = (self.score(each, parts, seeds) for each in (stack, baseline))
         n, all_once = len(seeds), once(len(seeds))
         ratio = float(np.exp(upper.log_at(all_once)[0] - lower.log_at(all_once)[0]))
         return Comparison(use, stack, baseline, SCORE, Ratio(n, ratio, interval_of(n, upper, lower)))
 
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
-        """A part's metric on a stack against another."""
         ratio = self.results.ratio(part.workload, part.kind.name, stack, baseline)
         return None if ratio is None else Comparison(part.workload, stack, baseline, part.kind, ratio)
 
 
 def shares_of(weights: Mapping[str, float]) -> dict[str, float]:
-    """Weights as shares that add up to 1."""
     total = sum(weights.values())
     return {name: weight / total for name, weight in weights.items()}
 
@@ -136,11 +129,9 @@ class Evidence:
 
     @property
     def covered(self) -> float:
-        """The measured share of the weights."""
         return sum(each.share for each in self.coverage if each.workloads)
 
     def common_seeds(self, stacks: Sequence[str]) -> list[int]:
-        """The seeds with all parts on all these stacks."""
         each = [self.seeds[stack] for stack in stacks]
         return sorted(frozenset.intersection(*each)) if each else []
 

@@ -54,7 +54,6 @@ def settlings(
 
 
 def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence) -> Iterator[Settling]:
-    """Trials that count but have no usable result."""
     counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
     missing = [
         each.trial_id
@@ -146,7 +145,6 @@ def seeds_wanted(score: Comparison) -> int:
 
 
 def _seeds_from(declared: Sequence[int], count: int) -> list[int]:
-    """The declared seeds, and the next free numbers."""
     free = (number for number in itertools.count(1) if number not in declared)
     return [*declared, *itertools.islice(free, max(0, count - len(declared)))]
 
@@ -166,7 +164,6 @@ def _file(snapshot: StudySnapshot) -> str:
 
 
 def toml_table(name: str, table: Mapping[str, Any]) -> str:
-    """A table as it stands in a TOML file."""
     return "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]) + "\n"
 
 

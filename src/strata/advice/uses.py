@@ -67,7 +67,6 @@ class Pattern:
         return {**example_table(catalogue.workloads[self.kind]), **first}
 
     def _first(self, catalogue: Catalogue, key: str, value: Any) -> Any:
-        """The declared value, or the first of several that would do."""
         field = _field(catalogue.workloads[self.kind], key)
         several = isinstance(value, list) and field is not None and len(self.wanted[field]) > 1
         return value[0] if several else value
@@ -102,7 +101,6 @@ def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, pat
 
 
 def _field(kind: type[Workload], key: str) -> str | None:
-    """The field that a key of a study file is read into."""
     return next((name for name, info in kind.model_fields.items() if key in (name, info.alias)), None)
 
 
@@ -357,7 +355,6 @@ def _patterns(
 
 
 def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
-    """The uses of these names, in their order; all without a name."""
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in uses:

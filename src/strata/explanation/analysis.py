@@ -30,7 +30,6 @@ class Attribution:
 
     @property
     def busy_ns(self) -> float:
-        """The time in which the disk had a request."""
         return float(self.shares_ns.sum())
 
 
@@ -119,7 +118,6 @@ class RequestKind:
 
     @property
     def share_ns(self) -> float:
-        """The disk's time that they took."""
         return sum(self.shares_ns.values())
 
 
@@ -145,7 +143,6 @@ class DiskTime:
 
     @property
     def requests(self) -> int:
-        """The requests that the driver counted."""
         return sum(self.account.get(name, 0) for name in ("reads", "writes", "flushes", "discards"))
 
     @property
@@ -221,7 +218,6 @@ class Explanation:
         return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
-        """An amount per operation of the workload, if it counts any."""
         return amount / self.operations if self.operations else None
 
     @property

@@ -48,7 +48,6 @@ class Contribution:
 
     @property
     def difference_ns(self) -> float:
-        """The slower trial's time minus the faster one's."""
         return self.slower.total_ns - self.faster.total_ns
 
     @property
@@ -267,7 +266,6 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
 
 
 def _flushed(comparison: Comparison, faster: str, slower: str) -> list[str]:
-    """The work of a flush, if the disk counts its writes from the cache."""
     each = []
     for trial, name in ((comparison.slower, slower), (comparison.faster, faster)):
         flushes, destages = trial.sum("flushes"), trial.sum("destages")

@@ -155,7 +155,6 @@ def _bin(
 
 
 def _outline(wanted: npt.NDArray[np.bool_]) -> str:
-    """A path with one rectangle for adjacent cells of a row."""
     pieces = []
     for row in np.flatnonzero(wanted.any(axis=1)):
         line = np.concatenate([[False], wanted[row], [False]])
@@ -288,7 +287,6 @@ def _kind_piece(kind: str, time_ns: float) -> Piece:
 
 
 def _curves(records: Records) -> list[charts.Curve]:
-    """A curve for each kind with enough requests."""
     curves = []
     for number, kind in enumerate(KINDS):
         latencies = np.sort(latency_ns(records[records["kind"] == number]))

@@ -291,7 +291,6 @@ def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None
 
 
 def _end_of(text: str, characters_max: int) -> str:
-    """The end of a program's output: whole lines, unless the last one is too long."""
     if len(text) <= characters_max:
         return text
     cut, newline, lines = text[-characters_max:].partition("\n")

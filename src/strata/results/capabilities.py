@@ -125,7 +125,6 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
 
 
 def _joined(before: Capabilities, found: Capabilities) -> Capabilities:
-    """Both, the newer findings before the older, for the stacks and probes of ``found``."""
     cells = {(cell.stack, cell.probe): cell for cell in before.limited_to(found.stacks).cells}
     cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
     ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]

@@ -100,7 +100,6 @@ def differences(
 
 
 def _of_records(pairs: Sequence[tuple[ResultRecord, ResultRecord]]) -> Iterator[Difference]:
-    """The differences between the two records of each pair."""
     for area, name, read in _ORIGINS:
         yield from _difference(area, name, [(read(one), read(two)) for one, two in pairs])
     names = {name for pair in pairs for record in pair for name in record.versions.packages}
@@ -138,7 +137,6 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a study; empty where something else was written there."""
     found = study.get(name)
     return found if isinstance(found, Mapping) else {}
 
@@ -172,7 +170,6 @@ def _unit(key: str) -> str:
 
 
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
-    """The differences between the plans of one seed of each cell."""
     renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
     cells: dict[CellKey, list[tuple[Reading, Reading]]] = {}
     for pair in pairs:
@@ -189,7 +186,6 @@ def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Itera
 
 
 def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
-    """The number of pairs whose specifications differ although their plans are the same."""
     return sum(
         one.record.spec_sha256 != two.record.spec_sha256
         and not [*plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=False)]
@@ -255,7 +251,6 @@ def _step_changes(name: str, before: Mapping[str, Any], after: Mapping[str, Any]
 
 
 def _changed_words(old: list[str], new: list[str]) -> tuple[str | None, str | None]:
-    """The differing words of two command lines."""
     found: tuple[list[str], list[str]] = ([], [])
     for kind, *at in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if kind != "equal":

@@ -147,7 +147,6 @@ class Events:
 
     @property
     def complete(self) -> bool:
-        """Whether the agent came to its end, good or bad."""
         return self.end is not None
 
     def output(self, step: str, stream: str = "stdout") -> str:
@@ -160,7 +159,6 @@ class Events:
         return next((text for text in said if text.strip()), "")
 
     def streams(self) -> Iterator[tuple[str, str, str]]:
-        """The written text as ``(step, stream, text)``."""
         for step, stream in self._streams:
             yield step, stream, self.output(step, stream)
 

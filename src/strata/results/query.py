@@ -143,7 +143,6 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
 
 @contextmanager
 def _derivable(place: Path) -> Iterator[None]:
-    """Explain DuckDB's errors about the derived tables themselves."""
     try:
         yield
     except duckdb.Error as error:
@@ -186,7 +185,6 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
 
 
 def _state(folder: ResultsFolder) -> bytes:
-    """The state of the sources, by the size and the time of each file."""
     digest = hashlib.sha256()
     attempts = [attempt for trial in folder.trials() for attempt in folder.attempts(trial)]
     sources = [path for attempt in attempts for path in (attempt.result_path, attempt.events_path)]

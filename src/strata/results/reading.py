@@ -44,7 +44,6 @@ class Sealed:
 
 
 def result_text(record: ResultRecord) -> bytes:
-    """The content of result.json."""
     return json.dumps(record.to_plain(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
@@ -86,7 +85,6 @@ def _as_written(content: bytes) -> Sealed | None:
 
 
 def _unindented(text: bytes) -> bytes:
-    """Indented JSON without line breaks and spaces between its parts."""
     for depth in range(_DEPTH_MAX, -1, -1):
         text = text.replace(b"\n" + b" " * depth, b"")
     return text.replace(b'": ', b'":')

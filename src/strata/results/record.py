@@ -185,7 +185,6 @@ class ResultRecord(Frozen):
     real_time: RealTime
 
     def answers(self, spec_sha256: str, fingerprint: Fingerprint) -> bool:
-        """Whether it is of this specification, measured with this lab or host."""
         return (self.spec_sha256, self.fingerprint) == (spec_sha256, fingerprint)
 
     def metric(self, name: str) -> Metric | None:

@@ -108,7 +108,6 @@ class Attempt:
 
     @property
     def console_path(self) -> Path:
-        """The kernel's messages."""
         return self.path / "console.log"
 
     @property
@@ -118,17 +117,14 @@ class Attempt:
 
     @property
     def result_path(self) -> Path:
-        """The result record, written last."""
         return self.path / "result.json"
 
     @property
     def complete(self) -> bool:
-        """Whether the attempt came to a result, valid or not."""
         with explained(self.path, "look into the attempt", reading=True):
             return self.result_path.is_file()
 
     def write(self, name: str, content: bytes) -> Path:
-        """Write a file of the attempt durably."""
         path = self.path / name
         write_durably(path, content)
         return path
@@ -173,7 +169,6 @@ class Reading:
 
     @property
     def usable(self) -> bool:
-        """Whether the record's numbers may be used."""
         return self.record is not None and self.record.validity.valid
 
 
@@ -190,7 +185,6 @@ class ResultsFolder:
         refuse_unsafe(self._named)
 
     def safe_path(self, name: str) -> Path:
-        """The path of a file to be written here, after `refuse_unsafe`."""
         self.refuse_unsafe()
         return self.path / name
 
@@ -224,7 +218,6 @@ class ResultsFolder:
         raise ResultError(cause, place=str(path), remedy=remedy)
 
     def _absence(self) -> tuple[str, str]:
-        """Why there are no results here, and what to do about it."""
         remedy = "give the folder that `strata run` wrote its results to"
         if self.path.name == "study.json" and self.path.is_file():
             return "this is a file of a results folder", f"give the folder: {self.path.parent}"
@@ -238,7 +231,6 @@ class ResultsFolder:
         return "the folder holds no study.json", remedy
 
     def _refuse_foreign(self) -> None:
-        """Refuse a folder that holds other things than Strata's."""
         if self.study_path.exists() or not self.path.is_dir():
             return
         if any(child.name not in _FIRST_NAMES for child in self.path.iterdir()):
@@ -254,7 +246,6 @@ class ResultsFolder:
         return self.path / "trials"
 
     def study(self) -> StudySnapshot:
-        """The study of the last run into this folder."""
         return read_snapshot(self.study_path)
 
     @contextmanager
@@ -300,7 +291,6 @@ class ResultsFolder:
         return sorted(found)
 
     def attempts(self, trial: TrialKey) -> list[Attempt]:
-        """The attempts at a trial, oldest first."""
         folder = self.trials_path / str(trial)
         with explained(folder, "list the attempts", reading=True):
             refuse_link(self.trials_path)

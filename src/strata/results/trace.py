@@ -77,7 +77,6 @@ class Trace:
 
 
 def latency_ns(records: Records) -> npt.NDArray[np.int64]:
-    """From a request's arrival at the disk to its completion."""
     found: npt.NDArray[np.int64] = (records["complete_ns"] - records["arrival_ns"]).astype(np.int64)
     return found
 
@@ -88,7 +87,6 @@ def parts_ns(records: Records) -> npt.NDArray[np.int64]:
 
 
 def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
-    """Whether each request has one of ``FLAGS``."""
     found: npt.NDArray[np.bool_] = (records["flags"] >> FLAGS.index(name)) & 1 != 0
     return found
 
@@ -219,7 +217,6 @@ def read_parquet(path: Path) -> Trace:
 
 
 def write_csv(path: Path, trace: Trace) -> None:
-    """Write the table as CSV with a line of column names."""
     with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
         connection.register("records", _columns(trace))
         connection.execute(f"copy ({_select(trace.disks)}) to {_quoted(str(path))} (format csv, header true)")
@@ -231,13 +228,11 @@ def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 
 
 def _select(disks: Sequence[str]) -> str:
-    """The table's columns, from a record's."""
     columns = _converted(disks, "({names})[{column} + 1] as {column}", ", ".join(FLAGS))
     return f"select {columns} from records"  # noqa: S608  names of our own
 
 
 def _numbers(disks: Sequence[str]) -> str:
-    """The columns of a record, from the table's."""
     bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
     return _converted(disks, "list_position({names}, {column}) - 1 as {column}", f"{bits} as flags")
 
@@ -315,7 +310,6 @@ def _head(row: np.void, sequence: int, since_ns: int, action: str) -> str:
 
 
 def rwbs(kind: int, flags: int) -> str:
-    """The kind of a request in blkparse's letters."""
     fua = "F" if flags & _FUA else ""
     ahead = "A" if flags & _AHEAD else ""
     return f"{_OPERATION[kind]}{fua}{ahead}{_SUFFIX[kind]}"

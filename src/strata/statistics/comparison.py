@@ -55,7 +55,6 @@ class MetricKind:
 
     @property
     def is_latency(self) -> bool:
-        """Whether it belongs to a distribution of latencies."""
         return self.family is not None and self.family.endswith(LATENCY)
 
     @classmethod

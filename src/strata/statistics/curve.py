@@ -51,7 +51,6 @@ class Shape:
 
 
 def percentile_band(distribution: Distribution) -> PercentileCurve:
-    """The distribution's percentiles over ``CURVE``."""
     merged = distribution.counts.sum(axis=0)
     supported = CURVE[distribution.total * (100 - CURVE) / 100 >= VALUES_ABOVE_MIN - 1e-6]
     points = tuple(zip(supported.tolist(), _percentiles(distribution, merged, supported), strict=True))
@@ -65,7 +64,6 @@ def percentile_band(distribution: Distribution) -> PercentileCurve:
 
 
 def merged_percentiles(distribution: Distribution, percentiles: Sequence[float]) -> list[float]:
-    """Percentiles of the merged histograms."""
     return _percentiles(distribution, distribution.counts.sum(axis=0), np.asarray(percentiles, np.float64))
 
 

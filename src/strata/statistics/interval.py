@@ -83,7 +83,6 @@ def adjusted(estimate: Floats, error: Floats, skewness: Floats, freedom: float) 
 
 
 def student(estimate: Floats, error: Floats, freedom: float) -> tuple[Floats, Floats]:
-    """Low and high ends of Student's intervals."""
     quantile = student_quantile(freedom)
     return estimate - error * quantile, estimate + error * quantile
 

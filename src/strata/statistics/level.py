@@ -61,7 +61,6 @@ class Resamples:
     exact: bool
 
     def deviation(self, levels: Floats) -> float:
-        """The standard deviation of a level over the resamples."""
         mean = float(self.shares @ levels)
         return math.sqrt(float(self.shares @ (levels - mean) ** 2))
 
@@ -110,9 +109,7 @@ class Level(Protocol):
     """A metric's level as a function of the seeds drawn."""
 
     @property
-    def method(self) -> Method:
-        """How the level is made."""
-        ...
+    def method(self) -> Method: ...
 
     def at(self, positions: Positions) -> Floats:
         """One level per row of ``positions``, which are indices into the seeds, repeats allowed."""
@@ -159,7 +156,6 @@ class Distribution:
         return float(self.percentiles(percentile, weights[np.newaxis])[0])
 
     def percentiles(self, percentile: float, weights: NDArray[np.int64]) -> Floats:
-        """The percentile for each row of ``weights``."""
         totals = weights @ self._cumulative[-1]
         wanted = np.maximum((percentile / 100 * totals + 0.5).astype(np.int64), 1)
         few = len(weights) * len(self.bounds) <= _SUMS_MAX
@@ -187,7 +183,6 @@ class Distribution:
 
     @property
     def total(self) -> int:
-        """The number of values counted over all seeds."""
         return int(self.counts.sum())
 
 
@@ -336,7 +331,6 @@ def _account(seeds: int, upper: Level, lower: Level | None = None) -> _Account:
 
 @lru_cache(maxsize=64)
 def once(seeds: int) -> Positions:
-    """All seeds, each once."""
     return np.arange(seeds)[np.newaxis]
 
 

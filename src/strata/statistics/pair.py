@@ -98,16 +98,13 @@ class Pair:
     differences: tuple[Difference, ...]
 
     def count(self, likeness: Likeness) -> int:
-        """The number of pairs of trials in cells of this likeness."""
         return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
 
     @property
     def trials(self) -> int:
-        """The number of compared pairs of trials."""
         return sum(len(cell.seeds) for cell in self.cells)
 
     def worst_first(self) -> list[Row]:
-        """The rows by how much worse the second set is."""
         return sorted(self.rows, key=lambda row: row.comparison.gain)
 
 

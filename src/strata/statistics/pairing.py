@@ -42,7 +42,6 @@ class PairedCell:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that both sets have."""
         return sorted(self.first.keys() & self.second.keys())
 
     @property
@@ -151,7 +150,6 @@ def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
 
 
 def names_of(cells: Sequence[PairedCell]) -> Naming:
-    """The names of the cells in both sets."""
     return Naming(
         stacks={cell.stack: cell.other_stack for cell in cells},
         workloads={cell.workload: cell.other_workload for cell in cells},
@@ -202,7 +200,6 @@ def _reason(results: StudyResults, stack: str, workload: str) -> str:
 
 
 def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
-    """The stacks and workloads of only one of the two studies."""
     if first.stack is not None or second.stack is not None:
         return
     for letter, side, stacks, workloads in (
@@ -219,7 +216,6 @@ def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
 
 
 def nothing_to_compare(first: Side, second: Side, absent: Sequence[Absence]) -> ResultError:
-    """The error about two sets without a cell in common."""
     place = f"{first.name}, {second.name}"
     if absent:
         more = f", and {len(absent) - 1} more" if len(absent) > 1 else ""

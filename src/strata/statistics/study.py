@@ -76,7 +76,6 @@ class StudyResults(Remembering):
         return frozenset(record.fingerprint for record in self.records)
 
     def readings_of(self, stack: str, workload: str) -> list[Reading]:
-        """A cell's trials, whether they count or not."""
         return self._readings.get((stack, workload), [])
 
     @cached_property
@@ -128,12 +127,10 @@ class StudyResults(Remembering):
         return self.once(("summaries", workload, metric), summarized)
 
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
-        """The stacks with a value, best first."""
         summaries = self.summaries(workload, kind.name)
         return best_first({stack: summary.estimate for stack, summary in summaries.items()}, kind.better)
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
-        """A stack's metric over another's, paired by seed."""
         upper, lower = (self.cells[each, workload] for each in (stack, baseline))
         key = ("ratio", workload, metric, stack, baseline)
         return self.once(key, lambda: compare(upper.series(metric), lower.series(metric)))

@@ -123,7 +123,6 @@ class Summary:
 
     @property
     def n(self) -> int:
-        """The number of seeds."""
         return len(self.values)
 
     @property

@@ -65,13 +65,11 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
 
 
 def check_warnings(cell: Cell) -> list[ResultWarning]:
-    """The warnings from the checks of a cell's trials."""
     found = warnings_of_checks(record.checks for record in cell.records.values())
     return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
 
 
 def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
-    """The warnings of p-values of comparisons that were made together."""
     paired = [each for each in comparisons if each.p_value is not None and each.ratio.paired]
     if not paired:
         return []
@@ -92,7 +90,6 @@ def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
 
 
 def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
-    """Trials that do not count, and labs that differ."""
     readings = results.readings_of(cell.stack, cell.workload)
     missing = [each for each in readings if not each.usable]
     if missing:

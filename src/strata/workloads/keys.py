@@ -64,14 +64,12 @@ def yes_or_no(name: str, is_so: bool, detail: str, *, required: bool = False) ->
 
 
 def window_title(phase: Phase, time_ns: int) -> str:
-    """The title of a step that puts the load on for this time."""
     return f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:.15g} s"
 
 
 def preset_diagnostics(
     given: str | None, known: Collection[str], *, key: str = "preset"
 ) -> Iterator[Diagnostic]:
-    """Refuse an unknown preset or personality."""
     if given is not None and given not in known:
         yield Diagnostic(f'there is no {key} "{given[:60]}"', remedy=nearest(given, known), key=key)
 

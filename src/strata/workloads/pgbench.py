@@ -199,7 +199,6 @@ class Pgbench(Workload):
         return outputs.once(("pgbench", has_lag), lambda: _read_log(log, has_lag=has_lag))
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """The transactions that were completed in each whole second of the window, by the log."""
         lines = self._transactions(outputs)
         ends_us = sorted(line.end_us for line in lines if line.latency_us is not None)
         if not ends_us:

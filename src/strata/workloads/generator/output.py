@@ -63,7 +63,6 @@ class Content(Mixture):
 
 
 def own_folder(context: WorkloadContext, name: str) -> str:
-    """The folder of a load's files: one for each of its windows."""
     return "-".join(filter(None, (f"{context.mount_path}/{name}", context.window)))
 
 

@@ -256,7 +256,6 @@ class SysbenchOltp(Workload):
         return metrics
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """Transactions in each second of the window, as sysbench reports them."""
         return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
