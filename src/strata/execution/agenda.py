@@ -45,22 +45,14 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Agenda:
-    """The work of a run.
+    """The work of a run."""
 
-    Attributes:
-        study: With its added seeds.
-        snapshot: For study.json; it has all trials, also those not chosen for this run.
-        to_run: In the order to run them.
-        kept: The trials that have their result already.
-        skipped: The cells that cannot be run here, with the reason.
-        disturbed: The number of disturbed attempts at each trial that is to be run.
-    """
-
-    study: Study
-    snapshot: StudySnapshot
-    to_run: tuple[PlannedTrial, ...]
-    kept: tuple[TrialKey, ...]
-    skipped: Mapping[CellKey, str]
+    study: Study  # with its added seeds
+    snapshot: StudySnapshot  # for study.json; it has all trials, also those not chosen for this run
+    to_run: tuple[PlannedTrial, ...]  # in the order to run them
+    kept: tuple[TrialKey, ...]  # the trials that have their result already
+    skipped: Mapping[CellKey, str]  # the cells that cannot be run here, with the reason
+    # The number of disturbed attempts at each trial that is to be run.
     disturbed: Mapping[TrialKey, int] = field(default_factory=dict)
 
 
@@ -113,9 +105,7 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
 def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
     """The trials whose ids match the glob ``only``; all for None.
 
-    Raises:
-        PlanError: If the study has no trial that can be run.
-        RunError: If none matches.
+    Raises PlanError if the study has no trial that can be run, and RunError if none matches.
     """
     keys = [trial.key for trial in runnable_trials(study)]
     chosen = {each for each in keys if only is None or fnmatch.fnmatchcase(str(each), only)}
@@ -133,17 +123,11 @@ def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
 
 @dataclass
 class Progress:
-    """The state that the rounds of a run share.
+    """The state that the rounds of a run share."""
 
-    Attributes:
-        known: The compiled trials.
-        kept: Trials that had a valid result before this run.
-        done: Trials that this run has carried out, valid or not.
-    """
-
-    known: dict[TrialKey, PlannedTrial] = field(default_factory=dict)
-    kept: set[TrialKey] = field(default_factory=set)
-    done: set[TrialKey] = field(default_factory=set)
+    known: dict[TrialKey, PlannedTrial] = field(default_factory=dict)  # the compiled trials
+    kept: set[TrialKey] = field(default_factory=set)  # trials that had a valid result before this run
+    done: set[TrialKey] = field(default_factory=set)  # trials that this run has carried out, valid or not
 
 
 def make_agenda(

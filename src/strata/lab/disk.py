@@ -44,8 +44,7 @@ def driver_config(
         capacity_bytes: The used part of the device, from its first sector on; the mechanism stays.
         seed: The seed of the model's random draws.
 
-    Raises:
-        LabError: If the name or the capacity does not suit the driver.
+    Raises LabError if the name or the capacity does not suit the driver.
     """
     if _DISK_NAME.fullmatch(name) is None:
         raise LabError(f'a disk cannot be called "{name}"', remedy="use lower-case letters and digits")

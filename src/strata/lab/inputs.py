@@ -125,9 +125,8 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
 
     ``files`` are the users' archives of its study.
 
-    Raises:
-        LabError: If an input cannot be fetched, no file has its hash, or the cache has no room for it.
-        StudyError: If an archive is damaged, or has changed since the study was read.
+    Raises LabError if an input cannot be fetched, no file has its hash, or the cache has no room for it, and
+    StudyError if an archive is damaged, or has changed since the study was read.
     """
     by_hash = {file.sha256: file.path for file in files}
     for each in plan.inputs:

@@ -30,18 +30,12 @@ _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIG
 
 @dataclass(frozen=True)
 class KernelBuild(Build):
-    """A finished kernel.
-
-    Attributes:
-        release: The answer of ``uname -r`` in the lab.
-        source: The source's version: the Debian package's, or the kernel's for a tarball.
-        locked: Whether the source is the version that ``image/packages.lock`` names.
-    """
+    """A finished kernel."""
 
     FILE: ClassVar[str] = "linux"
-    release: str
-    source: str
-    locked: bool
+    release: str  # the answer of ``uname -r`` in the lab
+    source: str  # the source's version: the Debian package's, or the kernel's for a tarball
+    locked: bool  # whether the source is the version that ``image/packages.lock`` names
 
 
 def build_kernel(
@@ -59,9 +53,8 @@ def build_kernel(
     The tree with its objects is kept: an interrupted build is continued, and after a change of a patch, the
     driver or the configuration only what depends on it is compiled.
 
-    Raises:
-        LabError: If the source cannot be had or the build fails.
-        ToolError: If a program that the build needs is missing.
+    Raises LabError if the source cannot be had or the build fails, and ToolError if a program that the build
+    needs is missing.
     """
     if tarball is not None:
         source = source_from_tarball(cache, tarball, recipe.series, progress)
@@ -101,8 +94,7 @@ def kernel_tree(
 ) -> contextlib.AbstractContextManager[Path]:
     """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone.
 
-    Raises:
-        LabError: If it is gone and the kernel's source, too, or if it cannot be compiled.
+    Raises LabError if it is gone and the kernel's source, too, or if it cannot be compiled.
     """
     source = _source_of(cache, kernel)
     return _compiled_tree(cache, recipe, source, kernel.inputs.found, log, progress, jobs)
@@ -177,8 +169,7 @@ RESUME_REMEDY: Final = "fix what it says and run the same command again: the bui
 def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
     """Patch and configure a tree as far as that is not done.
 
-    Raises:
-        LabError: If a patch does not apply, or the kernel's configuration refuses a line of the fragment.
+    Raises LabError if a patch does not apply, or the kernel's configuration refuses a line of the fragment.
     """
     configured = tree / ".strata-configured"
     fragment = recipe.folder / recipe.config
@@ -256,8 +247,7 @@ def check_config(fragment: Path, config: Path) -> list[str]:
     Returns:
         The options that should be off and are on, because another one selects them.
 
-    Raises:
-        LabError: Naming every other option that was dropped or changed.
+    Raises LabError naming every other option that was dropped or changed.
     """
     asked, got = _options(fragment.read_text()), _options(config.read_text())
     differing = {name: got.get(name, "n") for name, value in asked.items() if got.get(name, "n") != value}

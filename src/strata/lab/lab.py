@@ -79,8 +79,7 @@ class Lab:
 def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
     """The groups of modules that a plan needs, in load order.
 
-    Raises:
-        LabError: If the plan asks for a module that no group has.
+    Raises LabError if the plan asks for a module that no group has.
     """
     groups = _groups_for(project_root() / "kernel", plan.prerequisites)
     names = {name for name, _, _ in loadings(groups)}
@@ -277,9 +276,7 @@ def ensure_lab(
     Returns:
         The lab, or None while an essential part was not asked for and is missing.
 
-    Raises:
-        LabError: If a part cannot be built.
-        ToolError: If a program that the build needs is missing.
+    Raises LabError if a part cannot be built, and ToolError if a program that the build needs is missing.
     """
     builder = _Builder(Project.read(project_root()), Cache(cache_root()), progress, source, jobs)
     chosen = parts(builder.project.root) if only is None else tuple(only)

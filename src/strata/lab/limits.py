@@ -55,8 +55,7 @@ def provide_descriptors(trials: int, disks: int) -> None:
 
     Programs under measurement inherit the limit, so a sufficient one stays.
 
-    Raises:
-        ToolError: If it is too low and may not be raised.
+    Raises ToolError if it is too low and may not be raised.
     """
     needed = _OWN + trials * (_PER_TRIAL + _PER_DISK * disks)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -90,9 +90,8 @@ def build_modules(
     They are built in the tree in which the kernel was compiled; it is made again if it is gone. A change of
     the driver of the modelled disks, which modules do not use, needs no other modules.
 
-    Raises:
-        LabError: If a source cannot be had or a build fails.
-        ToolError: If a program that the build needs is missing.
+    Raises LabError if a source cannot be had or a build fails, and ToolError if a program that it needs is
+    missing.
     """
     builds = [
         _Build(cache, recipe, group, kernel, progress, jobs or len(os.sched_getaffinity(0)), locked)

@@ -35,9 +35,8 @@ def run_logged(
 
     ``title`` is the subject of "… failed". ``on_line`` gets every line of output.
 
-    Raises:
-        LabError: If it exits with another status than 0; the message holds its last lines.
-        ToolError: If the program is not there.
+    Raises LabError if it exits with another status than 0 (the message holds its last lines), and ToolError if
+    the program is not there.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     tail: collections.deque[str] = collections.deque(maxlen=200)
@@ -118,9 +117,8 @@ def _telling(lines: list[str]) -> str:
 def output_of(argv: Sequence[str]) -> str:
     """The standard output of a program.
 
-    Raises:
-        LabError: If it exits with another status than 0; the message holds its output.
-        ToolError: If the program is not there.
+    Raises LabError if it exits with another status than 0 (the message holds its output), and ToolError if the
+    program is not there.
     """
     try:
         done = subprocess.run(
@@ -169,8 +167,7 @@ def missing(needs: Iterable[Need], *groups: Group) -> list[str]:
 def require(packages_file: Path, group: Group, *, purpose: str) -> None:
     """Check that the programs for a group are there; ``purpose`` is the subject of "… needs".
 
-    Raises:
-        ToolError: Naming every missing package at once and the command that installs them.
+    Raises ToolError naming every missing package at once and the command that installs them.
     """
     packages = missing(read_needs(packages_file), group)
     if packages:

@@ -42,8 +42,7 @@ def program_wanted(part: str, project: Path) -> dict[str, str]:
 
     Only its own: a change of another program must not make this one stale.
 
-    Raises:
-        LabError: If the list of libraries cannot be read.
+    Raises LabError if the list of libraries cannot be read.
     """
     crate = project / "crates" / part
     own = [path for path in sorted(crate.glob("*")) if path.name not in _BESIDES]

@@ -40,9 +40,8 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
 
     It has the study's disks, and its stack if one is named; without a study, one disk of a model.
 
-    Raises:
-        LabError: If there is no terminal, or the lab cannot be started.
-        StudyError: If the study, stack or device cannot be used.
+    Raises LabError if there is no terminal, or the lab cannot be started, and StudyError if the study, stack
+    or device cannot be used.
     """
     plan, devices = _shell_plan(study, stack, device)
     lab = ensure_for(require_lab(), plan, console_progress())

@@ -75,8 +75,7 @@ class _Candidate:
 def source_from_tarball(cache: Cache, tarball: Path, series: str, progress: SetupProgress) -> Entry:
     """Unpack a tarball given by the user; the kernel's tree is the entry's folder ``linux``.
 
-    Raises:
-        LabError: If it is not the source of a kernel of that series.
+    Raises LabError if it is not the source of a kernel of that series.
     """
     if not tarball.is_file():
         raise LabError(
@@ -101,8 +100,7 @@ def source_from_tarball(cache: Cache, tarball: Path, series: str, progress: Setu
 def source_from_debian(cache: Cache, package: str, apt: SourceApt, progress: SetupProgress) -> Entry:
     """Unpack Debian's kernel source package, downloading it unless some version of it is in the cache.
 
-    Raises:
-        LabError: If the mirror does not have it or the download fails.
+    Raises LabError if the mirror does not have it or the download fails.
     """
     wanted = {"package": package, "left_out": " ".join(LEFT_OUT)}
     if (entry := cache.current("source", wanted)) is not None:
@@ -137,8 +135,7 @@ def module_source(  # noqa: PLR0917
 
     A change of the locked version fetches it again. The source is the entry's folder ``source``.
 
-    Raises:
-        LabError: If the mirror does not have it, or another series, or the download fails.
+    Raises LabError if the mirror does not have it, or another series, or the download fails.
     """
     wanted = {"package": package, "series": series, "locked": locked_version or ""}
     if (entry := cache.current("module-source", wanted)) is not None:

@@ -49,8 +49,7 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
 
     With ``keep`` the versions stay that the mirror still has.
 
-    Raises:
-        LabError: If the mirror cannot be reached or the image cannot be built.
+    Raises LabError if the mirror cannot be reached or the image cannot be built.
     """
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)

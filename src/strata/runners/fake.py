@@ -41,23 +41,17 @@ _IDENTITY: Final = Identity("1" * 64, "2" * 64, "3" * 64)
 
 @dataclass
 class FakeRunner:
-    """Writes the events of an agent.
+    """Writes the events of an agent."""
 
-    Attributes:
-        output: The output of a plan's step.
-        behaviours: What each trial does, by id; other trials succeed.
-        disturbed: How many of a trial's first attempts are disturbed, by id.
-        settings: The runner's `setting`.
-        begun: The ids of the trials carried out, in order.
-        waiting: Set when a trial waits for its cancellation.
-    """
-
-    output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})
+    output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})  # the output of a plan's step
+    # What each trial does, by id; other trials succeed.
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    # How many of a trial's first attempts are disturbed, by id.
     disturbed: dict[str, int] = field(default_factory=dict)
     identity: Identity = _IDENTITY
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    begun: list[str] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the runner's `setting`
+    begun: list[str] = field(default_factory=list)  # the ids of the trials carried out, in order
+    # Set when a trial waits for its cancellation.
     waiting: threading.Event = field(default_factory=threading.Event)
 
     name = "fake"

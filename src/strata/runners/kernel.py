@@ -18,6 +18,7 @@ from typing import Final
 
 from strata.disks.machine import Machine
 from strata.errors import LabError, RunError
+from strata.files import explained
 from strata.lab.folder import PREFIX
 from strata.plan.model import Plan
 from strata.runners.block_devices import Attached, attached, detach
@@ -221,12 +222,8 @@ def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
             noted[file] = {"was": was, "back": limit or was}
     if not noted:
         return
-    try:
+    with explained(path, "note the modules' parameters", LabError):
         (path / PARAMETERS_NAME).write_text(json.dumps(noted))
-    except OSError as error:
-        raise LabError(
-            f"the modules' parameters cannot be noted: {error.strerror}", place=str(path)
-        ) from error
 
 
 def set_back(path: Path, kernel: Kernel) -> list[str]:
