@@ -187,9 +187,6 @@ def start_lab(
 
     The calling thread must outlive the lab: ``pdeathsig`` notices its end. The kernel finds the disks in the
     given order, then the inputs, each on a disk without latency.
-
-    Raises LabError if its files cannot be made, or there are too many disks, and ToolError if a program that
-    starts it is missing, or too few files may be open.
     """
     check_tools()
     check_counts(disks, inputs)

@@ -144,8 +144,6 @@ class Cache:
 
         ``make`` fills the folder it is given and returns the manifest. It runs under a lock: of two builds
         of one entry the second waits and then finds it done.
-
-        Raises LabError if the cache folder cannot be written.
         """
         with self.locked(f"{kind}-{inputs.key}"):
             if (entry := self.find(kind, inputs)) is not None:
@@ -256,10 +254,7 @@ class Cache:
 
 
 def cache_root() -> Path:
-    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``).
-
-    Raises LabError if root would run from it what another user could put there.
-    """
+    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``)."""
     root = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata")).absolute()
     refuse_exchangeable_path(root, LabError)
     return root

@@ -159,8 +159,6 @@ def damage_in(console: str) -> list[PowerCutDamage]:
     """The power cut's damage to each modelled disk, from the lab's console.
 
     The driver writes it as the lab's last output, so a disk's last line counts.
-
-    Raises LabError if a disk's file could not be given the content of the medium.
     """
     found = []
     for disk, match in {match["disk"]: match for match in _REPORT.finditer(console)}.items():

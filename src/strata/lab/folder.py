@@ -64,9 +64,8 @@ def private_folder(
 ) -> Iterator[PrivateFolder]:
     """A new folder in ``place``, deleted, or removed by ``remove``, when the context ends.
 
-    ``before`` is called with its path before it is made: to record it.
-
-    Raises LabError if it cannot be made, or as root another user could exchange it.
+    ``before`` is called with its path before it is made: to record it. Raises LabError if it cannot be made,
+    or as root another user could exchange it.
     """
     with ExitStack() as opened:
         try:

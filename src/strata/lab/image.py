@@ -53,11 +53,7 @@ class ImageSpec:
 
     @classmethod
     def read(cls, folder: Path, *, check_lock: bool = True) -> ImageSpec:
-        """Read the project's image folder; without ``check_lock`` the lock may be inconsistent.
-
-        Raises LabError if a file is missing or malformed, or a locked module has another version than its
-        programs.
-        """
+        """Read the project's image folder; without ``check_lock`` the lock may be inconsistent."""
         path = folder / "packages.toml"
         try:
             stated = tomllib.loads(path.read_text())
@@ -156,9 +152,6 @@ def build_image(cache: Cache, spec: ImageSpec, progress: SetupProgress) -> Entry
 
     Where the mirror no longer has a locked version, the image takes the mirror's. The image and every
     result then say that it is not locked, and which packages moved.
-
-    Raises LabError if the mirror has not got a package or the build fails, and ToolError if a program or the
-    privilege that the build needs is missing.
     """
     inputs = Inputs(spec.wanted(), {})
     log = cache.log("image", inputs)
@@ -199,8 +192,9 @@ def _mode() -> str:
 def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: SetupProgress) -> None:
     sources = archive.with_name("sources.list")
     sources.write_text(spec.image_sources)
-    hooks = [f"--setup-hook={_write_hook('etc/apt/preferences.d/strata', spec.image_preferences)}"]
-    hooks += [f"--essential-hook={spec.begin}", f"--customize-hook={spec.finish}"]
+    folder = '"$1/etc/apt/preferences.d"'
+    choose = f'mkdir -p {folder} && cat >{folder}/strata <<"END"\n{spec.image_preferences}END\n'
+    hooks = [f"--setup-hook={choose}", f"--essential-hook={spec.begin}", f"--customize-hook={spec.finish}"]
     options = ['Apt::Install-Recommends "false"', 'Acquire::Retries "3"', *proxy_options()]
     environment = {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -233,11 +227,6 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
             environment=environment,
             on_line=count,
         )
-
-
-def _write_hook(path: str, content: str) -> str:
-    folder = path.rsplit("/", 1)[0]
-    return f'mkdir -p "$1/{folder}" && cat >"$1/{path}" <<"END"\n{content}END\n'
 
 
 def require_same_versions(

@@ -78,11 +78,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library, compiled if its sources have changed.
-
-    Raises ToolError if a C compiler is needed, and there is none, and LabError if the sources are missing or
-    do not compile.
-    """
+    """The library, compiled if its sources have changed."""
     given = os.environ.get(LIBRARY_VARIABLE)
     path = Path(given) if given else build_model(Cache(cache_root()), project_root())
     loaded = ctypes.CDLL(str(path))
@@ -301,10 +297,7 @@ def _sources(folder: Path) -> list[Path]:
 
 
 def build_model(cache: Cache, project: Path) -> Path:
-    """The library for the project's sources, compiling it unless it is in the cache.
-
-    Raises ToolError if there is no C compiler, and LabError if the sources do not compile.
-    """
+    """The library for the project's sources, compiling it unless it is in the cache."""
     now = model_wanted(project)
     entry = cache.current("model", now)
     if entry is None or not (entry.path / _FILE).is_file():

@@ -80,10 +80,7 @@ class Recipe:
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
-        """Read ``recipe.toml`` of the project's kernel folder.
-
-        Raises LabError if it is missing, malformed, or names a file that does not exist.
-        """
+        """Read ``recipe.toml`` of the project's kernel folder."""
         path = folder / "recipe.toml"
         try:
             stated = tomllib.loads(path.read_text())
