@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from strata.layers.zfs.dataset import Dataset
-from strata.layers.zfs.zfs import Zfs
+from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
 from strata.spec.layer import Layer, LayerContext, Provided

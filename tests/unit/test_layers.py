@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from strata.layers.btrfs.btrfs import Btrfs
+from strata.layers.btrfs import Btrfs
 from strata.layers.directory import Directory
-from strata.layers.ext.ext import Ext2, Ext3, Ext4
+from strata.layers.ext import Ext2, Ext3, Ext4
 from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs

@@ -19,6 +19,7 @@ from strata.units import NS_PER_S
 CONTENT_BYTES: Final = 32 << 20
 """The known content that a probe writes: more than caches of metadata hide, and quick on a slow disk."""
 
+ANY_EXIT: Final = tuple(range(256))
 _BLOCK: Final = "bs=1M"
 
 
@@ -56,7 +57,6 @@ class ProbePlan:
 
     @property
     def path(self) -> str:
-        """The block device or folder that the stack provides."""
         if not self.placed:
             return f"${{{self.stack.devices[0]}}}"
         layer, context = self.placed[-1]
@@ -109,7 +109,6 @@ class ProbePlan:
             self._up[index] = self.add(in_group(built, self._groups[index]))
 
     def down(self, index: int) -> None:
-        """Take down the layer at ``index`` and all above it."""
         ids = self.steps_of(index)
         self._up = {layer: steps for layer, steps in self._up.items() if layer < index}
         self.run("take-down", "sync", takes_down=tuple(ids))
@@ -134,6 +133,11 @@ class ProbePlan:
         """Make ``CONTENT_BYTES`` of seeded random content in memory: ``${scratch}/NAME``."""
         argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
         self.run(f"content-{name}", *argv, "status=none")
+
+    def snapshot(self, index: int, name: str, *, operation: bool = False) -> None:
+        """Add the steps of a snapshot that the layer at ``index`` takes."""
+        layer = self.placed[index][0]
+        self.add(layer.snapshot(self.context(index, f"snapshot-{name}"), name) or (), operation=operation)
 
     def use(self, index: int, path: str) -> str | None:
         """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
@@ -164,7 +168,6 @@ class ProbePlan:
         return self.run(f"compare-{name}", *argv, expect=(0, 1, 2))
 
     def forget(self) -> None:
-        """Write the caches back and empty them."""
         self.run("flush", "sync")
         self.run("forget", "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
 

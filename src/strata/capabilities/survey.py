@@ -131,7 +131,6 @@ class Survey:
         return cell
 
     def _identity(self, plan: Plan) -> str:
-        """The hash of everything that a cell depends on."""
         made_of = {
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),

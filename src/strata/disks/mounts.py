@@ -23,12 +23,10 @@ class Mount:
 
 
 def mounts(mountinfo: Path = OWN_MOUNTS) -> list[Mount]:
-    """The mounts that a process sees, in the order of mounting."""
     return mounts_in(mountinfo.read_bytes())
 
 
 def mounts_in(content: bytes) -> list[Mount]:
-    """The mounts that a file mountinfo lists."""
     found = []
     for line in content.splitlines():
         before, _, after = line.partition(b" - ")  # optional fields lie between

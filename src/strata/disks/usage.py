@@ -105,7 +105,6 @@ class Usage:
         return Use(kind, name, f"is held by {what}" + (f", which {above.clause}" if above else ""))
 
     def _of_file(self, disk: Disk) -> Iterator[Use]:
-        """The other uses of the file behind a loop device."""
         assert disk.backing is not None
         file, number, inode = disk.backing.file, disk.backing.filesystem, disk.backing.inode
         for other in self._loops:
@@ -129,7 +128,6 @@ class Usage:
             self._descend(each, found)
 
     def _devices_of(self, mount: Mount) -> list[str]:
-        """The devices of a mounted filesystem: several for a btrfs or a pool."""
         key = (mount.number, mount.source)
         if key not in self._known:
             self._known[key] = self._find_devices(mount)
@@ -164,7 +162,6 @@ class Usage:
 
     @cached_property
     def _points(self) -> dict[str, list[str]]:
-        """Where each device is mounted, in any process's namespace."""
         pids = [each for each in self.machine.names("proc") if each.isdigit()]
         lists = {self.machine.content(f"proc/{each}/mountinfo") for each in ("self", *pids)}
         mounted = dict.fromkeys(mount for each in sorted(lists) for mount in mounts_in(each))
@@ -228,7 +225,6 @@ class Usage:
 
     @cached_property
     def _looped(self) -> dict[str, list[str]]:
-        """The loop devices over a block device, by its name."""
         pairs = ((self._name_at(file), loop) for loop, file in self._loop_files.items())
         return _grouped((name, loop) for name, loop in pairs if name)
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.layer import Interface, Layer, LayerContext, Provided, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -40,24 +40,20 @@ MountOptions = Annotated[list[StrictStr], AfterValidator(_check_mount_options)]
 
 
 def unmount(context: LayerContext) -> Command:
-    """Unmount the layer."""
     return Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS)
 
 
 def act(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
-    """A step on a filesystem that is up."""
     return context.act(name, title, *argv, **{"time_limit_ns": _ACT_LIMIT_NS, **fields})
 
 
 def filesystem_prerequisites(name: str, *tools: str) -> Prerequisites:
-    """The prerequisites to make and mount a filesystem."""
     return Prerequisites(
         tools=tuple(sorted((*tools, f"mkfs.{name}", "mount", "umount"))), features=(f"filesystem:{name}",)
     )
 
 
 def folder_share(layer: Layer, context: LayerContext) -> Share:
-    """A folder as the tenant's share of a filesystem."""
     folder = context.within(layer.path(context))
     made = context.of_tenant.step("folder", f"Make the folder of {context.tenant}", "mkdir", folder)
     return Share([made], folder, context.fair(layer.provided(context.provided)))
@@ -90,7 +86,7 @@ class Filesystem(Layer):
         checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
     """
 
-    provides: ClassVar[Interface] = "filesystem"
+    provides = "filesystem"
     capacity_bytes_min: ClassVar[int]
     checker: ClassVar[tuple[str, ...]] = ()
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS

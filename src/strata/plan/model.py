@@ -34,7 +34,6 @@ class Trial(Frozen):
 
     @classmethod
     def of(cls, study: str, key: TrialKey) -> Self:
-        """The trial of a study with this key."""
         return cls(study=study, **key._asdict(), id=str(key))
 
     @property
@@ -43,8 +42,6 @@ class Trial(Frozen):
 
 
 class PlanDevice(Frozen):
-    """A block device that the runner must bind to the variable ``name``."""
-
     name: str
     capacity_bytes: int
 
@@ -102,7 +99,6 @@ class Plan(Frozen):
 
     @property
     def network_devices(self) -> list[str]:
-        """The variables that stand for a free network block device each."""
         return [name for name in self.variables if name.startswith(NETWORK_DEVICE_PREFIX)]
 
     def steps_for(self, *what: str) -> list[Step]:
@@ -119,5 +115,4 @@ def canonical_json(value: object) -> bytes:
 
 
 def sha256_hex(content: bytes) -> str:
-    """The SHA-256 of ``content`` in hexadecimal."""
     return hashlib.sha256(content).hexdigest()

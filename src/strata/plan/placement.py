@@ -83,7 +83,6 @@ class Placement:
         return [(each.layer, each.context) for each in self.layers]
 
     def build(self) -> list[Step]:
-        """The steps that make its share, and the layers that it has of its own."""
         own = [step for each in self.layers[self.shared :] for step in each.build()]
         return [*in_group(self.share, self.base), *own]
 
@@ -115,7 +114,6 @@ def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
 
 
 def place_of(placement: Placement, placed: Placed) -> LayerPlace:
-    """Where a placement has a layer."""
     return places_by_name([placement])[placed[1].name]
 
 
@@ -319,7 +317,6 @@ def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
-    """Make a tenant's private folder, and the folders of its steps before its load."""
     own, ahead = placement.context(), placement.context(window=_BEFORE)
     private = [own.scratch_path] if before is None else [own.scratch_path, ahead.scratch_path]
     yield Step(
@@ -361,5 +358,4 @@ def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[S
 
 
 def in_group(steps: Iterable[Step], group: str | None) -> list[Step]:
-    """The steps inside of a control group: a guest's own."""
     return [*steps] if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]

@@ -40,7 +40,16 @@ _TRUNCATED: Final = "wrote more output than is kept"
 _ANY_STACK: Final = KernelLog(
     trouble=(
         r"strata: disk \S+ host (?:read|write) failed.*",
+        # Faults of the kernel itself, and memory that it needs and cannot get: kernel/{fork,panic}.c,
+        # mm/{filemap,memory,page_alloc,slub,vmalloc}.c, lib/{list_debug,refcount}.c and
+        # arch/um/kernel/{tlb,skas/mmu}.c of Linux 7.2
         r"Kernel panic.*",
+        r".*\bBUG(?::| at | \S+ \().*",
+        r".*\b(?:Oops|KASAN|KFENCE|refcount_t|use[- ]after[- ]free)\b.*",
+        r".*\b(?:Bad (?:page|rss)|list_(?:add|del) corruption|Wrong slab cache|nonexistent vm area)\b.*",
+        r".*: (?:page allocation failure|vmalloc error): .*",
+        r"UML ran out of memory on the host side!.*",
+        r"Unexpectedly lost MM child!.*",
         r".*\bI/O error, dev .*",
         r"(?:Memory cgroup out|Out) of memory: Killed process .*",
     ),

@@ -18,7 +18,7 @@ from typing import Any, Final
 import duckdb
 
 from strata.errors import ResultError
-from strata.files import explained, read_plain, refuse_link, write_durably, write_whole
+from strata.files import explained, read_plain, refuse_link, write_durably
 from strata.results.events import Events, read_events
 from strata.results.offline import confine, offline_connection
 from strata.results.store import Attempt, Reading, ResultsFolder
@@ -149,7 +149,9 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
             kept.mkdir(exist_ok=True)
             stamp.unlink(missing_ok=True)
             for table in TABLES:
-                write_whole(kept / f"{table}.parquet", (fresh / f"{table}.parquet").read_bytes())
+                write_durably(
+                    kept / f"{table}.parquet", (fresh / f"{table}.parquet").read_bytes(), wait=False
+                )
             write_durably(stamp, state)
         except (OSError, ResultError):  # another user's folder, a full disk: derived files can wait
             yield fresh

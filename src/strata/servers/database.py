@@ -75,7 +75,6 @@ class DatabaseServer(ABC):
         return Step.model_validate({**own, **fields})
 
     def prepare(self, name: str, title: str, *argv: str, **fields: object) -> Step:
-        """A `client` step of preparation."""
         return self.client(id=f"{self.prefix}-{name}", phase="prepare", title=title, argv=argv, **fields)
 
     def script_path(self, name: str) -> str:
@@ -137,5 +136,4 @@ class DatabaseServer(ABC):
 
 
 def setting_text(value: Setting, *, true: str, false: str) -> str:
-    """A setting's value on a server's command line."""
     return (true if value else false) if isinstance(value, bool) else literal(str(value))

@@ -22,7 +22,6 @@ SNAPSHOT_LANE: Final = "snapshots"
 
 
 def snapshotting(placed: Sequence[Placed]) -> Placed | None:
-    """The uppermost layer that takes snapshots."""
     return next((each for each in reversed(placed) if each[0].snapshot(each[1], SNAPSHOT) is not None), None)
 
 
@@ -32,7 +31,6 @@ def taken_in_window(load: Workload) -> int:
 
 
 def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
-    """Refuse snapshots at intervals in a window that has no length, or is too short for one."""
     if load.snapshot_every_ns is None or taken_in_window(load):
         return
     every = describe_duration(load.snapshot_every_ns)
@@ -52,7 +50,6 @@ def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
 
 
 def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Diagnostic]:
-    """Refuse more snapshots than the layer of a stack has set space aside for."""
     found = snapshotting(placed)
     room = found[0].snapshots_max() if found else None
     wanted = taken_in_window(load) + ("snapshot" in load.before_measure)
@@ -110,7 +107,6 @@ def stack_diagnostics(
 
 
 def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
-    """Tenants with the name of something else in the plan."""
     taken = {
         **dict.fromkeys(stack.layer_names, f"a layer of the stack {stack.name}"),
         **dict.fromkeys(stack.all_devices, "a device"),

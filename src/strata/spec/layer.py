@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
-from strata.spec.allowed import Allowing
+from strata.spec.allowed import Allowing, Forms
 from strata.spec.names import Diagnostic
 from strata.spec.step import Phase, Prerequisites, Step
 from strata.spec.trial import derive_uuid
@@ -39,7 +39,6 @@ class LowerInterface:
     maximum: int | None = 1
 
     def fits(self, count: int) -> bool:
-        """Whether it can stand on this many."""
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
     def __str__(self) -> str:
@@ -68,7 +67,6 @@ class Geometry:
 
     @property
     def stripe_bytes(self) -> int:
-        """The data of a full stripe."""
         return self.chunk_bytes * self.data_chunks
 
 
@@ -94,7 +92,6 @@ class Provided:
 
     @property
     def smallest_bytes(self) -> int:
-        """The capacity of the smallest, or 0."""
         return min(self.capacities_bytes, default=0)
 
     def of(self, capacity_bytes: int) -> Provided:
@@ -240,6 +237,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     prerequisites: ClassVar[Prerequisites]
     kernel_log: ClassVar[KernelLog]
     packages: ClassVar[tuple[str, ...]] = ()
+    allowed: ClassVar[Mapping[str, Forms]] = {}
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import spare_diagnostics
-from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
+from strata.layers.options import spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
-from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
-from strata.spec.abilities import FreeSpace
-from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
+from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
+from strata.spec.abilities import FreeSpace, found
+from strata.spec.allowed import pair_diagnostics
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
@@ -38,6 +38,7 @@ _VOLUMES: Final = ("-O", "volmode=dev")
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
+_FRAGMENTATION: Final = re.compile(r"^(\d+)%?\s*$")
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 
 
@@ -56,15 +57,15 @@ class Zpool(Layer):
     it does not take for disks to be partitioned.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "pool"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block", maximum=None)
+    provides = "pool"
+    prerequisites = Prerequisites(
         tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)
     )
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
+    allowed = {"properties": POOL, "parameters": PARAMETERS}
     # module/zfs/{spa,zil,zio}.c and module/os/linux/{spl/spl-err,zfs/vdev_disk}.c of OpenZFS 2.4. Wrong
     # checksums are in no log: `damage` asks the pool.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"WARNING: [Pp]ool '.*(?:uncorrectable|suspended|could not be loaded|had I/O errors).*",
             r"WARNING: (?:ZFS read log block error|ZFS replay transaction error|zil_parse: ).*",
@@ -73,8 +74,8 @@ class Zpool(Layer):
         ),
         disk_lost=(r"zio pool=.*",),
     )
-    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
-    device_keys: ClassVar[tuple[str, ...]] = ("log", "cache", "special", "spares")
+    packages = ("zfsutils-linux",)
+    device_keys = ("log", "cache", "special", "spares")
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
@@ -189,7 +190,6 @@ class Zpool(Layer):
         return self.arc_max_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it; report the ARC's size now and at the end."""
         named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
         properties = {"cachefile": "none", **named, **self.properties}
         make = context.step(
@@ -258,7 +258,6 @@ class Zpool(Layer):
         return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
 
     def _names(self, context: LayerContext) -> dict[str, str]:
-        """The names of the pool's devices in its folder, by their paths."""
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
         paths = dict.fromkeys([*context.lower, *named])
         return {path: _name(path, index) for index, path in enumerate(paths)}
@@ -305,7 +304,9 @@ class Zpool(Layer):
         return [context.act("list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_pool(stdout)
+        """An index, which is no share of the space."""
+        index = int(found(_FRAGMENTATION, stdout.strip(), "zpool"))
+        return [FreeSpace("free_space_index", index / 100, "1", "lower")]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """A scrub starts only after a resilver has ended."""
@@ -318,7 +319,7 @@ class Zpool(Layer):
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        return scrub_errors_of_pool(stdout)
+        return scrub_errors(stdout)
 
     def allocated(self, context: LayerContext) -> Step | None:
         taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)

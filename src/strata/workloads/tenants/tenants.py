@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt
 
 from strata.errors import RunError
 from strata.spec.describe import title
 from strata.spec.layer import Interface
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy
+from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
 from strata.spec.warning import Check, Verdict
@@ -30,18 +30,12 @@ _APART_NS_MAX: Final = NS_PER_S
 _BESIDE: Final = "write it beside `tenants`: it happens to the stack that all share"
 
 
-def _check_name(name: str) -> str:
-    if not is_kebab(name):
-        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
-    return name
-
-
 class TenantTable(BaseModel):
     """One of several workloads that run at the same time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
+    name: KebabName = Field(
         description="Its name, in kebab case, with which its metrics, steps and layers begin: not that of a "
         "layer or device, and not the beginning of another one's (`db` and `db-2`)",
         examples=["db"],
