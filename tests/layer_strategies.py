@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from strata.plan.catalogue import catalogue
-from strata.spec.interface import Interface
-from strata.spec.layer import Layer
+from strata.spec.layer import Interface, Layer
 from study_texts import stack_text, toml
 
 DISKS_MAX: Final = 5

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from strata.layers.btrfs.btrfs import Btrfs
-from strata.layers.ext.ext import Ext4
+from strata.layers.btrfs import Btrfs
+from strata.layers.ext import Ext4
 from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.xfs import Xfs

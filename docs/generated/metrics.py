@@ -8,7 +8,7 @@ import re
 from generated.markdown import code, prose, table
 from generated.workloads import yields_table
 from strata.plan.catalogue import catalogue
-from strata.spec.metric_spec import COMMON
+from strata.spec.metric import COMMON
 from strata.spec.warning import QUESTIONS, WARNINGS
 
 

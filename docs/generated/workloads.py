@@ -6,7 +6,7 @@ from __future__ import annotations
 from generated.markdown import INTERFACES, block, code, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import MetricSpec
 
 
 def part() -> str:

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from layer_strategies import device_keys
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, Forms
-from strata.spec.interface import Provided
-from strata.spec.layer import Layer
+from strata.spec.layer import Layer, Provided
 from strata.spec.schema import study_schema
 
 LAYERS: Final = list(catalogue().layers.items())

@@ -12,8 +12,7 @@ from golden_studies import LAYER_CASES
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import check_steps
 from strata.spec.abilities import Abilities
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import Geometry, LayerContext, Provided
 from strata.spec.step import Step
 from strata.units import parse_size
 

@@ -23,14 +23,14 @@ from strata.plan.placement import placed_layers
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner
+from strata.spec.fit import SNAPSHOT, snapshotting
 from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.snapshots import SNAPSHOT, snapshotting
 from strata.spec.step import Command, Step, literal
 from strata.spec.study import Study
 from strata.units import NS_PER_S
 
 MODEL: Final = "generic-sata-ssd"
-CAPACITIES: Final = ("512MiB", "1GiB", "4GiB", "16GiB", "64GiB")
+CAPACITIES: Final = ("256MiB", "512MiB", "1GiB", "4GiB", "16GiB", "64GiB")
 """The disks' sizes that are tried: lives are cheap on small disks, but some cases need larger ones."""
 LOAD: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'
 SEED: Final = 1

@@ -17,9 +17,9 @@ from strata.plan.recovery import compile_recovery
 from strata.spec.device import Device, find_device
 from strata.spec.faults import IgnoresFlush
 from strata.spec.load import load_study
-from strata.spec.seeds import derive_seed
 from strata.spec.step import Command, Step, literal
 from strata.spec.study import Study
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S
 
 WORKERS: Final = {"files": 4, "postgresql": 3}

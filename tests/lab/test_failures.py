@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_factory import head, labs_of, left_in, records, run_text, stacks
+from lab_factory import bare_task, head, labs_of, left_in, records, run_text, shell_step, stacks
 
+from strata.errors import RunError
 from strata.execution.run import Summary
 from strata.lab import Lab
+from strata.results.events import read_events
 from strata.results.record import ResultRecord
+from strata.runners.base import EVENTS_NAME, TRACE_NAME, Progress
 from strata.runners.lab import LabRunner
 from strata.spec.trial import TrialKey
 
@@ -34,7 +43,7 @@ SAID = {
     "wrong-exit": ["failed with exit code 3", "not today"],
     "hang": ["took longer than its time limit of 20 s"],
     "hang-hard": ["took longer than its time limit of 20 s"],
-    "spin": ["virtual time has stood still", "spins", "(sh)", "step script"],
+    "spin": ["virtual time has stood still", "spins", "(sh)", "4 processor seconds", "step script"],
     "full": ["No space left on device"],
     "off": ["the lab ended with exit status 0 before its agent was done", "reboot: Power down"],
     "unknown": ["could not be started", "no-such-program"],
@@ -85,3 +94,66 @@ def test_the_other_trials_are_kept(outcome: Outcome) -> None:
 def test_no_failure_leaves_anything_behind(outcome: Outcome) -> None:
     assert left_in(outcome.cache) == []
     assert labs_of(outcome.cache) == []
+
+
+@contextmanager
+def starved(cpu: int, cache: Path) -> Iterator[None]:
+    """Twenty processes spin on the lab's CPU for as long as it runs."""
+    loop = ["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"]
+    with ExitStack() as ended:
+        for _ in range(20):
+            spinning = ended.enter_context(subprocess.Popen(loop))
+            ended.callback(spinning.kill)
+        yield
+
+
+@contextmanager
+def stopped(cpu: int, cache: Path) -> Iterator[None]:
+    """The lab is stopped for five seconds."""
+    group = os.getpgid(labs_of(cache)[0])
+    os.killpg(group, signal.SIGSTOP)
+    going_on = threading.Timer(5, os.killpg, (group, signal.SIGCONT))
+    going_on.start()
+    yield
+    going_on.join()
+
+
+@pytest.mark.parametrize("hindered", [starved, stopped])
+def test_a_lab_that_hardly_gets_the_processor_is_not_judged_to_stand_still(
+    lab: Lab,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hindered: Callable[[int, Path], AbstractContextManager[None]],
+) -> None:
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    computing = shell_step("compute", "sleep 1; i=0; while [ $$i -lt 1000000 ]; do i=$$((i+1)); done")
+    task = bare_task(tmp_path / "attempt", "null", [computing], capacity_bytes=1 << 30)
+    cpu = min(os.sched_getaffinity(0))
+    with ExitStack() as until_the_end:
+
+        def report(progress: Progress) -> None:
+            if progress.step == "compute" and not begun:
+                begun.append(until_the_end.enter_context(hindered(cpu, tmp_path / "cache")))
+
+        begun: list[None] = []
+        LabRunner(lab, stall_limit_s=3).run(replace(task, cpu=cpu, report=report))
+
+    assert begun
+    end = read_events(task.folder / EVENTS_NAME).end
+    assert end is not None
+    assert end.outcome == "ok"
+
+
+def test_a_lab_that_is_blocked_is_ended(lab: Lab, tmp_path: Path) -> None:
+    writes = shell_step("write", "dd if=/dev/zero of=${disk0} bs=4k count=20000 oflag=direct")
+    task = bare_task(tmp_path / "attempt", "null", [writes], capacity_bytes=1 << 30, trace=True)
+    os.mkfifo(task.folder / TRACE_NAME)
+    never_read = os.open(task.folder / TRACE_NAME, os.O_RDWR)
+    try:
+        with pytest.raises(RunError, match=r"stood still.* slept for 3 s") as ended:
+            LabRunner(lab, stall_limit_s=3).run(task)
+    finally:
+        os.close(never_read)
+
+    assert ended.value.place == "none.steps.s1, step write"
+    assert "blocked" in str(ended.value.remedy)

@@ -15,7 +15,7 @@ from strata.errors import DiagnosticsError
 from strata.lab import Lab
 from strata.plan.compile import skipped
 from strata.plan.placement import placed_layers
-from strata.spec.snapshots import snapshotting
+from strata.spec.fit import snapshotting
 from strata.spec.study import Study
 from study_texts import read
 

@@ -18,8 +18,7 @@ from strata.layers.zfs.options import FILESYSTEM, PARAMETERS, POOL, VOLUME
 from strata.plan.catalogue import catalogue
 from strata.results.events import read_events
 from strata.runners.lab import LabRunner
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.step import literal
 
 pytestmark = pytest.mark.lab

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from examples import examples
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, Forms
-from strata.spec.interface import Provided
-from strata.spec.layer import Layer
+from strata.spec.layer import Layer, Provided
 
 # A space, a slash, a dollar sign, quotes, controls and everything beyond ASCII are not among these.
 CLEAN: Final = re.compile(r"[A-Za-z0-9@^*:,=._+-]*", re.ASCII)

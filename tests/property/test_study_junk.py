@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from strata.errors import StrataError
 from strata.spec.positions import key_lines
-from strata.spec.seeds import derive_seed, derive_uuid
+from strata.spec.trial import derive_seed, derive_uuid
 from study_texts import SOUND, mistakes, read
 
 LINES = SOUND.splitlines()

@@ -18,7 +18,7 @@ from strata.runners.fake import FakeRunner, Output
 from strata.spec.load import load_study
 from strata.spec.step import Step
 from strata.spec.study import Study
-from strata.spec.trial import TrialKey
+from strata.spec.trial import CellKey, TrialKey
 
 TEXT = """\
 [study]
@@ -66,7 +66,7 @@ def fake_runner(**behaviours: str) -> FakeRunner:
 
 
 @dataclass
-class RecordingDisplay:
+class RecordingDisplay(Display):
     """Remembers what it was told."""
 
     events: list[str] = field(default_factory=list)
@@ -85,6 +85,9 @@ class RecordingDisplay:
 
     def abandoned(self, trial: Trial) -> None:
         self.events.append(f"abandoned {trial.id}")
+
+    def given_up(self, cell: CellKey, why: str) -> None:
+        self.events.append(f"given up {cell}")
 
     def say(self, text: str) -> None:
         self.events.append(f"say {text}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab import boot, disk_files
+from strata.lab import boot, disk
 from strata.lab.boot import kernel_arguments
 from strata.lab.folder import private_folder, remove_stale, stale_folders
 from strata.spec.device import Device, find_device
@@ -43,10 +43,10 @@ def test_whatever_changes_the_command_line_changes_the_setting_that_results_stat
 def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    disks = [disk_files.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
-    before = disk_files.disk_texts(disks)
+    disks = [disk.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]
+    before = disk.disk_texts(disks)
     fitted = mechanism.mechanism
-    assert disk_files.disk_texts(disks) == before
+    assert disk.disk_texts(disks) == before
 
     def another(device: Device) -> mechanism.Mechanism:
         found = fitted(device)
@@ -54,7 +54,7 @@ def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
 
     monkeypatch.setattr(rotating, "mechanism", another)
 
-    assert disk_files.disk_texts(disks) != before
+    assert disk.disk_texts(disks) != before
 
 
 def test_every_disk_has_a_description_of_its_own() -> None:

@@ -19,7 +19,7 @@ from execution_factory import fake_runner, study_in
 
 from strata.errors import LabError
 from strata.execution.agenda import plan_study
-from strata.machine.files import SystemFiles
+from strata.machine.reading import SystemFiles
 from strata.runners.base import Cancelled, Progress, Task
 from strata.runners.conditioning import Conditioned, Conditioning, Drive, Rules, condition, state_of
 from strata.spec.device import find_device

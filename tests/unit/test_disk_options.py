@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from strata.errors import PlanError, StudyError
-from strata.lab.agent import AgentBuild
 from strata.lab.disk import driver_config
 from strata.lab.disk_image import PowerCut, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.model import READ, ModelledDisk
+from strata.lab.programs import AgentBuild
 from strata.plan.compile import compile_trial, spec_sha256
 from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
 from strata.runners.host import HostRunner

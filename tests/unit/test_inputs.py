@@ -14,8 +14,13 @@ from types import SimpleNamespace
 import pytest
 
 from strata.errors import DiagnosticsError, LabError, StudyError
-from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
-from strata.lab.package_set import write_package_set
+from strata.lab.inputs import (
+    input_setting,
+    input_variables,
+    provide_inputs,
+    provided_inputs,
+    write_package_set,
+)
 from strata.lab.progress import SILENCE
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import strata
 from strata.cli import app
 from strata.errors import LabError, ToolError
-from strata.lab.agent import cargo_version, program_wanted
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.lab import ESSENTIAL, Part, ensure_lab, find_lab, parts, require_lab, wanted
+from strata.lab.programs import cargo_version, program_wanted
 from strata.lab.progress import SILENCE
 from strata.lab.upkeep import clean_caches
 

@@ -13,8 +13,7 @@ import pytest
 
 from strata.errors import LabError, ToolError
 from strata.lab.apt import debian_mirror, parse_deb822, parse_one_line, sources_list
-from strata.lab.process import run_logged
-from strata.lab.toolchain import Need, missing, read_needs, require
+from strata.lab.process import Need, missing, read_needs, require, run_logged
 
 ROOT = Path(__file__).resolve().parents[2]
 

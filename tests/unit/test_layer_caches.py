@@ -8,8 +8,7 @@ import pytest
 
 from strata.layers.bcache import Bcache
 from strata.layers.lvm.caches import DmCache, DmWritecache
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Geometry, Layer, LayerContext, Provided
 from strata.spec.step import Step
 from study_texts import mistakes
 

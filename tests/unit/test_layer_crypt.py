@@ -7,8 +7,7 @@ import pytest
 
 from strata.layers.crypt import Crypt
 from strata.layers.integrity import Integrity
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Geometry, Layer, LayerContext, Provided
 from strata.spec.step import Step
 
 GIB = 1 << 30

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from strata.layers.guest import Guest
 from strata.layers.image.file import ImageFile, Raw
 from strata.layers.image.qcow2 import Qcow2
-from strata.spec.interface import Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Provided
 from strata.spec.step import Step
 
 L = TypeVar("L", bound=Layer)

@@ -8,8 +8,7 @@ import pytest
 
 from strata.layers.lvm.lvm import Lvm
 from strata.layers.lvm.lvm_thin import LvmThin
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Geometry, Layer, LayerContext, Provided
 from strata.spec.step import Step
 from strata.units import parse_size
 

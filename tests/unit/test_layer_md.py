@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from strata.layers.md import Md
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import Geometry, LayerContext, Provided
 from strata.spec.step import Step
 
 GIB = 1 << 30

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from strata.layers.zfs.dataset import Dataset
-from strata.layers.zfs.zfs import Zfs
+from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
-from strata.spec.interface import Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Provided
 from strata.spec.step import Command, Step
 from study_texts import mistakes
 

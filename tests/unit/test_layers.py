@@ -5,15 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from strata.layers.btrfs.btrfs import Btrfs
+from strata.layers.btrfs import Btrfs
 from strata.layers.directory import Directory
-from strata.layers.ext.ext import Ext2, Ext3, Ext4
+from strata.layers.ext import Ext2, Ext3, Ext4
 from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs
 from strata.layers.xfs import Xfs
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Geometry, Layer, LayerContext, Provided
 from strata.spec.step import Step
 
 ON_BLOCKS = [Ext2(), Ext3(), Ext4(), Xfs(), Btrfs(), F2fs()]

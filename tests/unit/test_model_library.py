@@ -12,7 +12,7 @@ import kernel_model as km
 from strata.errors import LabError, ToolError
 from strata.lab import project_root
 from strata.lab.cache import Cache
-from strata.lab.model_library import FOLDER, build_model, model_wanted
+from strata.lab.model import FOLDER, build_model, model_wanted
 
 
 @pytest.fixture

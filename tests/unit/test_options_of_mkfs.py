@@ -12,8 +12,7 @@ from typing import Final
 import pytest
 
 from option_samples import LAYERS, NEWER, making, names_of, words_for
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 
 # Of no trial: mkfs.btrfs refuses the UUID of a filesystem that it finds on the machine.
 SEED: Final = 770_881_021

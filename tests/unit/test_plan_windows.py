@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from strata.errors import DiagnosticsError
-from strata.layers.btrfs.space import of_btrfs
-from strata.layers.ext.ext import of_ext
-from strata.layers.xfs import of_xfs
-from strata.layers.zfs.status import of_pool
+from strata.layers.btrfs import Btrfs
+from strata.layers.ext import Ext4
+from strata.layers.xfs import Xfs
+from strata.layers.zfs.zpool import Zpool
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import LOAD_LANE, snapshot_metrics
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
 from strata.spec.abilities import FreeSpace
-from strata.spec.snapshots import SNAPSHOT_LANE
+from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.workload import Outputs, StepOutput
@@ -190,17 +190,17 @@ def test_the_tools_tell_how_free_space_is_divided() -> None:
     def told(found: list[FreeSpace]) -> dict[str, float]:
         return {each.name: each.value for each in found}
 
-    assert told(of_ext(EXT)) == {
+    assert told(Ext4().free_space_metrics(EXT)) == {
         "free_extents": 13,
         "free_extent_bytes_mean": 310988 << 10,
         "free_extent_bytes_max": 1146752 << 10,
     }
-    assert told(of_xfs(XFS)) == {"free_extents": 8, "free_extent_bytes_mean": 128933 * 4096}
-    assert told(of_btrfs(BTRFS)) == {
+    assert told(Xfs().free_space_metrics(XFS)) == {"free_extents": 8, "free_extent_bytes_mean": 128933 * 4096}
+    assert told(Btrfs().free_space_metrics(BTRFS)) == {
         "free_extents": 2,
         "free_extent_bytes_mean": (16384 + 8355840) / 2,
         "free_extent_bytes_max": 8355840,
     }
     bitmap = BTRFS.replace("FREE_SPACE_EXTENT 16384", "FREE_SPACE_BITMAP 16384")
-    assert told(of_btrfs(bitmap)) == {"free_extents": 2}
-    assert told(of_pool("42\n")) == {"free_space_index": 0.42}
+    assert told(Btrfs().free_space_metrics(bitmap)) == {"free_extents": 2}
+    assert told(Zpool().free_space_metrics("42\n")) == {"free_space_index": 0.42}

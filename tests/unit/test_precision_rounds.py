@@ -21,10 +21,8 @@ from strata.execution.run import Summary, run_study
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
-from strata.spec.trial import CellKey, TrialKey
-from strata.statistics.precision import unconverged
+from strata.spec.trial import CellKey, TrialKey, derive_seed
 from strata.statistics.study import gather
 from study_texts import mistakes
 
@@ -55,7 +53,7 @@ def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> 
     display = options.pop("display", RecordingDisplay())
 
     def unsure(results: ResultsFolder) -> Mapping[CellKey, float]:
-        return unconverged(gather(results), study.precision or 0.0)
+        return gather(results).unconverged(study.precision or 0.0)
 
     given = {"jobs": 1, "unconverged": unsure, **options}
     return run_study(study, folder / "results", runner, display, **given)
@@ -126,12 +124,12 @@ def test_the_same_study_comes_to_the_same_seeds_however_many_run_at_once(tmp_pat
 class Stopping(RecordingDisplay):
     """Ends the run, as a signal would, when so many trials have finished."""
 
-    left: int = 0
+    remaining: int = 0
 
     def finished(self, trial: Any, record: Any) -> None:
         super().finished(trial, record)
-        self.left -= 1
-        if not self.left:
+        self.remaining -= 1
+        if not self.remaining:
             raise KeyboardInterrupt
 
 
@@ -144,7 +142,7 @@ def test_an_interrupted_run_comes_to_the_same_results(tmp_path: Path, after: int
     after %= len(expected.valid)  # -1: within the last block that was added
 
     with pytest.raises(KeyboardInterrupt):
-        run(parts, noisy({"mix": 0.04}), BOTH, display=Stopping(left=after))
+        run(parts, noisy({"mix": 0.04}), BOTH, display=Stopping(remaining=after))
     before = len(hashes(parts))
     resumed = run(parts, noisy({"mix": 0.04}), BOTH)
 
@@ -249,7 +247,7 @@ def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(tmp_path: Path) -> 
         return {}
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, fake_runner(), display=Stopping(left=1), unconverged=rule)
+        run(tmp_path, fake_runner(), display=Stopping(remaining=1), unconverged=rule)
 
     assert not asked.is_set()
 

@@ -140,12 +140,40 @@ def test_what_the_kernel_says_of_a_layer_in_trouble_counts_in_its_stacks(
         "I/O error, dev sda, sector 2048 op 0x1:(WRITE)",
         "Kernel panic - not syncing: Attempted to kill init!",
         "Memory cgroup out of memory: Killed process 12 (postgres) total-vm:12kB",
+        "BUG: Bad page map in process incusd  pte:8000000012345067 pmd:12346067",
+        "BUG: Bad rss-counter state mm:000000001c0de5a5 type:MM_FILEPAGES val:3 Comm:incusd Pid:93",
+        "BUG kmalloc-64 (Not tainted): Redzone overwritten",
+        "kernel BUG at mm/slub.c:565!",
+        "BUG: failure at fs/ext4/inode.c:2817/ext4_do_writepages()!",
+        "list_del corruption. prev->next should be 0000000060f3c010, but was 0000000000000000.",
+        "refcount_t: underflow; use-after-free.",
+        "kmem_cache_free: Wrong slab cache. kioctx but object is from mm_struct",
+        "Trying to vfree() nonexistent vm area (000000006a3c1000)",
+        "kthreadd: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL|__GFP_ZERO), nodemask=(null)",
+        "postgres: vmalloc error: size 65536, failed to allocate pages, mode:0xdc0(GFP_KERNEL|__GFP_ZERO)",
+        "Oops: general protection fault, maybe for address 0x8",
+        "Unexpectedly lost MM child! Affected tasks will segfault.",
     ],
 )
 def test_what_the_kernel_says_of_the_machine_in_trouble_counts_in_every_stack(
     tmp_path: Path, line: str
 ) -> None:
     assert line in reasons(judged(tmp_path, good_log(PLAN, 75), f"<3>[    1.00] {line}\n"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: fs/btrfs/space-info.c:201 at btrfs_clear_space_info_full+0x20/0x40, CPU#0: btrfs/77",
+        "fio[77]: segfault at 10 ip 00000000100012ab sp 00000000407fe000 error 4",
+        "DEBUG: 3 pages",
+    ],
+)
+def test_other_messages_of_the_kernel_leave_a_result_valid(tmp_path: Path, line: str) -> None:
+    console = tmp_path / "console.log"
+    console.write_text(f"<4>[    1.00] {line}\n")
+
+    assert trouble_in_console(console) == []
 
 
 @pytest.mark.parametrize(

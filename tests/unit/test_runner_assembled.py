@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.errors import RunError
-from strata.runners.assembled import BOOT_NAME, Assembled, loops_under, stack_name
-from strata.runners.kernel import Kernel
+from strata.runners.assembled import Assembled, loops_under
+from strata.runners.block_devices import CONNECTIONS_NAME, Attached, Connections, connections_left, take
+from strata.runners.kernel import BOOT_NAME, Kernel, stack_name
 from strata.runners.leftovers import remove_leftovers
-from strata.runners.loops import Attached
-from strata.runners.network_devices import CONNECTIONS_NAME, Connections, connections_left, take
 
 
 class Machine:

@@ -20,9 +20,8 @@ from strata.errors import DiagnosticsError, LabError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.runners.assembled import BOOT_NAME, boot_id
 from strata.runners.disks import DISKS_NAME, RealDisks, choose_disks
-from strata.runners.kernel import Kernel
+from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
 from strata.runners.leftovers import remove_leftovers
 from strata.spec.load import load_study
 from strata.spec.study import Study

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from execution_factory import fake_runner, study_in
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
-from strata.lab.agent import AgentBuild
 from strata.lab.folder import private_folder
+from strata.lab.programs import AgentBuild
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan
 from strata.runners.assembled import loops_under
@@ -24,8 +24,7 @@ from strata.runners.base import BINDINGS_NAME
 from strata.runners.host import HostRunner
 from strata.runners.leftovers import Journal, processes_of, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.memory_limit import limit_memory
 from strata.spec.step import Prerequisites
 

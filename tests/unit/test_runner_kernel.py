@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
+from strata.runners.block_devices import network_devices
 from strata.runners.kernel import Kernel
-from strata.runners.network_devices import network_devices
 from strata.spec.step import Prerequisites
 
 ALL = Prerequisites(

@@ -18,13 +18,13 @@ from uuid import uuid4
 import pytest
 
 from strata.errors import LabError, RunError, StrataError, ToolError
-from strata.lab.agent import AgentBuild
 from strata.lab.cache import cache_root
 from strata.lab.folder import PrivateFolder, private_folder, remove_stale
+from strata.lab.programs import AgentBuild
 from strata.runners.assembled import Assembled, loops_under
+from strata.runners.block_devices import Attached, attach, attach_images, attached, detach
 from strata.runners.host import HostRunner
 from strata.runners.leftovers import Journal, remove_leftovers
-from strata.runners.loops import Attached, attach, attach_images, attached, detach
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(), reason="needs root and loop devices"

@@ -11,9 +11,9 @@ from execution_factory import fake_runner, study_in
 from strata.errors import RunError
 from strata.execution.agenda import plan_study
 from strata.plan.model import Plan
-from strata.runners.assembled import BOOT_NAME
-from strata.runners.kernel import Kernel
-from strata.runners.module_parameters import (
+from strata.runners.kernel import (
+    BOOT_NAME,
+    Kernel,
     endangered_pools,
     note_parameters,
     parameters_set,

@@ -12,8 +12,8 @@ from golden_studies import LAYER_CASES, compile_case
 from strata.errors import ToolError
 from strata.lab.folder import private_folder
 from strata.plan.model import Plan
-from strata.runners.assembled import BOOT_NAME, CGROUPS, boot_id
-from strata.runners.kernel import Kernel
+from strata.runners.assembled import CGROUPS
+from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
 from strata.runners.sandbox import INNER, make_folders, remove_spares, sandbox_of, spare_loops, try_sandbox
 from strata.spec.step import Step
 

@@ -12,7 +12,7 @@ from execution_factory import fake_runner, study_in
 from strata.errors import LabError
 from strata.execution.agenda import plan_study
 from strata.runners.base import Cancelled, Progress, Task
-from strata.runners.turn import turn
+from strata.runners.host import turn
 
 
 @pytest.fixture

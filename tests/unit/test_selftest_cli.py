@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from strata.cli import app
 from strata.plan.model import Plan
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.seeds import derive_seed
 from strata.spec.step import Step
+from strata.spec.trial import derive_seed
 
 
 def scattered(plan: Plan, step: Step) -> Output:

@@ -11,8 +11,7 @@ import pytest
 from execution_factory import TEXT, study_in
 from results_factory import EventLog, S
 
-from strata.execution.finished import FinishedTrial, throughput_of
-from strata.execution.soundness import checks_of
+from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.results.build import build_record

@@ -23,8 +23,8 @@ from results_factory import (
     store_trial,
 )
 
-from strata.durable import write_durably
 from strata.errors import ResultError
+from strata.files import write_durably
 from strata.results.record import record_sha256
 from strata.results.store import ResultsFolder
 from strata.spec.trial import TrialKey

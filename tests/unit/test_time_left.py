@@ -10,9 +10,8 @@ import pytest
 from execution_factory import fake_runner, run_tiny
 from rich.console import Console
 
-from strata.execution.display import LineDisplay, LiveDisplay
+from strata.execution.display import LineDisplay, LiveDisplay, TableSoFar
 from strata.execution.forecast import Countdown, Forecast, Took, words_of
-from strata.execution.so_far import TableSoFar
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder

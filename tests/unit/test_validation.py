@@ -18,8 +18,7 @@ from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.spec.device_kind import Parameter
 from strata.validation import SUBJECT_NAMES
-from strata.validation.demerit import demerit
-from strata.validation.measured import Measured, compare, model_ns, read_measured
+from strata.validation.measured import Measured, compare, demerit, model_ns, read_measured
 from strata.validation.page import render
 from strata.validation.subject import ModelCheck, Section, near, totals, within
 from strata.validation.subjects import SUBJECTS, examine

@@ -8,13 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app
-from strata.cli.complete import complete_workload
+from strata.cli.parameters import complete_workload
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import workload_sheet
 from strata.spec.load import load_study
-from strata.spec.metric import Metric
-from strata.spec.metric_spec import MetricSpec, latency_metric_specs, undeclared
+from strata.spec.metric import Metric, MetricSpec, latency_metric_specs, undeclared
 
 WORKLOADS = list(catalogue().workloads)
 STUDY = """\

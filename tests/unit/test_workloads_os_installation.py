@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.metric_spec import undeclared
+from strata.spec.metric import undeclared
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.os_installation import OsInstallation

@@ -6,7 +6,6 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from strata.capabilities.probe_plan import ProbePlan
@@ -14,11 +13,8 @@ from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
 from strata.results.trace import Trace
 
-
-@dataclass(frozen=True)
-class Finding:
-    verdict: Verdict
-    note: str = ""
+Finding = tuple[Verdict, str]
+"""A verdict, and a note or an empty text."""
 
 
 class ProbeOutput:
@@ -51,24 +47,20 @@ class ProbeOutput:
         ends: dict[tuple[str, str], dict[str, int]] = {}
         for reading in self._events.accounts:
             if reading.step in steps:
-                ends.setdefault((reading.step, reading.disk), {})[reading.at] = reading.account.get(key, 0)
+                ends.setdefault((reading.step, reading.name), {})[reading.at] = reading.account.get(key, 0)
         return sum(at.get("step_end", 0) - at.get("step_start", 0) for at in ends.values() if len(at) > 1)
 
 
 class Probe(ABC):
-    """One thing that is tried.
-
-    Attributes:
-        title: The row's heading in the matrix.
-        looks_first: Whether it boots twice; `learn` uses the first boot's trace to prepare the second.
-        unusable: The verdict if the stack does not come up again.
-    """
+    """One thing that is tried."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
+    title: ClassVar[str]  # the row's heading in the matrix
     question: ClassVar[str]
     looks_first: ClassVar[bool] = False
-    unusable: ClassVar[Verdict] = "failed"
+    """Whether it boots twice; `learn` uses the first boot's trace to prepare the second."""
+    unusable: ClassVar[Verdict] = "failed"  # the verdict if the stack does not come up again
+    by: str = ""  # the name of the layer that acts
 
     @abstractmethod
     def prepare(self, plan: ProbePlan) -> str | None:
@@ -86,39 +78,39 @@ class Probe(ABC):
         """The plan to use: another one for a probe that needs other sizes or layers."""
         return plan
 
-
-def uppermost(plan: ProbePlan, ability: str, *arguments: object, **keywords: object) -> int | None:
-    """The index of the uppermost layer that has an ability, if any."""
-    for index in range(plan.height - 1, -1, -1):
-        layer, context = plan.placed[index]
-        if getattr(layer, ability)(context, *arguments, **keywords) is not None:
-            return index
-    return None
+    def acting(self, plan: ProbePlan, ability: str, *arguments: object) -> int | None:
+        """The index of the uppermost layer that has an ability, if any, which then is the one that acts."""
+        for index in range(plan.height - 1, -1, -1):
+            layer, context = plan.placed[index]
+            if getattr(layer, ability)(context, *arguments) is not None:
+                self.by = context.name
+                return index
+        return None
 
 
 def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
     output = ProbeOutput(events)
     failed = output.failed_step
     if failed is None and output.complaint and events.end is not None and events.end.outcome != "ok":
-        finding = Finding("failed", output.complaint)
+        finding: Finding = "failed", output.complaint
     elif failed is None:
         try:
             finding = probe.judge(output)
         except (ValueError, IndexError) as error:
-            finding = Finding("failed", f"what the steps printed could not be read: {error}")
+            finding = "failed", f"what the steps printed could not be read: {error}"
     elif failed in plan.operations:
-        finding = Finding("no", output.said(failed) or output.complaint or "")
+        finding = "no", output.said(failed) or output.complaint or ""
     else:
         why = output.said(failed)
-        finding = Finding("failed", f"step {failed}: {why or output.complaint}")
+        finding = "failed", f"step {failed}: {why or output.complaint}"
         if "-up-" in failed and probe.unusable != "failed":
-            finding = Finding(probe.unusable, f"the stack does not come up again: {why}")
+            finding = probe.unusable, f"the stack does not come up again: {why}"
     steps = {step.id: step for step in plan.steps}
     return Capability(
         stack=plan.stack.name,
         probe=probe.name,
-        verdict=finding.verdict,
-        note=finding.note,
+        verdict=finding[0],
+        note=finding[1],
         duration_ns=output.duration_ns(plan.operations),
         read_bytes=output.moved_bytes(plan.operations, "read_bytes"),
         write_bytes=output.moved_bytes(plan.operations, "write_bytes"),

@@ -10,8 +10,7 @@ from typing import Final
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
 from strata.plan.placement import control_groups, in_group, placed_layers
-from strata.spec.interface import Interface
-from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.layer import Interface, Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Prerequisites, Step
 from strata.spec.study import Study
@@ -20,6 +19,7 @@ from strata.units import NS_PER_S
 CONTENT_BYTES: Final = 32 << 20
 """The known content that a probe writes: more than caches of metadata hide, and quick on a slow disk."""
 
+ANY_EXIT: Final = tuple(range(256))
 _BLOCK: Final = "bs=1M"
 
 
@@ -39,14 +39,13 @@ class ProbePlan:
     """A stack, perhaps with other sizes than the study's, on which ``probe`` tries something."""
 
     def __init__(self, study: Study, stack: Stack, probe: str, seed: int = 1) -> None:
-        self.study = study
         self.stack = stack = _capable(study, stack)
-        self.probe = probe
-        self.seed = seed
+        self.study, self.probe, self.seed = study, probe, seed
         self.placed: list[Placed] = placed_layers(study, stack, seed)
         self.offers = stack.offers(study.capacities_bytes)
         self.steps: list[Step] = []
         self.operations: list[str] = []
+        self.height = len(self.placed)
         self._up: dict[int, list[str]] = {}
         self._groups = control_groups(self.placed)
         self._count = 0
@@ -57,15 +56,13 @@ class ProbePlan:
 
     @property
     def path(self) -> str:
-        """The block device or folder that the stack provides."""
         if not self.placed:
             return f"${{{self.stack.devices[0]}}}"
         layer, context = self.placed[-1]
         return layer.path(context)
 
-    @property
-    def height(self) -> int:
-        return len(self.placed)
+    def with_layers(self, layers: Iterable[Layer]) -> ProbePlan:
+        return ProbePlan(self.study, replace(self.stack, layers=tuple(layers)), self.probe, self.seed)
 
     def steps_of(self, index: int) -> list[str]:
         """The ids of the steps that brought up the layer at ``index`` and all above it."""
@@ -110,7 +107,6 @@ class ProbePlan:
             self._up[index] = self.add(in_group(built, self._groups[index]))
 
     def down(self, index: int) -> None:
-        """Take down the layer at ``index`` and all above it."""
         ids = self.steps_of(index)
         self._up = {layer: steps for layer, steps in self._up.items() if layer < index}
         self.run("take-down", "sync", takes_down=tuple(ids))
@@ -136,13 +132,16 @@ class ProbePlan:
         argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
         self.run(f"content-{name}", *argv, "status=none")
 
+    def snapshot(self, index: int, name: str, *, operation: bool = False) -> None:
+        """Add the steps of a snapshot that the layer at ``index`` takes."""
+        layer = self.placed[index][0]
+        self.add(layer.snapshot(self.context(index, f"snapshot-{name}"), name) or (), operation=operation)
+
     def use(self, index: int, path: str) -> str | None:
         """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
 
-        A block device takes the place of the layer's own, below the layers above it.
-
-        Returns:
-            Where content is then; None: in its usual place.
+        A block device takes the place of the layer's own, below the layers above it: then None is returned,
+        for content is in its usual place.
         """
         if self.placed[index][0].provides != "block" or index + 1 == self.height:
             return path
@@ -165,7 +164,6 @@ class ProbePlan:
         return self.run(f"compare-{name}", *argv, expect=(0, 1, 2))
 
     def forget(self) -> None:
-        """Write the caches back and empty them."""
         self.run("flush", "sync")
         self.run("forget", "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
 

@@ -15,11 +15,10 @@ from typing import Final
 from strata.capabilities.probe import Probe, cell_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
-from strata.durable import make_folder, write_durably
 from strata.errors import PlanError, RunError, StudyError
 from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import stopped_by_signals, worker_cpus
-from strata.folders import read_plain
+from strata.files import make_folder, read_plain, write_durably
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import Events, read_events
@@ -36,11 +35,7 @@ _PROBES_VERSION: Final = 1
 
 
 def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
-    """The probes of these names, in the matrix' order; all without a name.
-
-    Raises:
-        StudyError: If there is no such probe.
-    """
+    """The probes of these names, in the matrix' order; all without a name."""
     known = {probe.name: probe for probe in PROBES}
     for name in names:
         if name not in known:
@@ -66,12 +61,7 @@ class Survey:
         fresh: bool = False,
         finished: Callable[[Capability], None] = lambda cell: None,
     ) -> list[Capability]:
-        """Probe; the cells stack by stack, in the probes' order.
-
-        Raises:
-            Cancelled: If a signal asked for it; the cells found until then are kept.
-            LabError: If a lab could not be started.
-        """
+        """Probe; the cells stack by stack, in the probes' order. `Cancelled` keeps those found until then."""
         cpus = worker_cpus(self._runner, jobs)
         for cpu in cpus:
             self._cpus.put(cpu)
@@ -132,7 +122,6 @@ class Survey:
         return cell
 
     def _identity(self, plan: Plan) -> str:
-        """The hash of everything that a cell depends on."""
         made_of = {
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements for a data sheet, each on a new device; with fixed seeds: equal everywhere."""
+"""Measurements for a data sheet, each on a new device, with fixed seeds: equal everywhere; curves of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from strata.errors import LabError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, WRITE, ModelledDisk, Trace
 from strata.spec.device import Device
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES
 
 BLOCK_BYTES: Final = 4096
@@ -82,7 +83,6 @@ def random_blocks(sectors: int, count: int, name: str) -> Sectors:
 def random_trace(
     disk: ModelledDisk, op: int, sectors: int, *, depth: int, count: int, flags: int = 0, name: str = "random"
 ) -> Trace:
-    """Random 4-KiB reads or writes, ``depth`` at a time."""
     blocks = random_blocks(sectors, count, name)
     return disk.closed_loop(op, blocks, _BLOCK_SECTORS, depth=depth, flags=flags)
 
@@ -125,3 +125,40 @@ def flush_trace(disk: ModelledDisk, sectors: int, *, writes: int, rounds: int) -
     ends = trace.complete_ns.astype(np.int64)[is_flush]
     starts = trace.arrival_ns.astype(np.int64)[::each]
     return trace.latency_ns.astype(np.int64)[is_flush], ends - starts
+
+
+_WINDOWS: Final = 80
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve: ``style`` is ``line``, ``dots``, ``steps`` or ``theory``."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    style: str = "line"
+
+
+@dataclass(frozen=True)
+class Picture:
+    title: str
+    x: str
+    y: str
+    curves: tuple[Curve, ...]
+    x_log: bool = False
+    y_log: bool = False
+
+
+def rates(trace: Trace, windows: int) -> tuple[Sequence[float], Sequence[float]]:
+    """Completions per second in windows of equally many I/Os: the windows' ends as indices, and rates."""
+    ends = np.sort(trace.complete_ns).astype(np.float64)
+    edges = np.linspace(0, len(ends) - 1, windows + 1).astype(int)
+    found = np.diff(edges) * NS_PER_S / np.maximum(np.diff(ends[edges]), 1.0)
+    return edges.tolist(), found.tolist()
+
+
+def rate_over_writes(trace: Trace, used_bytes: int) -> list[tuple[float, float]]:
+    """The rate of 4-KiB writes over the written bytes, in units of ``used_bytes``."""
+    edges, found = rates(trace, _WINDOWS)
+    middles = ((first + last) / 2 * BLOCK_BYTES / used_bytes for first, last in pairwise(edges))
+    return list(zip(middles, found, strict=True))

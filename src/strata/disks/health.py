@@ -18,8 +18,6 @@ _ERRORS: Final = (5, 187, 197, 198)
 
 @dataclass(frozen=True)
 class Health:
-    """A disk's own health report."""
-
     source: str = ""  # the program that read it
     passed: bool | None = None  # the disk's overall verdict, if it gives one
     temperature_c: int | None = None

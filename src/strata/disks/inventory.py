@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.machine import Machine
-from strata.machine.files import one_line
+from strata.machine.reading import one_line
 
 SYSFS_SECTOR_BYTES: Final = 512
 """The unit of sizes in sysfs, whatever the sectors of the disk are."""
@@ -106,7 +106,6 @@ def disks(machine: Machine) -> list[Disk]:
 
 
 def disk_at(machine: Machine, number: str) -> Disk | None:
-    """The disk or partition with this device number."""
     name = name_of(machine, number)
     if name is None:
         return None
@@ -116,7 +115,6 @@ def disk_at(machine: Machine, number: str) -> Disk | None:
 
 
 def name_of(machine: Machine, number: str) -> str | None:
-    """The kernel's name of the device with this number."""
     for whole in machine.names("sys/block"):
         for name in (whole, *_partition_names(machine, whole)):
             if machine.line(f"{place_of(machine, name)}/dev") == number:
@@ -125,7 +123,6 @@ def name_of(machine: Machine, number: str) -> str | None:
 
 
 def whole_of(machine: Machine, name: str) -> str:
-    """The disk that a partition is on, or the disk itself."""
     if (machine.root / "sys/block" / name).exists():
         return name
     return next(
@@ -134,7 +131,6 @@ def whole_of(machine: Machine, name: str) -> str:
 
 
 def place_of(machine: Machine, name: str) -> str:
-    """The folder of a disk or partition in sysfs."""
     whole = whole_of(machine, name)
     return f"sys/block/{whole}" if whole == name else f"sys/block/{whole}/{name}"
 
@@ -230,7 +226,6 @@ def _first(machine: Machine, place: str, files: tuple[str, ...]) -> str:
 
 
 def udev_of(machine: Machine, number: str) -> dict[str, str]:
-    """Udev's properties of a device, by its number."""
     lines = machine.content(f"run/udev/data/b{number}").decode(errors="replace").splitlines()
     pairs = (line[2:].partition("=") for line in lines if line.startswith("E:"))
     return {name: one_line(value) for name, _, value in pairs}
@@ -267,7 +262,6 @@ def _partition(machine: Machine, whole: str, name: str) -> Partition:
 
 
 def _links(machine: Machine) -> dict[str, list[str]]:
-    """The links of /dev/disk/by-id, by the name of their device."""
     found: dict[str, list[str]] = {}
     for link in machine.names(BY_ID):
         target = Path(os.path.realpath(machine.root / BY_ID / link))
@@ -277,7 +271,6 @@ def _links(machine: Machine) -> dict[str, list[str]]:
 
 
 def _backings(machine: Machine) -> dict[str, Backing]:
-    """The file behind each attached loop device."""
     listed: dict[str, Any] = {}
     done = machine.call("losetup", "--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN")
     with suppress(ValueError, KeyError, TypeError):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from strata.disks.inventory import Disk
 from strata.disks.machine import Machine
 from strata.errors import LabError
-from strata.machine.files import one_line
+from strata.machine.reading import one_line
 from strata.units import format_size
 
 _COLUMNS: Final = "DEVICE,TYPE,USAGE,LABEL,UUID"

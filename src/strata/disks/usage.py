@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
-from strata.disks.machine import Machine
-from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
-from strata.machine.files import one_line
+from strata.disks.machine import Machine, Mount, mount_of, mounts_in, name_in
+from strata.machine.reading import one_line
 
 UseKind = Literal[
     "mount", "swap", "dm", "md", "bcache", "zfs", "btrfs", "loop", "holder", "file", "process", "exclusive"
@@ -82,7 +81,7 @@ class Usage:
             yield Use("bcache", name, "is registered with bcache")
         for uuid in self._btrfs.get(name, ()):
             yield Use("btrfs", name, f"belongs to the mounted btrfs {uuid}")
-        if name in self._pools:
+        if any(name in names for names in self._pools_by_name.values()):
             yield Use("zfs", name, "belongs to an imported ZFS pool")
         for loop in self._looped.get(name, ()):
             yield Use("loop", name, f"is behind the loop device {loop}")
@@ -105,7 +104,6 @@ class Usage:
         return Use(kind, name, f"is held by {what}" + (f", which {above.clause}" if above else ""))
 
     def _of_file(self, disk: Disk) -> Iterator[Use]:
-        """The other uses of the file behind a loop device."""
         assert disk.backing is not None
         file, number, inode = disk.backing.file, disk.backing.filesystem, disk.backing.inode
         for other in self._loops:
@@ -129,7 +127,6 @@ class Usage:
             self._descend(each, found)
 
     def _devices_of(self, mount: Mount) -> list[str]:
-        """The devices of a mounted filesystem: several for a btrfs or a pool."""
         key = (mount.number, mount.source)
         if key not in self._known:
             self._known[key] = self._find_devices(mount)
@@ -164,7 +161,6 @@ class Usage:
 
     @cached_property
     def _points(self) -> dict[str, list[str]]:
-        """Where each device is mounted, in any process's namespace."""
         pids = [each for each in self.machine.names("proc") if each.isdigit()]
         lists = {self.machine.content(f"proc/{each}/mountinfo") for each in ("self", *pids)}
         mounted = dict.fromkeys(mount for each in sorted(lists) for mount in mounts_in(each))
@@ -213,10 +209,6 @@ class Usage:
         return pools
 
     @cached_property
-    def _pools(self) -> set[str]:
-        return {name for names in self._pools_by_name.values() for name in names}
-
-    @cached_property
     def _loop_files(self) -> dict[str, str]:
         pairs = ((name, self.machine.content(f"sys/block/{name}/loop/backing_file")) for name in self._blocks)
         return {name: os.fsdecode(file.rstrip(b"\n")) for name, file in pairs if file}
@@ -228,7 +220,6 @@ class Usage:
 
     @cached_property
     def _looped(self) -> dict[str, list[str]]:
-        """The loop devices over a block device, by its name."""
         pairs = ((self._name_at(file), loop) for loop, file in self._loop_files.items())
         return _grouped((name, loop) for name, loop in pairs if name)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from statistics import fmean, geometric_mean
+from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
@@ -16,34 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.execution.forecast import Countdown, Forecast, words_of
-from strata.execution.so_far import TableSoFar
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
-from strata.units import NS_PER_S, format_duration, times
-
-
-class Display(Protocol):
-    """Shows the events of a run, which come from several threads."""
-
-    def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
-        """These trials will be run, ``kept`` others have a result; called again when trials are added."""
-
-    def started(self, trial: Trial) -> None: ...
-
-    def progress(self, trial: Trial, progress: Progress) -> None: ...
-
-    def finished(self, trial: Trial, record: ResultRecord) -> None:
-        """The trial's result has been written."""
-
-    def abandoned(self, trial: Trial) -> None:
-        """The trial was ended early, without a result."""
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-
-    def end(self) -> None: ...
-
+from strata.spec.metric import Metric
+from strata.spec.trial import CellKey
+from strata.units import NS_PER_S, format_duration, format_value, times
+from strata.words import counted
 
 _NOTHING_YET: Final = Progress("", "", 0)
 # Several tenants have a dozen; the table at the end shows all of them.
@@ -96,8 +76,8 @@ class Tally:
 
     def completed(self) -> float:
         """The number of trials done; a running one counts by the share of its own time."""
-        shares = (self.forecast.share(each.trial, each.progress.trial_ns) for each in self.running.values())
-        return self.done + sum(shares)
+        running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
+        return self.done + sum(self.forecast.share(cell, done_ns) for cell, done_ns in running)
 
 
 def headline(record: ResultRecord) -> str:
@@ -114,12 +94,8 @@ def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
     return done if expected_ns is None else f"{done} of about {format_duration(expected_ns)}"
 
 
-def _speed(progress: Progress, real_s: float) -> str:
-    return f"{times(progress.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
-
-
-class _Common:
-    """The common part of both displays: the tally, and one thread at a time."""
+class Display:
+    """Shows the events of a run, which come from several threads."""
 
     def __init__(self, console: Console, *, virtual: bool, clock: Clock = time.monotonic) -> None:
         self.console = console
@@ -130,6 +106,7 @@ class _Common:
         self.lock = threading.RLock()
 
     def begin(self, trials: Iterable[Trial], kept: int, workers: int) -> None:
+        """These trials will be run, ``kept`` others have a result; called again when trials are added."""
         with self.lock:
             self.tally.to_run, self.tally.workers, self.tally.kept = list(trials), workers, kept
             self.so_far.expect(self.tally.to_run)
@@ -144,6 +121,7 @@ class _Common:
                 self.tally.running[trial.id].progress = progress
 
     def finished(self, trial: Trial, record: ResultRecord) -> None:
+        """The trial's result has been written."""
         with self.lock:
             self.tally.take(trial, record)
             number, total = self.tally.done, self.tally.done + len(self.tally.to_run)
@@ -168,8 +146,17 @@ class _Common:
         return words_of(self.tally.left_s(self.clock()))
 
     def abandoned(self, trial: Trial) -> None:
+        """The trial was ended early, without a result."""
         with self.lock:
             self.tally.running.pop(trial.id, None)
+
+    def given_up(self, cell: CellKey, why: str) -> None:
+        """The cell's trials that have not begun will not be run."""
+        with self.lock:
+            before, running = self.tally.to_run, self.tally.running
+            self.tally.to_run = [each for each in before if each.id in running or each.key.cell != cell]
+            if self.tally.to_run != before:
+                self.say(f"{cell}: two trials failed alike, so its further seeds are not run: {why}")
 
     def say(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)
@@ -178,7 +165,7 @@ class _Common:
         """Nothing to draw remains."""
 
 
-class LineDisplay(_Common):
+class LineDisplay(Display):
     """A line per finished trial, and a line for each running trial after 30 s without output."""
 
     INTERVAL_S = 30.0
@@ -218,7 +205,7 @@ class LineDisplay(_Common):
             self.console.print(table)
 
 
-class LiveDisplay(_Common):
+class LiveDisplay(Display):
     """A bar for the study and a row for each running trial, redrawn in place."""
 
     def __init__(self, console: Console, *, virtual: bool, clock: Clock = time.monotonic) -> None:
@@ -263,7 +250,9 @@ class LiveDisplay(_Common):
             done = _done(now, self.tally.forecast, trial)
             cells = [trial.stack, trial.workload, str(trial.seed), now.step, done]
             if self.virtual:
-                cells.append(_speed(now, self.clock() - running.started_s))
+                real_s = self.clock() - running.started_s
+                speed = f"{times(now.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
+                cells.append(speed)
             table.add_row(*cells)
         return table
 
@@ -275,3 +264,68 @@ def display_for(console: Console, *, virtual: bool, known: Iterable[ResultRecord
     for record in known:
         display.tally.forecast.learn(record)
     return display
+
+
+# A wider or longer table would push everything else off the screen; the final one has all.
+_WORKLOADS_MAX = 4
+_STACKS_MAX = 12
+
+
+class TableSoFar:
+    """The first headline of each workload, averaged over the seeds whose blocks are complete.
+
+    Only whole blocks count, so that all stacks are averaged over the same seeds: neither the rest of a block
+    that an earlier run began nor a block with an invalid trial.
+    """
+
+    def __init__(self) -> None:
+        self.blocks = 0
+        self._block_size = 0
+        self._missing: dict[int, set[str]] = {}
+        self._waiting: dict[int, list[tuple[Trial, Metric]]] = {}
+        self._found: dict[tuple[str, str], list[Metric]] = {}
+
+    def expect(self, trials: Iterable[Trial]) -> None:
+        """These trials will be run; trials of the same seed are a block."""
+        for trial in trials:
+            self._missing.setdefault(trial.seed, set()).add(trial.id)
+        self._block_size = max(self._block_size, *map(len, self._missing.values()), 0)
+
+    def take(self, trial: Trial, record: ResultRecord) -> bool:
+        """Add a result; true if it completes a whole block."""
+        headlines = [metric for metric in record.metrics if metric.headline]
+        if record.validity.valid and headlines:
+            self._waiting.setdefault(trial.seed, []).append((trial, headlines[0]))
+        missing = self._missing.get(trial.seed, set())
+        missing.discard(trial.id)
+        if missing:
+            return False
+        block = self._waiting.pop(trial.seed, [])
+        if len(block) < self._block_size:
+            return False
+        for measured, metric in block:
+            self._found.setdefault((measured.stack, measured.workload), []).append(metric)
+        self.blocks += 1
+        return True
+
+    def table(self) -> Table | None:
+        """The table; None before a block is complete, for a single stack, or if it is too large to watch."""
+        stacks = sorted({stack for stack, _ in self._found})
+        workloads = sorted({workload for _, workload in self._found})
+        if not 1 < len(stacks) <= _STACKS_MAX or len(workloads) > _WORKLOADS_MAX:
+            return None
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column(f"{counted(self.blocks, 'seed')} so far")
+        for workload in workloads:
+            table.add_column(workload, justify="right")
+        for stack in stacks:
+            table.add_row(stack, *(_mean(self._found.get((stack, each), ())) for each in workloads))
+        return table
+
+
+def _mean(metrics: Sequence[Metric]) -> str:
+    if not metrics:
+        return "–"
+    values = [metric.value for metric in metrics]
+    mean = geometric_mean(values) if min(values) > 0 else fmean(values)
+    return format_value(mean, metrics[0].unit)

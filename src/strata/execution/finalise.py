@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
-from strata.execution.disturbed import machine_checks
-from strata.execution.finished import FinishedTrial, throughput_of
-from strata.execution.soundness import checks_of
+from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import scrub_errors, snapshot_metrics
@@ -21,10 +21,11 @@ from strata.results.build import build_record
 from strata.results.events import Events, read_events
 from strata.results.record import Charges, RealTime, ResultRecord, Throughput, TraceSummary, Versions
 from strata.results.store import Attempt
-from strata.runners.base import Runner
+from strata.runners.base import MACHINE_NAME, Runner
 from strata.spec.metric import Metric
 from strata.spec.study import Study
-from strata.spec.warning import Check
+from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
+from strata.units import percent
 
 
 def finalise(
@@ -39,8 +40,7 @@ def finalise(
 ) -> ResultRecord:
     """Judge an attempt that has ended, and write its record; with a ``problem`` of the runner it is invalid.
 
-    Raises:
-        ResultError: If the record cannot be written.
+    Raises ResultError if the record cannot be written.
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
@@ -113,10 +113,40 @@ def _checks(
         return (), ()
     try:
         throughput = throughput_of(trial)
-        return [*checks_of(trial, throughput, metrics), *machine_checks(attempt.path)], throughput
+        return [*checks_of(trial, throughput, metrics), *_machine_checks(attempt.path)], throughput
     except (ResultError, RunError) as error:
         problems.append(_in_one(error, attempt))
     return (), ()
+
+
+def _machine_checks(attempt: Path) -> list[Check]:
+    """The runner's record of the machine in the measured window, as checks; none without a record.
+
+    Raises ResultError if the record cannot be read.
+    """
+    path = attempt / MACHINE_NAME
+    try:
+        seen = json.loads(path.read_text())
+        found, window = list(seen["disturbances"]), seen["window"]
+        detail = "; ".join(found) or _quiet(window)
+        checks = [Check(name=UNDISTURBED, verdict="no" if found else "yes", detail=detail)]
+        if disks := seen["disks"]:
+            reached = all(each["reached"] for each in disks.values())
+            done = "; ".join(f"{name} ({each['asked']}): {each['detail']}" for name, each in disks.items())
+            checks.append(Check(name=PRECONDITIONED, verdict="yes" if reached else "no", detail=done))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"what was seen of the machine cannot be read: {error}", place=str(path)) from error
+    return checks
+
+
+def _quiet(window: dict[str, Any]) -> str:
+    used = sum(window["others"].values())
+    return (
+        f"other processes used {used:.2f} of {window['cpus']} CPUs, and a hypervisor withheld "
+        f"{percent(window['steal_share'])} of the processor time"
+    )
 
 
 def _trace(attempt: Attempt, plan: Plan, problems: list[str]) -> TraceSummary | None:

@@ -3,6 +3,14 @@
 
 An archive is unpacked once: its entry stands under the hash of what it was unpacked from. So a plan, which
 has that hash, is all that a runner needs to find it.
+
+The packages are those of the workload ``os-installation``: a minimal Debian. Their archive holds what an
+installer brings to an empty filesystem, so that a plan needs no package's name:
+
+- the files of the essential packages, as ``dpkg-deb --extract`` would put them there: nothing could be run in
+  the new root without them;
+- all packages, in two folders of apt's archives: ``essential`` and ``rest``, to be installed in this order;
+- an empty database of dpkg, the device nodes that every system has, and a policy that starts no services.
 """
 
 from __future__ import annotations
@@ -11,27 +19,31 @@ import bz2
 import errno
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import shutil
+import subprocess
+import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from strata.errors import LabError, StrataError, StudyError
-from strata.folders import open_named
+from strata.files import open_named
+from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, cache_root, file_hash, shared_root
-from strata.lab.image import ImageSpec
+from strata.lab.image import DATE, ImageSpec
 from strata.lab.lab import caches
-from strata.lab.package_set import built_in_wanted, package_stages, write_package_set
 from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.plan.model import Plan, PlanInput
-from strata.spec.inputs import LINUX_SOURCE, InputFile
+from strata.spec.inputs import LINUX_SOURCE, PACKAGES, InputFile
 from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
@@ -75,17 +87,14 @@ def input_setting(plan: Plan) -> dict[str, Any]:
 
 def provided_inputs(plan: Plan) -> list[ProvidedInput]:
     """A plan's inputs, in its order; `provide_inputs` has put them into the cache."""
-    return [_provided(each) for each in plan.inputs]
-
-
-def _provided(wanted: PlanInput) -> ProvidedInput:
-    entry = _find(wanted)
-    if entry is None:
-        raise LabError(
-            f"{wanted.source} is not in the cache", place=str(cache_root()), remedy="run the study again"
-        )
-    made = entry.manifest
-    return ProvidedInput(wanted.name, entry.path / _FILE, made["sha256"], made["size_bytes"])
+    provided = []
+    for each in plan.inputs:
+        if (entry := _find(each)) is None:
+            cause = f"{each.source} is not in the cache"
+            raise LabError(cause, place=str(cache_root()), remedy="run the study again")
+        made = entry.manifest
+        provided.append(ProvidedInput(each.name, entry.path / _FILE, made["sha256"], made["size_bytes"]))
+    return provided
 
 
 def _find(wanted: PlanInput) -> Entry | None:
@@ -113,9 +122,8 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
 
     ``files`` are the users' archives of its study.
 
-    Raises:
-        LabError: If an input cannot be fetched, no file has its hash, or the cache has no room for it.
-        StudyError: If an archive is damaged, or has changed since the study was read.
+    Raises LabError if an input cannot be fetched, no file has its hash, or the cache has no room for it, and
+    StudyError if an archive is damaged, or has changed since the study was read.
     """
     by_hash = {file.sha256: file.path for file in files}
     for each in plan.inputs:
@@ -126,7 +134,13 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
 def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProgress) -> None:
     cache, inputs = Cache(cache_root()), Inputs(_stated(wanted), {})
     if wanted.sha256 is not None:
-        path, sha256 = _archive_of(wanted, by_hash), wanted.sha256
+        path, sha256 = by_hash.get(wanted.sha256), wanted.sha256
+        if path is None:
+            raise LabError(
+                f"the plan reads {wanted.source}, and no archive of the study has its content",
+                place=f"inputs.{wanted.name}",
+                remedy="run it with the study that it was planned from, and with the same archive",
+            )
         cache.build("input", inputs, lambda folder: _unpacked(path, sha256, folder / _FILE, progress))
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
@@ -135,26 +149,18 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProg
         Cache(shared_root()).publish(entry)
 
 
-def _archive_of(wanted: PlanInput, by_hash: Mapping[str, Path]) -> Path:
-    path = by_hash.get(wanted.sha256 or "")
-    if path is None:
-        raise LabError(
-            f"the plan reads {wanted.source}, and no archive of the study has its content",
-            place=f"inputs.{wanted.name}",
-            remedy="run it with the study that it was planned from, and with the same archive",
-        )
-    return path
-
-
 def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupProgress) -> dict[str, Any]:
     """Write an archive as a plain tar; returns its part of the entry's manifest."""
     packed_bytes = archive.stat().st_size
     with open_named(archive) as file:
-        opened, growth = _opener(file)
+        magic = file.read(8)
+        file.seek(0)
+        opened, growth = next((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark))
         _require_room(archive, packed_bytes * growth)
         with progress.step(f"input: unpacking {archive.name}", packed_bytes) as step:
             try:
-                _copy(opened(file), file, target, step, _room_bytes())
+                free_bytes = shutil.disk_usage(cache_root()).free
+                _copy(opened(file), file, target, step, max(0, free_bytes - _KEPT_FREE_BYTES))
             except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
                 raise _unreadable(archive, error) from error
         file.seek(0)
@@ -170,13 +176,7 @@ def _made(target: Path) -> dict[str, Any]:
     return {"sha256": file_hash(target), "size_bytes": target.stat().st_size}
 
 
-def _opener(file: BinaryIO) -> tuple[Callable[[BinaryIO], Any], int]:
-    """The file's decompression, and an estimate of how many times larger it becomes at most."""
-    magic = file.read(8)
-    file.seek(0)
-    return next((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark))
-
-
+# A file's first bytes, its decompression, and an estimate of how many times larger it becomes at most.
 _PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
     (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file), 5),
     (b"BZh", bz2.BZ2File, 6),
@@ -197,11 +197,6 @@ def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step, limit_byt
             step.advance(file.tell() - before_bytes)
             before_bytes = file.tell()
         out.write(b"\0" * (-out.tell() % SECTOR_BYTES))
-
-
-def _room_bytes() -> int:
-    """The space for unpacking; some stays free for others."""
-    return max(0, shutil.disk_usage(cache_root()).free - _KEPT_FREE_BYTES)
 
 
 def _require_room(archive: Path, needed_bytes: int) -> None:
@@ -248,3 +243,93 @@ def _package_set(target: Path, progress: SetupProgress) -> dict[str, Any]:
             files = apt.download_all(versions, Path(scratch), step)
         write_package_set(target, stages, files)
     return _made(target) | {"packages": versions, "locked": stages == locked}
+
+
+# A change of the archive's layout changes this and makes the archive anew.
+_LAYOUT: Final = "1"
+_ARCHIVES: Final = "var/cache/apt/archives"
+# Linux's Documentation/admin-guide/devices.txt
+_NODES: Final = {
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+}
+_NO_SERVICES: Final = b"#!/bin/sh\nexit 101\n"
+
+
+def package_stages(apt: Apt, spec: ImageSpec) -> dict[str, dict[str, str]]:
+    """The packages of a minimal Debian, with the mirror's versions, in two stages.
+
+    First the packages that Debian marks as essential, with their dependencies: nothing can be configured
+    before them. Then the rest.
+    """
+    available = apt.available()
+    marked = [each["Package"] for each in available if each.get("Essential") == "yes"]
+    required = [each["Package"] for each in available if each.get("Priority") == "required"]
+    essential = apt.closure(marked)
+    everything = apt.closure([*marked, *required, *spec.installation])
+    rest = {name: version for name, version in everything.items() if name not in essential}
+    return {"essential": essential, "rest": rest}
+
+
+def built_in_wanted(source: str, root: Path) -> dict[str, str]:
+    """The inputs of one of Strata's own archives that the project in ``root`` states now."""
+    spec = ImageSpec.read(root / "image")
+    if source == LINUX_SOURCE:
+        package = Recipe.read(root / "kernel").package
+        return {"source": source, "package": package, "locked": spec.locked_kernel.get(package, "")}
+    assert source == PACKAGES
+    stages = {"essential": spec.locked_essential, "rest": spec.locked_rest}
+    named = {stage: " ".join(f"{n}={locked[n]}" for n in sorted(locked)) for stage, locked in stages.items()}
+    stated = {"layout": _LAYOUT, "release": spec.release, "packages": " ".join(spec.installation)}
+    return {"source": source, **stated, **named}
+
+
+def write_package_set(
+    archive: Path, stages: Mapping[str, Mapping[str, str]], files: Mapping[str, Path]
+) -> None:
+    """Write the tar of these stages, given every package's file; a damaged one is a `LabError`."""
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        for name in sorted(stages["essential"]):
+            _extract(files[name], tar)
+        for node, number in _NODES.items():
+            member = _member(f"dev/{node}", 0o666, tarfile.CHRTYPE)
+            member.devmajor, member.devminor = number
+            tar.addfile(member)
+        _add(tar, "usr/sbin/policy-rc.d", _NO_SERVICES, mode=0o755)
+        for name in ("status", "available"):
+            _add(tar, f"var/lib/dpkg/{name}", b"")
+        for stage, versions in stages.items():
+            for path in sorted(files[name] for name in versions):
+                _add(tar, f"{_ARCHIVES}/{stage}/{path.name}", path.read_bytes())
+
+
+def _extract(package: Path, tar: tarfile.TarFile) -> None:
+    with (
+        suppress(tarfile.TarError),
+        subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process,
+    ):
+        assert process.stdout is not None
+        with tarfile.open(fileobj=process.stdout, mode="r|") as content:
+            for member in content:
+                tar.addfile(member, content.extractfile(member) if member.isreg() else None)
+    if process.returncode != 0:
+        raise LabError("the package is damaged", place=package.name, remedy="run the same command again")
+
+
+def _member(name: str, mode: int, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode, member.type, member.mtime = mode, kind, int(DATE)
+    member.uname = member.gname = "root"
+    return member
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o644) -> None:
+    member = _member(name, mode)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))

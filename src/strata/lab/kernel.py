@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's kernel: Linux for ``ARCH=um`` with the modelled disk, built once per content of its inputs."""
+"""The lab's kernel: Linux for ``ARCH=um`` with the modelled disk, built once per content of its inputs.
+
+The tree that it is compiled in (patched, configured) is kept for the next build and for modules.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from strata.errors import LabError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash
-from strata.lab.process import output_of
-from strata.lab.progress import SetupProgress
+from strata.lab.process import output_of, run_logged
+from strata.lab.progress import Step
 from strata.lab.recipe import Recipe
-from strata.lab.source import SourceApt, source_from_debian, source_from_tarball
-from strata.lab.tree import compile_tree, count_objects, prepare_tree
+from strata.lab.source import Workshop, copy_tree, source_from_debian, source_from_tarball
 
 _ESTIMATED_OBJECTS: Final = 1100  # before the first build
 # Rules about how a patch is sent by mail; ours are files of this repository.
@@ -26,50 +31,28 @@ _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIG
 
 @dataclass(frozen=True)
 class KernelBuild(Build):
-    """A finished kernel.
-
-    Attributes:
-        release: The answer of ``uname -r`` in the lab.
-        source: The source's version: the Debian package's, or the kernel's for a tarball.
-        locked: Whether the source is the version that ``image/packages.lock`` names.
-    """
+    """A finished kernel."""
 
     FILE: ClassVar[str] = "linux"
-    release: str
-    source: str
-    locked: bool
+    release: str  # the answer of ``uname -r`` in the lab
+    source: str  # the source's version: the Debian package's, or the kernel's for a tarball
+    locked: bool  # whether the source is the version that ``image/packages.lock`` names
 
 
-def build_kernel(
-    cache: Cache,
-    recipe: Recipe,
-    progress: SetupProgress,
-    *,
-    apt: SourceApt,
-    locked_version: str | None,
-    tarball: Path | None = None,
-    jobs: int | None = None,
-) -> Entry:
+def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
     """Return the kernel for this recipe and source, building it unless it is in the cache.
 
     The tree with its objects is kept: an interrupted build is continued, and after a change of a patch, the
     driver or the configuration only what depends on it is compiled.
-
-    Raises:
-        LabError: If the source cannot be had or the build fails.
-        ToolError: If a program that the build needs is missing.
     """
-    if tarball is not None:
-        source = source_from_tarball(cache, tarball, recipe.series, progress)
-    else:
-        source = source_from_debian(cache, recipe.package, apt, progress)
+    recipe = shop.recipe
+    source = source_from_debian(shop) if tarball is None else source_from_tarball(shop, tarball)
     name = source.manifest["package_version"] or source.manifest["version"]
     found = {"source": name, "source_sha256": source.manifest["tarball_sha256"], **_toolchain()}
     inputs = Inputs(recipe.wanted(), found)
 
     def make(folder: Path) -> Mapping[str, Any]:
-        log = cache.log("kernel", inputs)
-        with _compiled_tree(cache, recipe, source, found, log, progress, jobs) as tree:
+        with _compiled_tree(shop, source, found, shop.cache.log("kernel", inputs)) as tree:
             executable = folder / "linux"
             shutil.copyfile(tree / recipe.target, executable)
             executable.chmod(0o755)
@@ -80,11 +63,11 @@ def build_kernel(
                 "release": (tree / "include/config/kernel.release").read_text().strip(),
                 "objects": count_objects(tree),
                 "source": name,
-                "locked": name == locked_version,
+                "locked": name == shop.locked.get(recipe.package),
                 "interface": Inputs(recipe.interface_wanted(), found).key,
             }
 
-    return cache.build("kernel", inputs, make)
+    return shop.cache.build("kernel", inputs, make)
 
 
 def interface_of(kernel: Entry) -> str:
@@ -92,34 +75,19 @@ def interface_of(kernel: Entry) -> str:
     return str(kernel.manifest["interface"])
 
 
-def kernel_tree(
-    cache: Cache, recipe: Recipe, kernel: Entry, log: Path, progress: SetupProgress, *, jobs: int | None
-) -> contextlib.AbstractContextManager[Path]:
-    """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone.
-
-    Raises:
-        LabError: If it is gone and the kernel's source, too, or if it cannot be compiled.
-    """
-    source = _source_of(cache, kernel)
-    return _compiled_tree(cache, recipe, source, kernel.inputs.found, log, progress, jobs)
+def kernel_tree(shop: Workshop, kernel: Entry, log: Path) -> contextlib.AbstractContextManager[Path]:
+    """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone."""
+    return _compiled_tree(shop, _source_of(shop.cache, kernel), kernel.inputs.found, log)
 
 
 @contextlib.contextmanager
-def _compiled_tree(  # noqa: PLR0917
-    cache: Cache,
-    recipe: Recipe,
-    source: Entry,
-    found: Mapping[str, str],
-    log: Path,
-    progress: SetupProgress,
-    jobs: int | None,
-) -> Iterator[Path]:
-    previous = cache.entries("kernel")
+def _compiled_tree(shop: Workshop, source: Entry, found: Mapping[str, str], log: Path) -> Iterator[Path]:
+    previous = shop.cache.entries("kernel")
     objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
-    with cache.kept_work("kernel-tree", Inputs(recipe.tree_wanted(), found)) as work:
+    with shop.cache.kept_work("kernel-tree", Inputs(shop.recipe.tree_wanted(), found)) as work:
         tree = work / "linux"
-        prepare_tree(recipe, source.path / "linux", tree, log, progress)
-        compile_tree(recipe, tree, log, progress, expected_objects=objects, jobs=jobs)
+        _prepare(shop, source.path / "linux", tree, log)
+        _compile(shop, tree, log, expected_objects=objects)
         yield tree
 
 
@@ -164,3 +132,153 @@ def checkpatch(cache: Cache, recipe: Recipe) -> list[str] | None:
         )
         found += done.stdout.splitlines()
     return found
+
+
+_SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "1767225600"}
+RESUME_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
+
+
+def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
+    """Patch and configure a tree as far as that is not done."""
+    recipe, configured = shop.recipe, tree / ".strata-configured"
+    fragment = recipe.folder / recipe.config
+    with shop.progress.step("kernel: copying, patching, configuring") as step:
+        _patch(recipe, source, tree, log, step)
+        for name, place in recipe.copies:
+            _bring(recipe.folder / name, tree / place)
+        digest = file_hash(fragment)
+        if not configured.exists() or configured.read_text() != digest:
+            step.note("configuring")
+            options = ("-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
+            run_in(tree, log, "configuring the kernel", "make", *recipe.make_arguments[1:], *options)
+            if on := check_config(fragment, tree / ".config"):
+                shop.progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
+            configured.write_text(digest)
+
+
+def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> None:
+    """Bring a tree, new or compiled before, to the state of the source with the recipe's patches.
+
+    Only files of the old and new patches are compared, and an unchanged one keeps its date: after a change
+    of a patch make compiles only the objects that depend on it.
+    """
+    record = tree / ".strata-patched"
+    digest = " ".join(file_hash(recipe.folder / name) for name in recipe.patches)
+    before = record.read_text().splitlines() if record.exists() else []
+    if before[:1] == [digest]:
+        return
+    fresh = tree.with_name("patched")
+    shutil.rmtree(fresh, ignore_errors=True)
+    step.note("copying the source")
+    copy_tree(source, fresh)
+    for name in recipe.patches:
+        step.note(name)
+        apply_patch(recipe, name, fresh, log, f"Linux {recipe.series}")
+    touched = sorted({path for name in recipe.patches for path in patched_files(recipe.folder / name)})
+    (fresh / record.name).write_text("\n".join([digest, *touched]) + "\n")
+    if not before:  # a new tree, or one whose making was interrupted
+        shutil.rmtree(tree, ignore_errors=True)
+        fresh.rename(tree)
+        return
+    paths = sorted({*touched, *before[1:]})
+    record.write_text("\n".join(["unfinished", *paths]) + "\n")
+    for path in paths:
+        _bring(fresh / path, tree / path)
+    _bring(fresh / record.name, record)
+    shutil.rmtree(fresh)
+
+
+def patched_files(patch: Path) -> list[str]:
+    """The files, relative to the tree, that a patch changes, adds or removes."""
+    return sorted(set(re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(), re.MULTILINE)))
+
+
+def _bring(new: Path, old: Path) -> None:
+    """Make ``old`` equal to ``new``, which may be absent; a file with the same content keeps its date."""
+    if not new.is_file():
+        old.unlink(missing_ok=True)
+    elif not old.is_file() or old.read_bytes() != new.read_bytes():
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.unlink(missing_ok=True)  # it may be a hard link to the source
+        shutil.copyfile(new, old)
+
+
+def check_config(fragment: Path, config: Path) -> list[str]:
+    """Refuse a configuration without an option of the fragment: Kconfig silently drops unmet ones.
+
+    Returns the options that should be off and are on, because another one selects them.
+    """
+    asked, got = _options(fragment.read_text()), _options(config.read_text())
+    differing = {name: got.get(name, "n") for name, value in asked.items() if got.get(name, "n") != value}
+    wrong = [
+        f"{name}={asked[name]} (it is {value})" for name, value in differing.items() if asked[name] != "n"
+    ]
+    if wrong:
+        raise LabError(
+            f"the kernel's configuration does not take {', '.join(wrong)}",
+            place=str(fragment),
+            remedy="switch on what these options depend on, or remove them",
+        )
+    return list(differing)
+
+
+def _options(text: str) -> dict[str, str]:
+    lines = re.findall(r"^(?:CONFIG_(\w+)=(.+)|# CONFIG_(\w+) is not set)$", text, re.MULTILINE)
+    return {name or unset: value or "n" for name, value, unset in lines}
+
+
+def _compile(shop: Workshop, tree: Path, log: Path, *, expected_objects: int) -> None:
+    """Compile a prepared tree."""
+    recipe, jobs = shop.recipe, shop.jobs
+    with shop.progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
+        step.advance(count_objects(tree))  # of an earlier build in the same tree
+        argv = ("make", *recipe.make_arguments, f"-j{jobs}")
+        run_in(tree, log, "compiling the kernel", *argv, on_line=counter(step))
+    if not (tree / recipe.target).is_file():
+        raise LabError("the kernel's build made no executable", place=str(log), remedy=RESUME_REMEDY)
+
+
+def prepare_modules(recipe: Recipe, tree: Path, log: Path) -> None:
+    """Make the files that modules outside a compiled tree need: headers, the list of exported symbols."""
+    title = "preparing the kernel's tree for modules"
+    run_in(tree, log, title, "make", *recipe.make_arguments[1:], "modules_prepare")
+    shutil.copyfile(tree / "vmlinux.symvers", tree / "Module.symvers")
+
+
+def run_in(
+    tree: Path,
+    log: Path,
+    title: str,
+    *argv: str,
+    remedy: str = RESUME_REMEDY,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    on_line: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Run a program of a build in its tree, in the build's own environment and these variables."""
+    # The complete environment of the kernel's build: nothing of the user's may reach the binary.
+    # -w: looking for what to warn of takes a twentieth of the time.
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    own = {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent), "KCFLAGS": "-w", **environment}
+    run_logged(argv, log=log, title=title, remedy=remedy, cwd=tree, environment=own, on_line=on_line)
+
+
+def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str) -> None:
+    """Apply a patch exactly: one that only nearly fits may mean something else in another version."""
+    options = ("-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name))
+    remedy = f"the patches are for {made_for}; try the version of image/packages.lock"
+    run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy)
+
+
+def counter(step: Step) -> Callable[[str], None]:
+    """Count the compiled files in make's output."""
+
+    def count(line: str) -> None:
+        if line.startswith(("  CC ", "  AS ")):
+            step.advance()
+            step.note(line.rsplit(maxsplit=1)[-1])
+
+    return count
+
+
+def count_objects(tree: Path) -> int:
+    return sum(1 for _ in tree.rglob("*.o"))

@@ -11,6 +11,8 @@ import ctypes
 import functools
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +21,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strata.lab.cache import Cache, cache_root
-from strata.lab.model_library import build_model
+from strata.errors import LabError, ToolError
+from strata.lab.cache import Cache, Inputs, cache_root, file_hash, tree_hashes
 from strata.lab.recipe import project_root
 
 READ, WRITE, FLUSH, DISCARD = range(4)
@@ -76,12 +78,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library, compiled if its sources have changed.
-
-    Raises:
-        ToolError: If a C compiler is needed, and there is none.
-        LabError: If the sources are missing or do not compile.
-    """
+    """The library, compiled if its sources have changed."""
     given = os.environ.get(LIBRARY_VARIABLE)
     path = Path(given) if given else build_model(Cache(cache_root()), project_root())
     loaded = ctypes.CDLL(str(path))
@@ -113,17 +110,12 @@ def grid_distance(index: int) -> int:
 
 @dataclass(frozen=True)
 class Trace:
-    """The outcome of a list of I/O, on the disk's clock.
-
-    Attributes:
-        parts: A row for each I/O, a column for each of `part_names`, in ns.
-        order: The indices of the I/Os in the order of their completion.
-    """
+    """The outcome of a list of I/O, on the disk's clock."""
 
     arrival_ns: Counts
     complete_ns: Counts
-    parts: Counts
-    order: Counts
+    parts: Counts  # a row for each I/O, a column for each of `part_names`, in ns
+    order: Counts  # the indices of the I/Os in the order of their completion
 
     @property
     def latency_ns(self) -> Counts:
@@ -151,8 +143,7 @@ class ModelledDisk:
 
     Its clock starts at 0 and never goes back; content, caches and maps are kept from one list to the next.
 
-    Raises:
-        ValueError: With the reader's message, if it refuses the text.
+    Raises ValueError with the reader's message, if it refuses the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -220,8 +211,7 @@ class ModelledDisk:
         ``ops``, ``lengths`` and ``flags`` hold one value for all or one for each of ``sectors``; the first is
         submitted at ``start_ns``, by default at once.
 
-        Raises:
-            ValueError: If the disk's queue is not as deep, or an I/O lies beyond its capacity.
+        Raises ValueError if the disk's queue is not as deep, or an I/O lies beyond its capacity.
         """
         start_ns = self.now_ns if start_ns is None else start_ns
         arrival = np.zeros(np.size(sectors), np.uint64)
@@ -283,3 +273,59 @@ def _each(values: Any, count: int) -> npt.NDArray[np.uint32]:
     """An array of ``count``, from one value for all or one for each."""
     array = np.array(values, np.uint32)
     return np.full(count, array, np.uint32) if array.ndim == 0 else array.reshape(count)
+
+
+FOLDER: Final = Path("kernel") / "disk"
+_FILE: Final = "libstratadisk.so"
+_FLAGS: Final = ("-O2", "-g", "-std=gnu11", "-fPIC", "-shared")
+
+
+def model_wanted(project: Path) -> dict[str, str]:
+    """The project's inputs of the library: every file's hash, and the flags."""
+    folder = project / FOLDER
+    files = [*_sources(folder), *sorted(folder.glob("*.h"))]
+    return {**tree_hashes(folder, *files), "flags": " ".join(_FLAGS)}
+
+
+def _sources(folder: Path) -> list[Path]:
+    makefile = folder / "Makefile"
+    found = re.search(r"^SOURCES\s*:?=((?:[^\n\\]|\\\n)*)", makefile.read_text(), re.MULTILINE)
+    names = found[1].replace("\\\n", " ").split() if found else []
+    if not names:
+        raise LabError("it does not state the library's SOURCES", place=str(makefile))
+    return [folder / name for name in names]
+
+
+def build_model(cache: Cache, project: Path) -> Path:
+    """The library for the project's sources, compiling it unless it is in the cache."""
+    now = model_wanted(project)
+    entry = cache.current("model", now)
+    if entry is None or not (entry.path / _FILE).is_file():
+        compiler = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+        if compiler is None:
+            raise ToolError(
+                "the disk models must be compiled, and there is no C compiler",
+                remedy="apt-get install --no-install-recommends gcc libc6-dev",
+            )
+        inputs = Inputs(now, {"compiler": _version(compiler)})
+        entry = cache.build("model", inputs, lambda to: _compile(compiler, project / FOLDER, to))
+    return entry.path / _FILE
+
+
+def _version(compiler: str) -> str:
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    return said.splitlines()[0] if said else compiler
+
+
+def _compile(compiler: str, folder: Path, staging: Path) -> dict[str, Any]:
+    made = staging / _FILE
+    argv = [compiler, *_FLAGS, "-o", str(made), *(path.name for path in _sources(folder))]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
+        raise LabError(
+            f"the disk models do not compile: {first}",
+            place=str(folder),
+            remedy=f"`make -C {folder}` shows all of it",
+        )
+    return {"sha256": file_hash(made), "size_bytes": made.stat().st_size}

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the programs that build the lab: logged, reported, ended with their descendants."""
+"""The programs that build the lab: whether they are installed; running them, logged, and ending them."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from strata.errors import LabError, ToolError
 
@@ -32,10 +34,6 @@ def run_logged(
     """Run a program, appending its output to a log, and wait for it.
 
     ``title`` is the subject of "… failed". ``on_line`` gets every line of output.
-
-    Raises:
-        LabError: If it exits with another status than 0; the message holds its last lines.
-        ToolError: If the program is not there.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     tail: collections.deque[str] = collections.deque(maxlen=200)
@@ -114,12 +112,7 @@ def _telling(lines: list[str]) -> str:
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """The standard output of a program.
-
-    Raises:
-        LabError: If it exits with another status than 0; the message holds its output.
-        ToolError: If the program is not there.
-    """
+    """The standard output of a program."""
     try:
         done = subprocess.run(
             list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -130,3 +123,46 @@ def output_of(argv: Sequence[str]) -> str:
         said = _telling((done.stderr or done.stdout).splitlines())
         raise LabError(f"{' '.join(argv)} failed with exit status {done.returncode}\n{said}")
     return done.stdout
+
+
+Group = Literal["python", "kernel", "image", "agent", "load", "host", "tests"]
+_SYSTEM_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"  # mkfs and friends: not on an ordinary user's PATH
+
+
+@dataclass(frozen=True)
+class Need:
+    """One line of ``scripts/packages``; ``check`` is a program, a file or glob, or ``python3:MODULE``."""
+
+    group: str
+    package: str
+    check: str
+
+    def is_met(self) -> bool:
+        """Whether the program or file is there, however it was installed."""
+        if self.check.startswith("/"):
+            return any(Path("/").glob(self.check[1:]))
+        if self.check.startswith("python3:"):
+            return importlib.util.find_spec(self.check.removeprefix("python3:")) is not None
+        return shutil.which(self.check, path=f"{os.environ.get('PATH', '')}:{_SYSTEM_FOLDERS}") is not None
+
+
+def read_needs(path: Path) -> list[Need]:
+    """Read ``scripts/packages``."""
+    lines = (line.split() for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    return [Need(group, package, check) for group, package, check in lines]
+
+
+def missing(needs: Iterable[Need], *groups: Group) -> list[str]:
+    """The missing packages of these groups, sorted."""
+    return sorted({need.package for need in needs if need.group in groups and not need.is_met()})
+
+
+def require(packages_file: Path, group: Group, *, purpose: str) -> None:
+    """Check that the programs for a group are there; ``purpose`` is the subject of "… needs"."""
+    packages = missing(read_needs(packages_file), group)
+    if packages:
+        root = "" if os.geteuid() == 0 else "as root: "
+        raise ToolError(
+            f"{purpose} needs programs that are missing; Debian's packages: {' '.join(packages)}",
+            remedy=f"{root}apt-get install --no-install-recommends {' '.join(packages)}",
+        )

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError, StudyError
-from strata.lab.bindings import MOUNT_POINT, block_names, lab_bindings, lab_disks
 from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import lab_initrd
+from strata.lab.initrd import MOUNT_POINT, block_names, lab_bindings, lab_disks, lab_initrd
 from strata.lab.lab import ensure_for, module_files, require_lab
-from strata.lab.load import load_file
+from strata.lab.programs import load_file
 from strata.lab.progress import console_progress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
@@ -27,8 +26,7 @@ from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json
 from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.names import nearest
-from strata.spec.seeds import derive_seed
-from strata.spec.trial import TrialKey
+from strata.spec.trial import TrialKey, derive_seed
 from strata.units import NS_PER_S, format_size
 
 DEFAULT_DEVICE: Final = "wd-re4-500gb"
@@ -41,9 +39,8 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
 
     It has the study's disks, and its stack if one is named; without a study, one disk of a model.
 
-    Raises:
-        LabError: If there is no terminal, or the lab cannot be started.
-        StudyError: If the study, stack or device cannot be used.
+    Raises LabError if there is no terminal, or the lab cannot be started, and StudyError if the study, stack
+    or device cannot be used.
     """
     plan, devices = _shell_plan(study, stack, device)
     lab = ensure_for(require_lab(), plan, console_progress())

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image, require_same_versions, write_lock
+from strata.lab.inputs import built_in_wanted, package_stages
 from strata.lab.lab import Project, caches, parts
-from strata.lab.model_library import model_wanted
-from strata.lab.package_set import built_in_wanted, package_stages
+from strata.lab.model import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe, project_root
 from strata.spec.inputs import BUILT_IN_SOURCES
@@ -20,10 +20,7 @@ from strata.spec.inputs import BUILT_IN_SOURCES
 def clean_caches(*, everything: bool) -> int:
     """Delete stale entries and unfinished builds from the caches that this user can write.
 
-    ``everything`` includes current entries, the kernel's source and the logs.
-
-    Returns:
-        The bytes freed.
+    ``everything`` includes current entries, the kernel's source and the logs. Returns the bytes freed.
     """
     root = project_root()
     project = Project.read(root)
@@ -48,9 +45,6 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     """Rewrite ``image/packages.lock`` from what the mirror has now, by building an image without a lock.
 
     With ``keep`` the versions stay that the mirror still has.
-
-    Raises:
-        LabError: If the mirror cannot be reached or the image cannot be built.
     """
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)

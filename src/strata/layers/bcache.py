@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.keys import power_of_two, whole
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.layers.options import aligned_bytes, power_of_two, whole
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
@@ -30,73 +29,52 @@ class Bcache(Layer):
     Dirty blocks stay in the cache when it is taken down, and are there when it is assembled again.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(
         tools=("find", "lsblk", "make-bcache", "realpath", "tee", "wipefs"), features=("bcache",)
     )
     # drivers/md/bcache/{btree,io,journal,request,super}.c of Linux 7.2, whose messages name the function.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"bcache: \w+\(\) .*(?:IO error|disabling caching|missing! \(replaying|I/O disabled"
             r"|device offline|bad csum|bad magic|Can't flush|Key skipped backwards|BUG: |gc failed).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("bcache-tools",)
-    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
+    packages = ("bcache-tools",)
+    device_keys = ("cache",)
 
     layer: Literal["bcache"] = "bcache"
-    cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
-    mode: Literal["writethrough", "writeback", "writearound", "none"] = Field(
-        default="writethrough",
-        description="Where writes go: to both devices at once, to the cache first, or past the cache; with "
-        "none nothing is cached at all",
-    )
+    cache: StrictStr = Field(examples=["ssd"])
+    """The study's device that caches"""
+    mode: Literal["writethrough", "writeback", "writearound", "none"] = "writethrough"
+    """Where writes go: to both devices at once, to the cache first, or past the cache; with none nothing is
+    cached at all"""
     bucket_bytes: Annotated[Size, power_of_two(4 << 10, 16 << 20)] = Field(
-        default=512 << 10,
-        alias="bucket",
-        description="What the cache allocates and gives up as one piece, a power of two from 4KiB to 16MiB; a"
-        " cache has more than 512 of them",
-        examples=["1MiB"],
+        512 << 10, alias="bucket", examples=["1MiB"]
     )
-    block_bytes: Annotated[Size, power_of_two(512, 4 << 10)] = Field(
-        default=512,
-        alias="block",
-        description="Logical sectors of the cached device, and the least that is cached, a power of two from "
-        "512B to 4KiB",
-        examples=["4KiB"],
-    )
-    replacement: Literal["lru", "fifo"] = Field(default="lru", description="Which bucket is given up")
-    sequential_cutoff_bytes: Size | None = Field(
-        default=None,
-        alias="sequential_cutoff",
-        description="Sequential I/O longer than this goes past the cache, 0B: none; default: 4 MiB",
-        examples=["0B"],
-    )
-    writeback_percent: Annotated[int, Field(ge=0, le=40)] | None = Field(
-        default=None,
-        description="How much of the cache may be dirty before it is written back faster; default: 10",
-        examples=[40],
-    )
+    """What the cache allocates and gives up as one piece, a power of two from 4KiB to 16MiB; a cache has more
+    than 512 of them"""
+    block_bytes: Annotated[Size, power_of_two(512, 4 << 10)] = Field(512, alias="block", examples=["4KiB"])
+    """Logical sectors of the cached device, and the least that is cached, a power of two from 512B to 4KiB"""
+    replacement: Literal["lru", "fifo"] = "lru"
+    """Which bucket is given up"""
+    sequential_cutoff_bytes: Size | None = Field(None, alias="sequential_cutoff", examples=["0B"])
+    """Sequential I/O longer than this goes past the cache, 0B: none; default: 4 MiB"""
+    writeback_percent: Annotated[int, Field(ge=0, le=40)] | None = Field(None, examples=[40])
+    """How much of the cache may be dirty before it is written back faster; default: 10"""
     writeback_delay_ns: Annotated[Duration, whole(NS_PER_S, "seconds")] | None = Field(
-        default=None,
-        alias="writeback_delay",
-        description="How long something is dirty before it is written back, in whole seconds; default: 30 s",
-        examples=["5s"],
+        None, alias="writeback_delay", examples=["5s"]
     )
+    """How long something is dirty before it is written back, in whole seconds; default: 30 s"""
     congested_read_threshold_ns: Duration | None = Field(
-        default=None,
-        alias="congested_read_threshold",
-        description="A read of the cache that takes longer lets some requests go past it, 0s: never; "
-        "default: 2 ms",
-        examples=["0s"],
+        None, alias="congested_read_threshold", examples=["0s"]
     )
+    """A read of the cache that takes longer lets some requests go past it, 0s: never; default: 2 ms"""
     congested_write_threshold_ns: Duration | None = Field(
-        default=None,
-        alias="congested_write_threshold",
-        description="The same for writes; default: 20 ms",
-        examples=["0s"],
+        None, alias="congested_write_threshold", examples=["0s"]
     )
+    """The same for writes; default: 20 ms"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         if self.block_bytes > self.bucket_bytes // 8:
@@ -120,22 +98,16 @@ class Bcache(Layer):
                 remedy="raise the `capacity` of the device, or give a smaller `bucket`",
                 key="cache",
             )
-        if lower.smallest_bytes <= self._data_offset_bytes(lower):
+        if lower.smallest_bytes <= aligned_bytes(_DATA_OFFSET_BYTES, lower):
             yield Diagnostic(
                 "nothing is left beside the superblock", remedy="raise the `capacity` of the device"
             )
 
-    def _data_offset_bytes(self, lower: Provided) -> int:
-        """Where the data begin: at a full stripe, so that the layers above are aligned to those below."""
-        stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
-        return -(-_DATA_OFFSET_BYTES // stripe_bytes) * stripe_bytes
-
     def provided(self, lower: Provided) -> Provided:
-        data_bytes = max(0, lower.smallest_bytes - self._data_offset_bytes(lower))
+        data_bytes = max(0, lower.smallest_bytes - aligned_bytes(_DATA_OFFSET_BYTES, lower))
         return lower.of(data_bytes).with_sectors(self.block_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The space beside the superblock on a backing device that is not striped."""
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:
@@ -144,22 +116,17 @@ class Bcache(Layer):
     def build(self, context: LayerContext) -> list[Step]:
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         sizes = ["--bucket", str(self.bucket_bytes), "--block", str(self.block_bytes)]
-        offset = ["--data-offset", str(self._data_offset_bytes(context.provided) // 512)]
+        offset = ["--data-offset", str(aligned_bytes(_DATA_OFFSET_BYTES, context.provided) // 512)]
         where = listed(context.devices)
+        policy = f"--cache_replacement_policy={self.replacement}"
+        # make-bcache refuses a device with a known signature.
+        wipe = ("wipefs", "--all", "--quiet", backing, cache)
+        make = ("make-bcache", "--cset-uuid", _set(context), *sizes, *offset, policy, "--cache", cache)
+        destroys = {"destroys": context.devices}
         return [
-            # make-bcache refuses a device with a known signature.
+            context.step("wipe", f"Remove what is recognised on {where}", *wipe, **destroys),
             context.step(
-                "wipe",
-                f"Remove what is recognised on {where}",
-                *("wipefs", "--all", "--quiet", backing, cache),
-                destroys=context.devices,
-            ),
-            context.step(
-                "make",
-                f"Make the cache and what it caches on {where}",
-                *("make-bcache", "--cset-uuid", _set(context), *sizes, *offset),
-                *(f"--cache_replacement_policy={self.replacement}", "--cache", cache, "--bdev", backing),
-                destroys=context.devices,
+                "make", f"Make the cache and what it caches on {where}", *make, "--bdev", backing, **destroys
             ),
             *self.assemble(context),
         ]

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.layers.options import aligned_bytes
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
@@ -31,41 +31,24 @@ class Crypt(Layer):
     the trial's seed.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("cryptsetup", "tee"), features=("dm:crypt",)
-    )
-    kernel_log: ClassVar[KernelLog] = KernelLog(
-        silent="Without authentication the target decrypts whatever it reads."
-    )
-    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin",)
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(tools=("cryptsetup", "tee"), features=("dm:crypt",))
+    kernel_log = KernelLog(silent="Without authentication the target decrypts whatever it reads.")
+    packages = ("cryptsetup-bin",)
 
     layer: Literal["crypt"] = "crypt"
-    cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = Field(
-        default="aes-xts-plain64", description="Cipher, mode and initial vector, as cryptsetup writes them"
-    )
-    key_bits: Literal[128, 256, 512] | None = Field(
-        default=None,
-        description="Length of the volume key (XTS splits it in two); default: 512 for XTS, 256 for CBC",
-        examples=[256],
-    )
-    sector_bytes: Literal[512, 4096] = Field(
-        default=512,
-        alias="sector_size",
-        description="The unit of encryption, in bytes; no smaller I/O is then possible above",
-        examples=[4096],
-    )
-    discard: StrictBool = Field(
-        default=False,
-        description="Pass discards on (--allow-discards), which shows which sectors are in use",
-    )
-    workqueues: Literal["both", "read", "write", "none"] = Field(
-        default="both",
-        description="Which requests are handed to a kernel thread instead of being encrypted where they are "
-        "submitted or completed (--perf-no_read_workqueue, --perf-no_write_workqueue)",
-        examples=["none"],
-    )
+    cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = "aes-xts-plain64"
+    """Cipher, mode and initial vector, as cryptsetup writes them"""
+    key_bits: Literal[128, 256, 512] | None = Field(None, examples=[256])
+    """Length of the volume key (XTS splits it in two); default: 512 for XTS, 256 for CBC"""
+    sector_bytes: Literal[512, 4096] = Field(512, alias="sector_size", examples=[4096])
+    """The unit of encryption, in bytes; no smaller I/O is then possible above"""
+    discard: StrictBool = False
+    """Pass discards on (--allow-discards), which shows which sectors are in use"""
+    workqueues: Literal["both", "read", "write", "none"] = Field("both", examples=["none"])
+    """Which requests are handed to a kernel thread instead of being encrypted where they are submitted or
+    completed (--perf-no_read_workqueue, --perf-no_write_workqueue)"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         lengths = _KEY_BITS[self.cipher]
@@ -75,7 +58,7 @@ class Crypt(Layer):
                 remedy=f"write one of {', '.join(map(str, lengths))}, or leave it out",
                 key="key_bits",
             )
-        header_bytes = self._header_bytes(lower)
+        header_bytes = aligned_bytes(_HEADER_BYTES, lower)
         if lower.smallest_bytes <= header_bytes:
             yield Diagnostic(
                 f"the header of LUKS2 alone takes {describe_size(header_bytes)}, and the device below has "
@@ -83,17 +66,11 @@ class Crypt(Layer):
                 remedy="raise the `capacity` of the device",
             )
 
-    def _header_bytes(self, lower: Provided) -> int:
-        """Where the data begin: at a full stripe, so that the layers above are aligned to those below."""
-        stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
-        return -(-_HEADER_BYTES // stripe_bytes) * stripe_bytes
-
     def provided(self, lower: Provided) -> Provided:
-        data_bytes = max(0, lower.smallest_bytes - self._header_bytes(lower))
+        data_bytes = max(0, lower.smallest_bytes - aligned_bytes(_HEADER_BYTES, lower))
         return lower.of(data_bytes // self.sector_bytes * self.sector_bytes).with_sectors(self.sector_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
-        """The space beside the header on a device that is not striped."""
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
     def path(self, context: LayerContext) -> str:
@@ -102,7 +79,7 @@ class Crypt(Layer):
     def build(self, context: LayerContext) -> list[Step]:
         key = f"${{scratch}}/{context.name}-volume-key"
         key_bits = self.key_bits or _KEY_BITS[self.cipher][0]
-        offset_sectors = self._header_bytes(context.provided) // 512
+        offset_sectors = aligned_bytes(_HEADER_BYTES, context.provided) // 512
         drawn = context.derived_uuid("volume-key").hex + context.derived_uuid("volume-key-2").hex
         format_ = context.step(
             "format",

@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -41,35 +40,27 @@ MountOptions = Annotated[list[StrictStr], AfterValidator(_check_mount_options)]
 
 
 def unmount(context: LayerContext) -> Command:
-    """Unmount the layer."""
     return Command(argv=("umount", context.mount), time_limit_ns=_UNMOUNT_LIMIT_NS)
 
 
 def act(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
-    """A step on a filesystem that is up."""
     return context.act(name, title, *argv, **{"time_limit_ns": _ACT_LIMIT_NS, **fields})
 
 
 def filesystem_prerequisites(name: str, *tools: str) -> Prerequisites:
-    """The prerequisites to make and mount a filesystem."""
     return Prerequisites(
         tools=tuple(sorted((*tools, f"mkfs.{name}", "mount", "umount"))), features=(f"filesystem:{name}",)
     )
 
 
 def folder_share(layer: Layer, context: LayerContext) -> Share:
-    """A folder as the tenant's share of a filesystem."""
     folder = context.within(layer.path(context))
     made = context.of_tenant.step("folder", f"Make the folder of {context.tenant}", "mkdir", folder)
     return Share([made], folder, context.fair(layer.provided(context.provided)))
 
 
 def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
-    """Take a mkfs option such as ``-E`` out of its words.
-
-    Returns:
-        The other words, and the comma-separated values of every occurrence of the option.
-    """
+    """The words of mkfs without an option such as ``-E``, and that option's comma-separated values."""
     others: list[str] = []
     values: list[str] = []
     remaining = iter(words)
@@ -84,25 +75,20 @@ def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[st
 
 
 class Filesystem(Layer):
-    """The base of the filesystem layers.
+    """The base of the filesystem layers."""
 
-    Attributes:
-        capacity_bytes_min: The smallest device that the filesystem is made on.
-        checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
-    """
-
-    provides: ClassVar[Interface] = "filesystem"
-    capacity_bytes_min: ClassVar[int]
+    provides = "filesystem"
+    capacity_bytes_min: ClassVar[int]  # the smallest device that the filesystem is made on
     checker: ClassVar[tuple[str, ...]] = ()
+    """The filesystem's own checker, with options that keep it from changing anything; (): none."""
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
-    mkfs: list[StrictStr] = Field(
-        default=[], description="Further options of mkfs, as separate words", examples=[["-L", "strata"]]
-    )
-    mount: MountOptions = Field(default=[], description="Further mount options", examples=[["noatime"]])
-    barriers: StrictBool = Field(
-        default=True, description="Flush the disks' write caches; false mounts with nobarrier"
-    )
+    mkfs: list[StrictStr] = Field([], examples=[["-L", "strata"]])
+    """Further options of mkfs, as separate words"""
+    mount: MountOptions = Field([], examples=[["noatime"]])
+    """Further mount options"""
+    barriers: StrictBool = True
+    """Flush the disks' write caches; false mounts with nobarrier"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from word_diagnostics("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
@@ -161,24 +147,17 @@ class Filesystem(Layer):
 class AlignedFilesystem(Filesystem):
     """The base of the filesystems that align themselves to the stripes of a RAID below."""
 
-    align: StrictBool = Field(
-        default=True,
-        description="Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too",
-    )
+    align: StrictBool = True
+    """Align to the stripes of the RAID below; false keeps mkfs from doing so by itself, too"""
 
 
 class ProjectQuotaFilesystem(Filesystem):
-    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting.
+    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting."""
 
-    Attributes:
-        quota_feature: The feature of the kernel for it.
-    """
+    quota_feature: ClassVar[str] = "quota:v2"  # the feature of the kernel for it
 
-    quota_feature: ClassVar[str] = "quota:v2"
-
-    project_quota: StrictBool = Field(
-        default=False, description="Account for folders, so that their size can be limited"
-    )
+    project_quota: StrictBool = False
+    """Account for folders, so that their size can be limited"""
 
     def needs(self) -> Prerequisites:
         quota = Prerequisites(features=(self.quota_feature,)) if self.project_quota else Prerequisites()

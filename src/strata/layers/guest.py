@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
-from strata.spec.interface import Interface, LowerInterface
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
-from strata.spec.step import Prerequisites, Step
+from strata.spec.step import Step
 from strata.units import describe_size
 
 
@@ -23,20 +22,14 @@ class Guest(Layer):
     results do not include the cost of a hypervisor.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = MEMORY_PREREQUISITES
-    kernel_log: ClassVar[KernelLog] = KernelLog(
-        silent="It is a control group, which adds nothing to the disk."
-    )
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = MEMORY_PREREQUISITES
+    kernel_log = KernelLog(silent="It is a control group, which adds nothing to the disk.")
 
     layer: Literal["guest"] = "guest"
-    memory_bytes: MemoryLimit = Field(
-        default=512 << 20,
-        alias="memory",
-        description="Memory of the guest's programs and of the page cache of its filesystems; it has no swap",
-        examples=["512MiB"],
-    )
+    memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])
+    """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
 
     def stated(self) -> Mapping[str, str]:
         return {"memory": describe_size(self.memory_bytes)}
@@ -45,7 +38,6 @@ class Guest(Layer):
         return limit_memory(context, self.memory_bytes, "the guest")
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """The control group keeps nothing: it is made again."""
         return self.build(context)
 
     def path(self, context: LayerContext) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -45,50 +44,32 @@ class Integrity(Layer):
     programs above that look for signatures on a device would meet errors.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(
         tools=("blkdiscard", "blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
     )
     # drivers/md/dm-integrity.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: integrity: .*(?:Checksum failed|Error on|[Ii]nvalid access|Too big sector"
             r"|superblock was changed).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin", "dmsetup")
+    packages = ("cryptsetup-bin", "dmsetup")
 
     layer: Literal["integrity"] = "integrity"
-    checksum: Checksum = Field(
-        default="crc32c", description="The checksum of a sector; hmac-sha256 has a key, derived from the seed"
-    )
-    tag_bytes: int | None = Field(
-        default=None,
-        alias="tag_size",
-        ge=1,
-        le=4096,
-        description="Bytes of the checksum that are kept; default: all",
-        examples=[16],
-    )
-    sector_bytes: Literal[512, 1024, 2048, 4096] = Field(
-        default=512,
-        alias="sector_size",
-        description="The unit of a checksum, in bytes; no smaller I/O is then possible above",
-        examples=[4096],
-    )
-    mode: Literal["journal", "bitmap", "direct"] = Field(
-        default="journal",
-        description="How data and checksums stay consistent when the power fails: through a journal; by a "
-        "bitmap of the sectors to checksum again; or not at all",
-        examples=["bitmap"],
-    )
-    journal_bytes: Size | None = Field(
-        default=None,
-        alias="journal_size",
-        description="Size of the journal; default: 1/128 of the device, 64 MiB at most",
-        examples=["32MiB"],
-    )
+    checksum: Checksum = "crc32c"
+    """The checksum of a sector; hmac-sha256 has a key, derived from the seed"""
+    tag_bytes: int | None = Field(None, alias="tag_size", ge=1, le=4096, examples=[16])
+    """Bytes of the checksum that are kept; default: all"""
+    sector_bytes: Literal[512, 1024, 2048, 4096] = Field(512, alias="sector_size", examples=[4096])
+    """The unit of a checksum, in bytes; no smaller I/O is then possible above"""
+    mode: Literal["journal", "bitmap", "direct"] = Field("journal", examples=["bitmap"])
+    """How data and checksums stay consistent when the power fails: through a journal; by a bitmap of the
+    sectors to checksum again; or not at all"""
+    journal_bytes: Size | None = Field(None, alias="journal_size", examples=["32MiB"])
+    """Size of the journal; default: 1/128 of the device, 64 MiB at most"""
 
     def needs(self) -> Prerequisites:
         return self.prerequisites | Prerequisites(tools=("tee",)) if self._has_key else self.prerequisites

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
-from strata.spec.interface import Geometry, Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.layers.options import power_of_two, spare_diagnostics
+from strata.spec.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -59,48 +58,34 @@ class Md(Layer):
     initial synchronisation: ``initial_sync = "assume-clean"``, the default, leaves it out.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", minimum=2, maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mdadm",))
-    kernel_log: ClassVar[KernelLog] = MD_LOG
-    packages: ClassVar[tuple[str, ...]] = ("mdadm",)
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
+    requires = LowerInterface("block", minimum=2, maximum=None)
+    provides = "block"
+    prerequisites = Prerequisites(tools=("mdadm",))
+    kernel_log = MD_LOG
+    packages = ("mdadm",)
+    device_keys = ("spares",)
 
     layer: Literal["md"] = "md"
-    level: Level = Field(description="RAID level: 0, 1, 4, 5, 6 or 10", examples=[10])
-    layout: Layout | None = Field(
-        default=None,
-        description="How chunks are laid out. Levels 5 and 6: left-symmetric (default), left-asymmetric, "
-        "right-symmetric, right-asymmetric; level 10: near (default), far, offset",
-        examples=["far"],
-    )
-    copies: Annotated[StrictInt, Field(ge=2, le=1024)] | None = Field(
-        default=None, description="How often level 10 holds every chunk; default: 2", examples=[3]
-    )
+    level: Level = Field(examples=[10])
+    """RAID level: 0, 1, 4, 5, 6 or 10"""
+    layout: Layout | None = Field(None, examples=["far"])
+    """How chunks are laid out. Levels 5 and 6: left-symmetric (default), left-asymmetric, right-symmetric,
+    right-asymmetric; level 10: near (default), far, offset"""
+    copies: Annotated[StrictInt, Field(ge=2, le=1024)] | None = Field(None, examples=[3])
+    """How often level 10 holds every chunk; default: 2"""
     chunk_bytes: Annotated[Size, power_of_two(4 << 10)] | None = Field(
-        default=None,
-        alias="chunk",
-        description="Size of a chunk on a disk, a power of two from 4KiB; default: 512KiB. Level 1 has none",
-        examples=["64KiB"],
+        None, alias="chunk", examples=["64KiB"]
     )
-    bitmap: Literal["internal", "none"] | None = Field(
-        default=None,
-        description="Whether the disks note which regions are being written, so that a crash, or a disk that "
-        "comes back, costs no full synchronisation; default: internal, as mdadm makes it on arrays above "
-        "100 GB; level 0 has none",
-        examples=["none"],
-    )
-    initial_sync: Literal["assume-clean", "wait", "background"] = Field(
-        default="assume-clean",
-        description="The first synchronisation: assume-clean leaves it out (the disks hold zeros), wait lets "
-        "it end before anything else is built, background lets it run beside what follows",
-        examples=["wait"],
-    )
-    spares: list[StrictStr] = Field(
-        default=[],
-        description="Devices of the study that stand by: when a disk is lost, the array is rebuilt onto one",
-        examples=[["disk4"]],
-    )
+    """Size of a chunk on a disk, a power of two from 4KiB; default: 512KiB. Level 1 has none"""
+    bitmap: Literal["internal", "none"] | None = Field(None, examples=["none"])
+    """Whether the disks note which regions are being written, so that a crash, or a disk that comes back,
+    costs no full synchronisation; default: internal, as mdadm makes it on arrays above 100 GB; level 0 has
+    none"""
+    initial_sync: Literal["assume-clean", "wait", "background"] = Field("assume-clean", examples=["wait"])
+    """The first synchronisation: assume-clean leaves it out (the disks hold zeros), wait lets it end before
+    anything else is built, background lets it run beside what follows"""
+    spares: list[StrictStr] = Field([], examples=[["disk4"]])
+    """Devices of the study that stand by: when a disk is lost, the array is rebuilt onto one"""
 
     @property
     def _copies(self) -> int:
@@ -126,7 +111,13 @@ class Md(Layer):
                 key="level",
             )
         yield from self._foreign_keys()
-        yield from self._wrong_sizes(lower)
+        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
+            yield Diagnostic(
+                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
+                f"{describe_size(lower.smallest_bytes)}",
+                remedy="write for example 512KiB",
+                key="chunk",
+            )
         yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
     def _foreign_keys(self) -> Iterable[Diagnostic]:
@@ -144,15 +135,6 @@ class Md(Layer):
                 yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
         if self.level == 0 and self.initial_sync != "assume-clean":
             yield Diagnostic("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
-
-    def _wrong_sizes(self, lower: Provided) -> Iterable[Diagnostic]:
-        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
-            yield Diagnostic(
-                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
-                f"{describe_size(lower.smallest_bytes)}",
-                remedy="write for example 512KiB",
-                key="chunk",
-            )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The capacity without copies and parities; only level 0 uses larger disks in full."""
@@ -229,10 +211,7 @@ class Md(Layer):
             ),
             self._wait(context, "wait", "Wait until they are compared"),
             context.act(
-                "node",
-                "Find the array's node",
-                *("realpath", "--relative-to=/dev", path),
-                binds=node,
+                "node", "Find the array's node", *("realpath", "--relative-to=/dev", path), binds=node
             ),
             context.act(
                 "mismatches",

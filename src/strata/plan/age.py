@@ -16,10 +16,10 @@ from strata.plan.placement import Placement
 from strata.spec.design import Age
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.page_cache import dropped, synced
-from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD_USER, Purpose, Step
 from strata.spec.study import Study
+from strata.spec.trial import derive_seed
 from strata.spec.warning import AGED, Check
 from strata.spec.workload import Outputs
 from strata.units import NS_PER_S, format_duration, format_share, format_size

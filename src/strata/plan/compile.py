@@ -26,13 +26,12 @@ from strata.plan.placement import (
     unmet_tenancy,
     workload_steps,
 )
+from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
-from strata.spec.seeds import derive_seed
 from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.study import Study
-from strata.spec.tenancy import capacity_bytes
-from strata.spec.trial import CellKey, TrialKey
+from strata.spec.trial import CellKey, TrialKey, derive_seed
 from strata.spec.workload import Workload, loads_of
 
 ENVIRONMENT: Final = {
@@ -161,6 +160,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         loaded = in_lanes(loaded)
     steps += [*loaded, *intervention_steps(declared, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
+    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
+    inputs = (PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
     return plan_of(
         study,
         declared,
@@ -170,13 +171,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         prerequisites=_prerequisites(declared, load, placements, steps),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns,
-        inputs=_inputs(study, load),
+        inputs=tuple(inputs),
     )
-
-
-def _inputs(study: Study, load: Workload) -> tuple[PlanInput, ...]:
-    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
-    return tuple(PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
 
 
 def plan_of(
@@ -256,18 +252,13 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     """
     trial = plan.trial
     devices = {used.name: used.device.identity() for used in study.stack_devices(trial.stack)}
+    versions = [each.metrics_version for each in loads_of(study.workloads[trial.workload])]
     specification = {
         "plan": plan.model_dump(mode="json"),
         "devices": devices,
-        "metrics_version": _metrics_version(study.workloads[trial.workload]),
+        "metrics_version": versions[0] if len(versions) == 1 else versions,
     }
     return sha256_hex(canonical_json(specification))
-
-
-def _metrics_version(load: Workload) -> int | list[int]:
-    """The metrics version of a workload, or of each tenant's workload."""
-    versions = [each.metrics_version for each in loads_of(load)]
-    return versions[0] if len(versions) == 1 else versions
 
 
 def check_steps(

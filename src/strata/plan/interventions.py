@@ -9,9 +9,9 @@ from typing import Final
 from strata.plan.fragmentation import fragmentation_steps
 from strata.plan.model import Plan
 from strata.plan.placement import LayerPlace, Placement, place_of, places_by_name
+from strata.spec.fit import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
-from strata.spec.snapshots import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.stack import Stack
 from strata.spec.step import Purpose, Step
 from strata.spec.workload import Intervention, Outputs, Workload, unreadable
@@ -151,13 +151,7 @@ def _scrub_steps(placement: Placement) -> Iterator[Step]:
 
 
 def scrub_errors(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> Iterator[str]:
-    """The errors that scrubs found, as reasons for a result's invalidity.
-
-    `Layer.scrub_errors` reads the output of a scrub's last step.
-
-    Raises:
-        RunError: If the output has not the expected form.
-    """
+    """The errors that scrubs found, as reasons for a result's invalidity; RunError if one is unreadable."""
     places = places_by_name(placements)
     scrubs = ((step.purpose, step.id) for step in plan.steps_for("scrub"))
     last = {purpose.layer: step_id for purpose, step_id in scrubs if purpose and purpose.layer}

@@ -34,7 +34,6 @@ class Trial(Frozen):
 
     @classmethod
     def of(cls, study: str, key: TrialKey) -> Self:
-        """The trial of a study with this key."""
         return cls(study=study, **key._asdict(), id=str(key))
 
     @property
@@ -43,23 +42,17 @@ class Trial(Frozen):
 
 
 class PlanDevice(Frozen):
-    """A block device that the runner must bind to the variable ``name``."""
-
     name: str
     capacity_bytes: int
 
 
 class PlanInput(Frozen):
-    """A file that the runner provides as a plain tar, bound to the variable ``input-<name>``.
-
-    Attributes:
-        source: ``strata:`` and the name of what Strata has itself, or the file's name for people.
-        sha256: Of a user's file as it is; None for what Strata has, whose hash the runner knows.
-    """
+    """A file that the runner provides as a plain tar, bound to the variable ``input-<name>``."""
 
     name: str
-    source: str
+    source: str  # ``strata:`` and the name of what Strata has itself, or the file's name for people
     sha256: str | None = None
+    """Of a user's file as it is; None for what Strata has, whose hash the runner knows."""
 
     @classmethod
     def of(cls, name: str, source: str, file: InputFile | None) -> PlanInput:
@@ -77,32 +70,22 @@ class Monitors(Frozen):
 
 
 class Plan(Frozen):
-    """A trial as explicit steps. The same plan runs in the lab and on a host.
-
-    Attributes:
-        prerequisites: What the steps need of the machine.
-        variables: Every ``${name}`` that the runner binds, so none that a step binds.
-        environment: The complete environment of every step; nothing is inherited.
-        inputs: The files that steps read from the machine.
-        memory_bytes: Memory of the lab's machine; a host has its own.
-        time_limit_ns: The time the whole plan may take, in the runner's time domain.
-    """
+    """A trial as explicit steps. The same plan runs in the lab and on a host."""
 
     plan_version: int = PLAN_VERSION
     trial: Trial
-    prerequisites: Prerequisites = Prerequisites()
+    prerequisites: Prerequisites = Prerequisites()  # what the steps need of the machine
     devices: tuple[PlanDevice, ...]
-    variables: tuple[str, ...]
-    environment: dict[str, str]
-    inputs: tuple[PlanInput, ...] = ()
-    memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)
+    variables: tuple[str, ...]  # every ``${name}`` that the runner binds, so none that a step binds
+    environment: dict[str, str]  # the complete environment of every step; nothing is inherited
+    inputs: tuple[PlanInput, ...] = ()  # the files that steps read from the machine
+    memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)  # memory of the lab's machine; a host has its own
     monitors: Monitors
-    time_limit_ns: int = Field(gt=0)
+    time_limit_ns: int = Field(gt=0)  # the time the whole plan may take, in the runner's time domain
     steps: tuple[Step, ...]
 
     @property
     def network_devices(self) -> list[str]:
-        """The variables that stand for a free network block device each."""
         return [name for name in self.variables if name.startswith(NETWORK_DEVICE_PREFIX)]
 
     def steps_for(self, *what: str) -> list[Step]:
@@ -119,5 +102,4 @@ def canonical_json(value: object) -> bytes:
 
 
 def sha256_hex(content: bytes) -> str:
-    """The SHA-256 of ``content`` in hexadecimal."""
     return hashlib.sha256(content).hexdigest()

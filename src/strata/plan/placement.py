@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.spec.page_cache import synced
 from strata.spec.stack import Stack
@@ -21,20 +20,14 @@ _BEFORE: Final = "before"
 
 
 class LayerPlace(NamedTuple):
-    """A layer of a stack where it stands.
-
-    Attributes:
-        context: Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's.
-        name: Its name without that.
-        tenant: The tenant whose own layer it is; None: everyone's.
-        group: The control group of its steps: that of the guest it stands on.
-    """
+    """A layer of a stack where it stands."""
 
     layer: Layer
     context: LayerContext
-    name: str
-    tenant: str | None
-    group: str | None
+    """Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's."""
+    name: str  # its name without that
+    tenant: str | None  # the tenant whose own layer it is; None: everyone's
+    group: str | None  # the control group of its steps: that of the guest it stands on
 
     def build(self) -> list[Step]:
         return self.in_group(self.layer.build(self.context))
@@ -45,34 +38,21 @@ class LayerPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one workload runs.
-
-    Attributes:
-        tenant: The tenant's name; None for a workload that has the stack for itself.
-        layers: The layers that it stands on, as it sees them; shared ones come first.
-        shared: How many of them are shared.
-        share: The steps that make its share of them, and its memory limit.
-        target: The path that it runs on.
-        target_kind: The kind of that path.
-        memory_bytes: Its memory limit, or the machine's memory.
-        base: The control group above the layers that are shared.
-        load_group: The control group of its load.
-        is_limited: Whether that is a group of its own, which limits its memory.
-    """
+    """Where one workload runs."""
 
     name: str
     seed: int
     load: Workload
-    tenant: str | None
-    layers: tuple[LayerPlace, ...]
-    shared: int
-    share: tuple[Step, ...]
-    target: str
-    target_kind: Interface
-    memory_bytes: int
-    base: str | None
-    load_group: str | None
-    is_limited: bool = False
+    layers: tuple[LayerPlace, ...]  # the layers that it stands on, as it sees them; shared ones come first
+    target: str  # the path that it runs on
+    target_kind: Interface  # the kind of that path
+    memory_bytes: int  # its memory limit, or the machine's memory
+    load_group: str | None  # the control group of its load
+    tenant: str | None = None  # the tenant's name; None for a workload that has the stack for itself
+    shared: int = 0  # how many of the layers are shared
+    share: tuple[Step, ...] = ()  # the steps that make its share of them, and its memory limit
+    base: str | None = None  # the control group above the layers that are shared
+    is_limited: bool = False  # whether `load_group` is its own, which limits its memory
 
     @property
     def prerequisites(self) -> Prerequisites:
@@ -84,7 +64,6 @@ class Placement:
         return [(each.layer, each.context) for each in self.layers]
 
     def build(self) -> list[Step]:
-        """The steps that make its share, and the layers that it has of its own."""
         own = [step for each in self.layers[self.shared :] for step in each.build()]
         return [*in_group(self.share, self.base), *own]
 
@@ -116,7 +95,6 @@ def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
 
 
 def place_of(placement: Placement, placed: Placed) -> LayerPlace:
-    """Where a placement has a layer."""
     return places_by_name([placement])[placed[1].name]
 
 
@@ -166,14 +144,10 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         name=workload,
         seed=seed,
         load=study.workloads[workload],
-        tenant=None,
         layers=tuple(layers),
-        shared=0,
-        share=(),
         target=target,
         target_kind=kind,
         memory_bytes=_memory_bytes(study, stack.layers),
-        base=None,
         load_group=group,
     )
 
@@ -320,7 +294,6 @@ def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
-    """Make a tenant's private folder, and the folders of its steps before its load."""
     own, ahead = placement.context(), placement.context(window=_BEFORE)
     private = [own.scratch_path] if before is None else [own.scratch_path, ahead.scratch_path]
     yield Step(
@@ -362,5 +335,4 @@ def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[S
 
 
 def in_group(steps: Iterable[Step], group: str | None) -> list[Step]:
-    """The steps inside of a control group: a guest's own."""
     return [*steps] if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic.fields import FieldInfo
-
 from strata.plan.compile import PHASES
 from strata.plan.placement import placements_of, workload_steps
 from strata.spec.allowed import by_form
-from strata.spec.describe import shown
+from strata.spec.describe import description_of, shown
 from strata.spec.device import find_device
 from strata.spec.diagnostics import Diagnostics
-from strata.spec.metric_spec import MetricSpec
+from strata.spec.metric import MetricSpec
 from strata.spec.registry import Catalogue, read_workload
 from strata.spec.stack import Stack
 from strata.spec.step import Step
@@ -42,33 +40,25 @@ class Key:
 
 @dataclass(frozen=True)
 class WorkloadSheet:
-    """The facts of one workload.
-
-    Attributes:
-        phases: The phases of its example, without the building of the stack.
-        uses_load_generator: Whether its example runs Strata's own.
-        inputs: The files its example reads from the machine: a path, or ``strata:`` and a name.
-        keys: Its own; ``common_keys`` are the keys of every workload.
-        allowed: Of each key that holds options of another program: the options that a study may give, by the
-            form of their values.
-        example: Its table in a study file.
-    """
+    """The facts of one workload."""
 
     name: str
     summary: str
     rationale: str
-    phases: tuple[str, ...]
+    phases: tuple[str, ...]  # the phases of its example, without the building of the stack
     runs_on: tuple[str, ...]
     tools: tuple[str, ...]
-    uses_load_generator: bool
-    inputs: tuple[str, ...]
+    uses_load_generator: bool  # whether its example runs Strata's own
+    inputs: tuple[str, ...]  # the files its example reads from the machine: a path, or ``strata:`` and a name
     is_compound: bool
     metric_specs: tuple[MetricSpec, ...]
     check_questions: Mapping[str, str]
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...]  # its own; ``common_keys`` are the keys of every workload
     common_keys: tuple[Key, ...]
     allowed: Mapping[str, Mapping[str, tuple[str, ...]]]
-    example: str
+    """Of each key that holds options of another program: the options that a study may give, by the form of
+    their values."""
+    example: str  # its table in a study file
 
 
 def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
@@ -83,7 +73,7 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     assert load is not None
     common = set(Workload.model_fields)
     steps = _steps(catalogue, load)
-    keys = {field: _key(field, info) for field, info in kind.model_fields.items() if field != "workload"}
+    keys = {field: _key(kind, field) for field in kind.model_fields if field != "workload"}
     return WorkloadSheet(
         name=name,
         summary=(kind.__doc__ or "").strip().partition("\n")[0],
@@ -120,12 +110,12 @@ def _value(example: Any) -> Any:
     return example
 
 
-def _key(field: str, info: FieldInfo) -> Key:
-    default = None
+def _key(kind: type[Workload], field: str) -> Key:
+    info, default = kind.model_fields[field], None
     if not info.is_required():
         value = info.get_default(call_default_factory=True)
         default = "none" if value in (None, [], {}) else shown(field, value)
-    return Key(info.alias or field, default, info.description or "")
+    return Key(info.alias or field, default, description_of(kind, field))
 
 
 def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:

@@ -18,40 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from strata.disks.mounts import OWN_MOUNTS, mounts_under
+from strata.disks.machine import OWN_MOUNTS, mounts_under
 from strata.errors import RunError
+from strata.runners.block_devices import Attached, connections_left, mark_of, take
 from strata.runners.disks import disks_left
-from strata.runners.kernel import Kernel
-from strata.runners.loops import Attached, mark_of
-from strata.runners.network_devices import connections_left, take
+from strata.runners.kernel import POOLS, Kernel, made_in_this_boot, stack_name
 
-BOOT_NAME: Final = "boot"
-"""The file of a private folder that names the start of the machine that it was made in."""
-_BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 _PATIENCE_S: Final = 10.0
 _POLL_S: Final = 0.05
 CGROUPS: Final = ("sys/fs/cgroup", "sys/fs/cgroup/unified")  # beside version 1, where both are mounted
-_POOLS: Final = "proc/spl/kstat/zfs"
 
 Kind = Literal["mount", "pool", "dm", "md", "bcache", "nbd", "loop"]
-
-
-def stack_name(path: Path) -> str:
-    """The unique prefix of the names of all that a trial assembles, allowed in any name."""
-    return path.name.replace("-", "_")
-
-
-def boot_id(kernel: Kernel) -> str:
-    """The identity of this start of the machine."""
-    return kernel.text(_BOOT_ID)
-
-
-def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
-    """Whether the machine has not restarted since a private folder was made."""
-    try:
-        return (path / BOOT_NAME).read_text().strip() == boot_id(kernel)
-    except OSError:
-        return False
 
 
 @dataclass(frozen=True, order=True)
@@ -107,7 +84,7 @@ class Assembled:
         mounts = mounts_under(self.path, self.kernel.root / OWN_MOUNTS.relative_to("/"))
         return [
             *(Part("mount", str(point)) for point in mounts),
-            *(Part("pool", name) for name in self._named(_POOLS)),
+            *(Part("pool", name) for name in self._named(POOLS)),
             *parts,
         ]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
-from strata.folders import NotPlain, open_plain
+from strata.files import NotPlain, open_plain
 from strata.plan.model import Plan
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
@@ -122,10 +122,8 @@ class Runner(Protocol):
     def run(self, task: Task) -> None:
         """Carry out one trial. Its events say whether it failed.
 
-        Raises:
-            Cancelled: If the task was cancelled.
-            LabError: If the trial could not be started.
-            RunError: If it was ended from outside, or the agent left no complete account.
+        Raises Cancelled if the task was cancelled, LabError if the trial could not be started, and RunError
+        if it was ended from outside, or the agent left no complete account.
         """
 
 

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from strata.durable import write_durably
 from strata.errors import LabError
-from strata.machine.files import SystemFiles
+from strata.files import write_durably
+from strata.machine.reading import SystemFiles
 from strata.plan.compile import ENVIRONMENT
 from strata.runners.base import Cancelled, Progress, Task, ended_within
 from strata.spec.device import Device
 from strata.spec.device_kinds.flash import PRECONDITIONS
-from strata.spec.seeds import derive_seed
 from strata.spec.steadiness import ROUNDS, steadiness
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, percent
 
 _NOTES_NAME: Final = ".conditioned.json"
@@ -115,9 +115,7 @@ def condition(
     The results folder notes drives that are still steady. By default the rules are SNIA's. Returns the work
     done, by the study's names, for drives that need preconditioning.
 
-    Raises:
-        Cancelled: If the trial was cancelled.
-        LabError: If a drive cannot be written or discarded.
+    Raises Cancelled if the trial was cancelled, and LabError if a drive cannot be written or discarded.
     """
     done = {}
     for name, device in task.devices.items():

@@ -19,10 +19,9 @@ from strata.disks.judgement import Reason, judged, judged_groups, judged_members
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
-from strata.durable import write_durably
 from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, ToolError
+from strata.files import write_durably
 from strata.plan.model import Plan, sha256_hex
-from strata.runners.turn import try_lock
 from strata.spec.device import Device
 from strata.spec.device_kind import Parameter
 from strata.spec.names import nearest
@@ -360,3 +359,12 @@ def _asked(descriptor: int, request: int) -> int:
     with suppress(OSError):
         return int(struct.unpack("Q", fcntl.ioctl(descriptor, request, bytes(8)))[0])
     return 0
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file unless it is locked already."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

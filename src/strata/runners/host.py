@@ -14,39 +14,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import LabError, StudyError, ToolError
-from strata.folders import refuse_exchangeable_path
-from strata.lab.agent import AgentBuild
+from strata.files import explained, refuse_exchangeable_path
 from strata.lab.folder import PrivateFolder, private_folder
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
-from strata.lab.load import LoadBuild, load_setting, load_variables, require_load, uses_load
+from strata.lab.programs import AgentBuild, LoadBuild, load_setting, load_variables, require_load, uses_load
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.runners.assembled import BOOT_NAME, boot_id, stack_name
-from strata.runners.base import BINDINGS_NAME, CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Identity, Task
+from strata.runners.base import (
+    BINDINGS_NAME,
+    CONSOLE_NAME,
+    EVENTS_NAME,
+    PLAN_NAME,
+    Cancelled,
+    Identity,
+    Progress,
+    Task,
+)
+from strata.runners.block_devices import Connections, attach_images, network_devices
 from strata.runners.conditioning import condition
-from strata.runners.disks import RealDisks
-from strata.runners.kernel import Kernel
+from strata.runners.disks import RealDisks, try_lock
+from strata.runners.kernel import BOOT_NAME, Kernel, boot_id, endangered_pools, note_parameters, stack_name
 from strata.runners.leftovers import Journal, remove_leftovers
-from strata.runners.loops import attach_images
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
-from strata.runners.module_parameters import endangered_pools, note_parameters
-from strata.runners.network_devices import Connections, network_devices
 from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
-from strata.runners.turn import turn
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
+from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
 from strata.spec.step import Prerequisites
-from strata.spec.tenancy import KERNEL_RESERVE_BYTES
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)
 _LOAD_NAME: Final = "load"  # where the users that steps run as can execute it
 _FREE_BYTES_MIN: Final = 2 << 30
+_LOCK: Final = Path("/run/strata-host.lock")  # only root may write to its folder
+_POLL_S: Final = 0.2
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._+=@/-]+", re.ASCII)
 
 
@@ -184,7 +189,9 @@ class HostRunner:
             devices = [device for device in task.plan.devices if device.name not in disks]
             images = attach_images(folder, {each.name: each.capacity_bytes for each in devices})
             bound = {**disks, **images}
-            load, inputs = load_variables(task.plan, str(path / _LOAD_NAME)), _read_variables(task.plan)
+            load = load_variables(task.plan, str(path / _LOAD_NAME))
+            # The files may be readable by root alone: steps open them as root.
+            inputs = input_variables(task.plan, [str(each.path) for each in provided_inputs(task.plan)])
             with explained(path, "make the trial's folders", LabError):
                 make_folders(folder)
                 folder.write(BOOT_NAME, boot_id(self._kernel).encode())
@@ -238,9 +245,22 @@ class HostRunner:
                 process.wait()
 
 
-def _read_variables(plan: Plan) -> dict[str, str]:
-    """The variables of a plan's inputs. The files may be readable by root alone: steps open them as root."""
-    return input_variables(plan, [str(each.path) for each in provided_inputs(plan)])
+@contextmanager
+def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
+    """Wait until no other run has a trial on this machine, then keep others waiting.
+
+    Raises Cancelled, LabError.
+    """
+    with explained(lock, "take turns with other runs", LabError):
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while not try_lock(descriptor):
+            task.report(Progress("waiting for another run's trial on this machine", "", 0))
+            if task.cancel.wait(_POLL_S):
+                raise Cancelled
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _bindings(path: Path, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:

@@ -1,17 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine's kernel: what plans need of it, and the modules that are loaded for them."""
+"""A machine's kernel: what plans need of it, modules that are loaded for them, and parameters of modules.
+
+A parameter affects every user of the module, and a killed trial cannot restore it. So the previous values are
+noted in the private folder before the first step.
+"""
 
 from __future__ import annotations
 
 import gzip
+import json
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from strata.disks.machine import Machine
-from strata.errors import LabError
-from strata.runners.loops import Attached, attached, detach
+from strata.errors import LabError, RunError
+from strata.files import explained
+from strata.lab.folder import PREFIX
+from strata.plan.model import Plan
+from strata.runners.block_devices import Attached, attached, detach
 from strata.spec.step import Prerequisites
+
+BOOT_NAME: Final = "boot"
+"""The file of a private folder that names the start of the machine that it was made in."""
+_BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True)
@@ -145,3 +160,94 @@ class Kernel(Machine):
 
     def _can_load(self, module: str) -> bool:
         return self.call("modprobe", "--dry-run", "--quiet", module).returncode == 0
+
+
+def stack_name(path: Path) -> str:
+    """The unique prefix of the names of all that a trial assembles, allowed in any name."""
+    return path.name.replace("-", "_")
+
+
+def boot_id(kernel: Kernel) -> str:
+    """The identity of this start of the machine."""
+    return kernel.text(_BOOT_ID)
+
+
+def made_in_this_boot(path: Path, kernel: Kernel) -> bool:
+    """Whether the machine has not restarted since a private folder was made."""
+    try:
+        return (path / BOOT_NAME).read_text().strip() == boot_id(kernel)
+    except OSError:
+        return False
+
+
+PARAMETERS_NAME: Final = "parameters.json"
+"""The file of a private folder that holds each parameter's previous value and the value to restore."""
+
+_PARAMETER: Final = re.compile(r"/(sys/module/[a-z0-9_]+/parameters/[a-z0-9_]+)", re.ASCII)
+_ZFS: Final = "sys/module/zfs/parameters"
+_ARC_MAX: Final = f"{_ZFS}/zfs_arc_max"
+_ARC_STATISTICS: Final = "proc/spl/kstat/zfs/arcstats"
+POOLS: Final = "proc/spl/kstat/zfs"
+
+
+def parameters_set(plan: Plan) -> list[str]:
+    """The parameter files that a plan's steps write, without the leading slash."""
+    words = {word for step in plan.steps if step.argv[0] == "tee" for word in step.argv[1:]}
+    return sorted(match[1] for word in words if (match := _PARAMETER.fullmatch(word)))
+
+
+def endangered_pools(plan: Plan, kernel: Kernel) -> str | None:
+    """Why a plan must not run on a machine with other ZFS pools, as half a sentence.
+
+    A limit of the cache, which every pool's plan sets, costs other pools speed at worst; any other parameter
+    may cost them data.
+    """
+    names = [Path(file).name for file in parameters_set(plan) if file.startswith(_ZFS) and file != _ARC_MAX]
+    folder = kernel.root / POOLS
+    pools = sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+    others = [pool for pool in pools if not pool.startswith(stack_name(Path(PREFIX)))]
+    if not names or not others:
+        return None
+    return f"{', '.join(names)} would hold for other ZFS pools, too: {', '.join(others)}"
+
+
+def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
+    """Note the current values of the parameters that a plan sets. Raises LabError if that fails."""
+    noted = {}
+    for file in parameters_set(plan):
+        was = kernel.text(file)
+        if was:
+            # 0 means that ZFS chooses the limit, when it is loaded: set later it changes nothing.
+            limits = [words[-1] for words in kernel.lines(_ARC_STATISTICS) if words[:1] == ["c_max"]]
+            noted[file] = {"was": was, "back": limits[0] if limits and file == _ARC_MAX else was}
+    if not noted:
+        return
+    with explained(path, "note the modules' parameters", LabError):
+        (path / PARAMETERS_NAME).write_text(json.dumps(noted))
+
+
+def set_back(path: Path, kernel: Kernel) -> list[str]:
+    """Restore the parameters of a trial that was killed; returns a line for each.
+
+    Raises RunError if one cannot be written.
+    """
+    if not made_in_this_boot(path, kernel):
+        return []
+    noted: dict[str, dict[str, str]] = {}
+    with suppress(OSError, ValueError):
+        noted = json.loads((path / PARAMETERS_NAME).read_text())
+    said = []
+    for file, values in noted.items():
+        now = kernel.text(file)
+        if not _PARAMETER.fullmatch(f"/{file}") or not now or now in values.values():
+            continue
+        try:
+            (kernel.root / file).write_text(f"{values['back']}\n")
+        except OSError as error:
+            raise RunError(
+                f"a module's parameter cannot be set back to {values['back']}: {error.strerror}",
+                place=f"/{file}",
+                remedy="run `strata clean` as root",
+            ) from error
+        said.append(f"set {Path(file).name} back to {values['back']}")
+    return said

@@ -5,25 +5,33 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strata.durable import explained
 from strata.errors import RunError
-from strata.lab.bindings import lab_bindings, lab_disks
-from strata.lab.boot import CHARGES_NS, Power, RunningLab, Wiring, boot_setting, check_tools, start_lab
-from strata.lab.disk_files import disk_texts
+from strata.files import explained
+from strata.lab.boot import (
+    CHARGES_NS,
+    Power,
+    RunningLab,
+    Status,
+    Wiring,
+    boot_setting,
+    check_tools,
+    start_lab,
+)
+from strata.lab.disk import disk_texts
 from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import lab_initrd
+from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
 from strata.lab.limits import check_memory
-from strata.lab.load import load_file
+from strata.lab.programs import load_file
 from strata.lab.progress import SILENCE, SetupProgress
+from strata.machine.reading import Sampler
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -41,12 +49,13 @@ from strata.runners.base import (
 )
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0
 
 _POLL_S: Final = 0.1
+_LOOKS_PER_READING: Final = 10  # while virtual time stands still
 # A spinning process may still be charged for an interrupt now and then.
 _STANDSTILL_NS: Final = 1_000_000
 _HOST_FAILED: Final = b": host write failed"
@@ -58,7 +67,8 @@ class LabRunner:
 
     Args:
         lab: What to boot.
-        stall_limit_s: Real seconds without progress of virtual time after which a lab is ended.
+        stall_limit_s: Processor seconds that a lab may take without progress of virtual time, and the seconds
+            that all its processes may sleep.
         measure_cost: See `Wiring`; for benchmarks of the lab itself.
         progress: Shows what is fetched or unpacked before the trials.
     """
@@ -182,7 +192,8 @@ class _Watch:
         self._console_read = 0
         self._tail = EventTail(task.folder / EVENTS_NAME, task.plan)
         self._limit_ns = task.plan.time_limit_ns + teardown_limit_ns(task.plan)
-        self._still_ns, self._still_since_s = 0, time.monotonic()  # when virtual time last moved
+        self._still_ns, self._looks = 0, 0  # where virtual time stands still, and since when
+        self._used_s = self._used_s_first = self._asleep_s = 0.0
 
     def until_the_end(self) -> None:
         """Return when the lab has powered off after its agent's last event, or its power was cut."""
@@ -198,9 +209,6 @@ class _Watch:
 
     def _look(self) -> None:
         status = self._running.status.read()
-        now_s = time.monotonic()
-        if status.virtual_time_ns - self._still_ns >= _STANDSTILL_NS:
-            self._still_ns, self._still_since_s = status.virtual_time_ns, now_s
         self._task.report(Progress(self._tail.title, self._tail.phase, status.virtual_time_ns))
         self._refuse_host_failure()
         if status.virtual_time_ns > self._limit_ns:
@@ -210,18 +218,40 @@ class _Watch:
                 place=self._place(),
                 remedy="see console.log in the attempt's folder",
             )
-        if now_s - self._still_since_s > self._stall_limit_s:
-            culprit = (
-                f"process {status.pid} ({status.comm}) spins without waiting for anything"
-                if status.booted
-                else "the kernel did not come up"
-            )
-            raise RunError(
-                f"virtual time has stood still at {status.virtual_time_ns / NS_PER_S:.6f} s for "
-                f"{self._stall_limit_s:g} real seconds: {culprit}",
-                place=self._place(),
-                remedy="computing takes no virtual time: if it was only slow, raise --stall-limit",
-            )
+        if status.virtual_time_ns - self._still_ns >= _STANDSTILL_NS:
+            self._still_ns, self._looks = status.virtual_time_ns, 0
+        else:
+            self._look_at_processes(status)
+
+    def _look_at_processes(self, status: Status) -> None:
+        """Fail when the lab only computes, or sleeps for good. A busy machine causes neither."""
+        self._looks += 1
+        if self._looks % _LOOKS_PER_READING:
+            return
+        own = [each for each in Sampler().processes() if each.group == self._running.pid]
+        used_s = sum(each.own_s + each.waited_s for each in own)
+        if self._looks == _LOOKS_PER_READING:
+            self._used_s, self._used_s_first, self._asleep_s = used_s, used_s, 0.0
+        asleep = used_s == self._used_s and all(each.state in "SZ" for each in own)
+        self._asleep_s = self._asleep_s + _LOOKS_PER_READING * _POLL_S if asleep else 0.0
+        self._used_s = used_s
+        limit = f"{self._stall_limit_s:g}"
+        who = (
+            f"process {status.pid} ({status.comm})" if status.booted else "the kernel, which did not come up,"
+        )
+        if used_s - self._used_s_first > self._stall_limit_s:
+            found = f"{who} spins or computes without waiting, for {limit} processor seconds"
+            remedy = "computing takes no virtual time: if it was only slow, raise --stall-limit"
+        elif self._asleep_s > self._stall_limit_s:
+            found = f"all the lab's processes slept for {limit} s, {who} ran last"
+            remedy = "the lab is blocked: see console.log in the attempt's folder, and run the trial again"
+        else:
+            return
+        raise RunError(
+            f"virtual time has stood still at {status.virtual_time_ns / NS_PER_S:.6f} s: {found}",
+            place=self._place(),
+            remedy=remedy,
+        )
 
     def _refuse_host_failure(self) -> None:
         """Fail when a disk's host file failed: the kernel then got errors that no real disk would give."""

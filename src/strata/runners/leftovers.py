@@ -16,15 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strata.disks.mounts import mounts_under
-from strata.durable import explained, make_folder, write_durably
+from strata.disks.machine import mounts_under
 from strata.errors import LabError, RunError
-from strata.folders import read_plain, refuse_link
+from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
 from strata.lab.folder import OWNER, PREFIX, delete, is_stale, names_in, opened_place, opened_private
 from strata.runners.assembled import Assembled, within
 from strata.runners.base import BINDINGS_NAME
-from strata.runners.kernel import Kernel
-from strata.runners.module_parameters import set_back
+from strata.runners.kernel import Kernel, set_back
 from strata.runners.sandbox import remove_spares
 
 JOURNAL: Final = ".journal"

@@ -19,9 +19,8 @@ from strata.disks.machine import CALL_LIMIT_S, call
 from strata.errors import LabError, ToolError
 from strata.lab.folder import PrivateFolder
 from strata.plan.model import Plan
-from strata.runners.assembled import CGROUPS, made_in_this_boot, stack_name
-from strata.runners.kernel import Kernel
-from strata.runners.module_parameters import parameters_set
+from strata.runners.assembled import CGROUPS
+from strata.runners.kernel import Kernel, made_in_this_boot, parameters_set, stack_name
 
 INNER: Final = "trial"
 """The folder of a private folder that the steps may write to; beside it lie the records of the trial."""

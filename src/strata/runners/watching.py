@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from strata.durable import explained
 from strata.errors import RunError
+from strata.files import explained
 from strata.machine.disturbance import Limits, Own, Window, steal_share, window_between
 from strata.machine.reading import Reading, Sampler, Ticks
 from strata.machine.state import State, busy_remarks, state_of
@@ -32,8 +32,8 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
+from strata.runners.block_devices import Connections
 from strata.runners.conditioning import Conditioned
-from strata.runners.network_devices import Connections
 from strata.units import NS_PER_S, format_duration
 
 MACHINE_VERSION: Final = 1
@@ -152,9 +152,8 @@ def follow(
 ) -> None:
     """Follow the agent until it ends.
 
-    Raises:
-        Cancelled: If the task was cancelled; the agent has then torn down or was killed.
-        RunError: If the agent did not finish.
+    Raises Cancelled if the task was cancelled (the agent has then torn down or was killed), and RunError if
+    the agent did not finish.
     """
     tail = EventTail(task.folder / EVENTS_NAME, task.plan)
     started_s = time.monotonic()

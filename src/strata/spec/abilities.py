@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
 from strata.errors import RunError
-from strata.spec.interface import Provided
 from strata.spec.step import Step
 
 if TYPE_CHECKING:
-    from strata.spec.layer import LayerContext
+    from strata.spec.layer import LayerContext, Provided
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from strata.errors import DiagnosticsError, StudyError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.printable import unfit
+from strata.spec.describe import description_of
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.positions import Path, format_path, key_lines, nearest_line
 
@@ -53,7 +54,6 @@ class Diagnostics:
         self._known: set[tuple[Path, str]] = set()
 
     def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
-        """Report a mistake at the key ``path``."""
         if (path, cause) not in self._known:  # several stacks may have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
@@ -97,7 +97,6 @@ class Diagnostics:
 
 
 def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | None]:
-    """The cause and the remedy of a mistake that pydantic found in a table of ``model``."""
     kind, value, path = detail["type"], detail["input"], detail["loc"]
     context: dict[str, Any] = detail.get("ctx", {})
     last = next((each for each in reversed(path) if isinstance(each, str)), "")
@@ -118,7 +117,6 @@ def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | 
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys that a model takes in a file."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -137,7 +135,7 @@ def _example(model: type[BaseModel], key: str) -> str | None:
     for name, field in model.model_fields.items():
         if key in (name, field.alias):
             shown = _toml((field.examples or [field.default])[0])
-            return f"for example {key} = {shown}" if shown else field.description
+            return f"for example {key} = {shown}" if shown else description_of(model, name)
     return None
 
 
@@ -208,7 +206,6 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
 
 
 def _refuse_unfit(value: object, path: Path, diagnostics: Diagnostics) -> None:
-    """Refuse texts and keys with characters that control a terminal."""
     if isinstance(value, str):
         if (found := unfit(value)) is not None:
             cause = f"this text has the control character U+{ord(found):04X}"

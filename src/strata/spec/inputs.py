@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from strata.folders import open_named
+from strata.files import open_named
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.workload import Workload, loads_of
 from strata.units import format_size
@@ -80,7 +80,6 @@ def read_input(source: str, folder: Path) -> InputFile | None:
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
-    """The size of each regular file of an archive, which is decompressed."""
     packed_bytes = os.fstat(file.fileno()).st_size
     sizes: dict[str, int] = {}
     unpacked_bytes = 0

@@ -18,13 +18,19 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
+from strata.spec.fit import (
+    capacity_bytes,
+    interval_diagnostics,
+    memory_diagnostics,
+    name_diagnostics,
+    room_diagnostics,
+    stack_diagnostics,
+)
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import Layer
-from strata.spec.names import is_kebab, kebab_remedy, nearest
+from strata.spec.layer import Layer, LowerInterface, Provided
+from strata.spec.names import kebab_diagnostics, nearest
 from strata.spec.positions import Path as Keys
 from strata.spec.registry import Catalogue, read_entry, read_workload
-from strata.spec.snapshots import interval_diagnostics, room_diagnostics
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
@@ -36,7 +42,6 @@ from strata.spec.study import (
     StudyDevice,
     sectors_of,
 )
-from strata.spec.tenancy import capacity_bytes, memory_diagnostics, name_diagnostics, stack_diagnostics
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
@@ -115,10 +120,7 @@ class _Reader:
             cause = f"there are no {kind}" + (", so the study has no trials" if kind != "devices" else "")
             self.found.add((kind,), cause, f"add for example {_EXAMPLES[kind]}")
         for name in tables:
-            if not is_kebab(name):
-                self.found.add(
-                    (kind, name), f'the name "{name[:60]}" is not in kebab case', kebab_remedy(name)
-                )
+            self.found.extend((kind, name), kebab_diagnostics(name))
         return tables
 
     def read_device(self, name: str, value: Any) -> None:
@@ -157,7 +159,6 @@ class _Reader:
         return None
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
-        """Report options that the kind of device does not have."""
         missing = {}
         if table.precondition is not None and "precondition" not in device.parameters:
             missing["precondition"] = "only a flash drive can be preconditioned"
@@ -197,12 +198,10 @@ class _Reader:
 
     @property
     def declared_devices(self) -> list[str]:
-        """The names of the study's devices, also of invalid ones."""
         tables = self.tables.get("devices")
         return list(tables) if isinstance(tables, dict) else []
 
     def check_declared(self, device: str, path: Keys) -> bool:
-        """Whether the study has the device."""
         if device in self.declared_devices:
             return True
         self.found.add(path, f'there is no device "{device}"', nearest(device, self.declared_devices))
@@ -224,7 +223,6 @@ class _Reader:
         return table.devices
 
     def check_named(self, devices: list[str], placed: list[_Placed]) -> None:
-        """Check that each device named by a key of a layer exists and is used once in the stack."""
         used = set(devices)
         for path, layer in placed:
             for key, names in layer.named_devices().items() if layer is not None else ():
@@ -305,7 +303,6 @@ class _Reader:
             self.found.add(path, cause, "raise study.time_limit, or shorten warmup and duration")
 
     def left_by_age(self, held_bytes: int, stack: Stack, head: HeadTable | None) -> int:
-        """The bytes that ageing leaves to a workload."""
         age = head.age if head is not None else None
         if age is None or not stack.ages:
             return held_bytes

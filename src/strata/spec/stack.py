@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from strata.spec.interface import Provided
-from strata.spec.layer import Layer, LayerContext, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES, describe_size
 
@@ -110,7 +109,6 @@ class Stack:
     def _stand(
         self, named: Sequence[tuple[str, Layer]], base: LayerContext, *, top: str
     ) -> list[LayerContext]:
-        """The contexts of layers on a base; the last mounts at ``top``."""
         contexts: list[LayerContext] = []
         lower, provided, devices = base.lower, base.provided, base.devices
         for index, (name, layer) in enumerate(named):
@@ -143,7 +141,6 @@ def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key:
 
 
 def _rounded(size_bytes: int, *, up: bool = False) -> str:
-    """A size in whole MiB, if it is at least one."""
     if size_bytes < _MIB:
         return describe_size(size_bytes)
     return describe_size((-(-size_bytes // _MIB) if up else size_bytes // _MIB) * _MIB)

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real drive's latencies, from fio or a list, against the model under the same load."""
+"""A real drive's latencies, from fio or a list, against the model under the same load: the demerit figure.
+
+Ruemmler and Wilkes (IEEE Computer 27(3), 1994) draw both cumulative distributions and take the root mean
+square of their horizontal distance, as a part of the real mean::
+
+    sqrt(integral over p of (Q_model(p) - Q_real(p))^2) / mean_real
+
+Published models: 3.9 % (Kotz and others, HP 97560), 0.5 to 2.0 % (DiskSim 4.0 with extracted parameters);
+configurations made of data sheets alone are much worse.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +23,52 @@ import numpy.typing as npt
 
 from strata.datasheet.kinds import sheet_of
 from strata.errors import ResultError
-from strata.folders import read_plain
+from strata.files import read_plain
 from strata.lab.model import READ, WRITE
 from strata.spec.device import Device
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_MS, SECTOR_BYTES
-from strata.validation.demerit import Floats, demerit
 from strata.validation.subject import Section, within
+
+Floats = npt.NDArray[np.float64]
+
+
+def demerit(
+    model_latencies: Any, real_latencies: Any, *, model_counts: Any = None, real_counts: Any = None
+) -> float:
+    """The demerit figure, exactly: 0 for equal distributions, 0.01 for 1 %.
+
+    Latencies are in any order, but of one unit; counts are of each value, for values of a histogram.
+
+    Raises:
+        ValueError: If there are no values, or the real ones have no positive mean.
+    """
+    model, model_ends = _quantiles(model_latencies, model_counts)
+    real, real_ends = _quantiles(real_latencies, real_counts)
+    ends = np.union1d(model_ends, real_ends)
+    widths = np.diff(ends, prepend=0.0)
+    middles = ends - widths / 2
+    apart = model[_at(model_ends, middles)] - real[_at(real_ends, middles)]
+    mean = float(np.sum(real * np.diff(real_ends, prepend=0.0)))
+    if mean <= 0:
+        raise ValueError("the real latencies have no positive mean")
+    return float(np.sqrt(np.sum(widths * apart**2))) / mean
+
+
+def _quantiles(values: Any, counts: Any) -> tuple[Floats, Floats]:
+    array = np.asarray(values, np.float64).ravel()
+    weights = np.ones(len(array)) if counts is None else np.asarray(counts, np.float64).ravel()
+    if not len(array) or len(array) != len(weights) or weights.sum() <= 0 or weights.min() < 0:
+        raise ValueError("a distribution needs values, and a count for each of them")
+    order = np.argsort(array, kind="stable")
+    ends = np.cumsum(weights[order]) / weights.sum()
+    ends[-1] = 1.0
+    return array[order], ends
+
+
+def _at(ends: Floats, probabilities: Floats) -> npt.NDArray[np.intp]:
+    return np.minimum(np.searchsorted(ends, probabilities, side="left"), len(ends) - 1)
+
 
 _COUNT: Final = 20_000
 _GOOD_PERCENT: Final = 10.0
@@ -121,7 +169,6 @@ def _bytes(text: str) -> int:
 
 
 def compare(device: Device, measured: Measured) -> Section:
-    """The demerit figure of the model, and both means."""
     latencies = model_ns(device, measured)
     figure = 100 * demerit(latencies, measured.latencies_ns, real_counts=measured.counts)
     real_ms = float(np.average(measured.latencies_ns, weights=measured.counts)) / NS_PER_MS

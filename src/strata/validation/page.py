@@ -36,7 +36,6 @@ def check_table(checks: Sequence[ModelCheck], *, has_notes: bool = False) -> Tab
 
 
 def render(sections: Sequence[Section], *, quick: bool = False) -> str:
-    """The whole page."""
     environment = page_templates("strata.validation")
     verdicts = Counter(check.verdict for section in sections for check in section.checks)
     page = environment.get_template("validation.html.j2").render(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from strata.datasheet.curves import Picture
+from strata.datasheet.measure import Picture
 from strata.lab.model import Trace
 from strata.spec.device import Device, bundled_devices, find_device
 from strata.units import NS_PER_MS, format_share, significant
@@ -116,8 +116,6 @@ REGISTERED: Final[dict[str, Callable[[bool], Section]]] = {}
 
 
 def subject(name: str, title: str, text: str) -> Callable[[Examine], Examine]:
-    """Register a function that examines a subject."""
-
     def register(examine: Examine) -> Examine:
         def section(quick: bool) -> Section:
             checks, pictures = examine(quick)
@@ -145,5 +143,4 @@ def mean_ms(trace: Trace) -> float:
 
 
 def points(x: Iterable[float], y: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """The points of a curve."""
     return tuple(zip(map(float, x), map(float, y), strict=True))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
-from strata.capabilities.probe_plan import ProbePlan
+from strata.capabilities.probe_plan import ANY_EXIT, ProbePlan
 from strata.plan.interventions import FAULT_PARAMETER, lose_disk, lost_disk
 from strata.results.events import Events
 from strata.results.trace import KINDS, OPS, Records, Trace
@@ -99,12 +99,11 @@ class _Corruption(Probe):
         """Add the steps that follow the first reading."""
 
     def scrub(self, plan: ProbePlan) -> Scrubs:
-        """Let every layer that can scrub itself do so, from the top down."""
         scrubs = []
         for index in range(plan.height - 1, -1, -1):
             layer = plan.placed[index][0]
             if steps := layer.scrub(plan.context(index, "scrub")):
-                accepting = [step.model_copy(update={"expect_exit": tuple(range(256))}) for step in steps]
+                accepting = [step.model_copy(update={"expect_exit": ANY_EXIT}) for step in steps]
                 scrubs.append((layer, plan.add(accepting, operation=True)[-1]))
         return scrubs
 
@@ -123,20 +122,16 @@ class CorruptionDetected(_Corruption):
         code = output.code(self.read_step)
         found = _errors(self._scrubs, output)
         if code == 1 and found:
-            return Finding(
-                "partial", f"damaged content was read without any error; a scrub found {found} errors"
-            )
+            return "partial", f"damaged content was read without any error; a scrub found {found} errors"
         if code == 1:
-            return Finding("no", "damaged content was read without any error")
+            return "no", "damaged content was read without any error"
         if code == 2:
-            return Finding("yes", output.said(self.read_step).rpartition(": ")[2])
+            return "yes", output.said(self.read_step).rpartition(": ")[2]
         if found:
-            return Finding("yes", f"what was read was good, and the scrub found {found} errors")
+            return "yes", f"what was read was good, and the scrub found {found} errors"
         if self._scrubs:
-            return Finding(
-                "yes", "what was read was good, and then the scrub found nothing: mended while reading"
-            )
-        return Finding("partial", "what was read was good, and nothing was said")
+            return "yes", "what was read was good, and then the scrub found nothing: mended while reading"
+        return "partial", "what was read was good, and nothing was said"
 
 
 class CorruptionHealed(_Corruption):
@@ -156,15 +151,13 @@ class CorruptionHealed(_Corruption):
     def judge(self, output: ProbeOutput) -> Finding:
         first, again = output.code(self.read_step), output.code(self._again)
         if again != 0:
-            return Finding(
-                "no", "the content is lost" if again == 2 else "damaged content is read as if it were good"
-            )
+            return "no", "the content is lost" if again == 2 else "damaged content is read as if it were good"
         left = _errors(self._second, output)
         if left:
-            return Finding("partial", f"good content is read, but {left} errors are left")
+            return "partial", f"good content is read, but {left} errors are left"
         if not self._second:
-            return Finding("partial", "good content was read; nothing looks for the damage")
-        return Finding("yes", "at once" if first == 0 else "by the scrub")
+            return "partial", "good content was read; nothing looks for the damage"
+        return "yes", "at once" if first == 0 else "by the scrub"
 
 
 class DiskLoss(Probe):
@@ -181,14 +174,14 @@ class DiskLoss(Probe):
         lost = lose_disk(lost_disk(plan.stack))
         plan.add([lost.model_copy(update={"phase": "measure"})])
         self._read = plan.compare("a")
-        self._write = plan.write("b", expect=tuple(range(256)))
+        self._write = plan.write("b", expect=ANY_EXIT)
         self._again = plan.compare("b")
         plan.operations += [self._read, self._write]
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
         if output.code(self._read) != 0:
-            return Finding("no", f"the content cannot be read: {output.said(self._read).rpartition(': ')[2]}")
+            return "no", f"the content cannot be read: {output.said(self._read).rpartition(': ')[2]}"
         if output.code(self._write) != 0 or output.code(self._again) != 0:
-            return Finding("partial", "the content can be read, but not written any more")
-        return Finding("yes", "read and written without it")
+            return "partial", "the content can be read, but not written any more"
+        return "yes", "read and written without it"

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from strata.capabilities.probe import Finding, Probe, ProbeOutput, uppermost
-from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
+from strata.capabilities.probe import Finding, Probe, ProbeOutput
+from strata.capabilities.probe_plan import ANY_EXIT, CONTENT_BYTES, ProbePlan
+from strata.spec.step import Step
 from strata.units import format_size
 
 _NONE = "no layer of the stack takes snapshots"
@@ -18,25 +19,17 @@ class Snapshot(Probe):
     question = "Can what the stack holds be kept as a snapshot while it is in use?"
 
     def prepare(self, plan: ProbePlan) -> str | None:
-        index = uppermost(plan, "snapshot", "one")
-        if index is None:
+        if (index := self.acting(plan, "snapshot", "one")) is None:
             return _NONE
-        self._by = plan.placed[index][1].name
         plan.begin("a", "b")
-        take_snapshot(plan, index, "one", operation=True)
+        plan.snapshot(index, "one", operation=True)
         plan.write("b")
         self._compared = plan.compare("b")
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
         good = output.code(self._compared) == 0
-        return Finding("yes" if good else "no", f"by {self._by}" if good else "the stack lost what it holds")
-
-
-def take_snapshot(plan: ProbePlan, index: int, name: str, *, operation: bool = False) -> None:
-    """Add the steps of a snapshot that the layer at ``index`` takes."""
-    layer = plan.placed[index][0]
-    plan.add(layer.snapshot(plan.context(index, f"snapshot-{name}"), name) or (), operation=operation)
+        return "yes" if good else "no", f"by {self.by}" if good else "the stack lost what it holds"
 
 
 class Clone(Probe):
@@ -45,15 +38,13 @@ class Clone(Probe):
     question = "Is there a writable copy at once, without copying the content?"
 
     def prepare(self, plan: ProbePlan) -> str | None:
-        index = uppermost(plan, "snapshot", "one")
-        if index is None:
+        if (index := self.acting(plan, "snapshot", "one")) is None:
             return _NONE
         layer, context = plan.placed[index]
         if layer.clone(context, "one") is None:
-            return f"{context.name} takes snapshots, but makes no writable copies of them"
-        self._by = context.name
+            return f"{self.by} takes snapshots, but makes no writable copies of them"
         plan.begin("a", "b")
-        take_snapshot(plan, index, "one")
+        plan.snapshot(index, "one")
         plan.write("b")
         made = layer.clone(plan.context(index, "clone"), "one")
         assert made is not None
@@ -66,11 +57,11 @@ class Clone(Probe):
 
     def judge(self, output: ProbeOutput) -> Finding:
         if output.code(self._clone) != 0 or output.code(self._written) != 0:
-            return Finding("no", f"the clone by {self._by} does not hold what the snapshot held")
+            return "no", f"the clone by {self.by} does not hold what the snapshot held"
         copied = output.moved_bytes(self._operation, "write_bytes")
         if copied >= CONTENT_BYTES // 2:
-            return Finding("partial", f"by {self._by}, which copies the content")
-        return Finding("yes", f"by {self._by}")
+            return "partial", f"by {self.by}, which copies the content"
+        return "yes", f"by {self.by}"
 
 
 class _Restore(Probe):
@@ -79,48 +70,34 @@ class _Restore(Probe):
     older: ClassVar[bool]
 
     def prepare(self, plan: ProbePlan) -> str | None:
-        index = uppermost(plan, "snapshot", "one")
-        if index is None:
+        if (index := self.acting(plan, "snapshot", "one")) is None:
             return _NONE
         layer, context = plan.placed[index]
         if layer.restore(context, "one") is None:
-            return f"{context.name} takes snapshots, but cannot go back to one"
-        self._by = context.name
+            return f"{self.by} takes snapshots, but cannot go back to one"
         plan.begin("a", "b", "c")
-        take_snapshot(plan, index, "one")
+        plan.snapshot(index, "one")
         plan.write("b")
         if self.older:
-            take_snapshot(plan, index, "two")
+            plan.snapshot(index, "two")
             plan.write("c")
-        self._restore(plan, index, "one", operation=True)
+        plan.add(self._go_back(plan, index, "one"), operation=True)
+        plan.up(index + 1)
         self._compared = plan.compare("a")
         plan.write("c")
         self._usable = plan.compare("c")
         return None
 
-    def _restore(
-        self,
-        plan: ProbePlan,
-        index: int,
-        name: str,
-        *,
-        operation: bool,
-        expect: tuple[int, ...] | None = None,
-    ) -> None:
-        layer = plan.placed[index][0]
+    def _go_back(self, plan: ProbePlan, index: int, name: str) -> list[Step]:
         if index + 1 < plan.height:
             plan.down(index + 1)
-        steps = layer.restore(plan.context(index, f"restore-{name}"), name) or []
-        if expect is not None:
-            steps = [step.model_copy(update={"expect_exit": expect}) for step in steps]
-        plan.add(steps, operation=operation)
-        plan.up(index + 1)
+        return plan.placed[index][0].restore(plan.context(index, f"restore-{name}"), name) or []
 
     def judge(self, output: ProbeOutput) -> Finding:
         if output.code(self._compared) != 0:
-            return Finding("no", f"{self._by} did not bring back what the snapshot held")
+            return "no", f"{self.by} did not bring back what the snapshot held"
         good = output.code(self._usable) == 0
-        return Finding("yes" if good else "partial", f"by {self._by}" + ("" if good else ", read only"))
+        return "yes" if good else "partial", f"by {self.by}" + ("" if good else ", read only")
 
 
 class RestoreLatest(_Restore):
@@ -139,18 +116,19 @@ class RestoreOlder(_Restore):
     def prepare(self, plan: ProbePlan) -> str | None:
         """Then go to the newer one again: some layers destroy it on the way."""
         refused = super().prepare(plan)
-        if refused is None:
-            index = uppermost(plan, "snapshot", "one")
-            assert index is not None
-            # It fails where the newer snapshot is gone; what is above comes up in any case.
-            self._restore(plan, index, "two", operation=False, expect=tuple(range(256)))
+        index = self.acting(plan, "snapshot", "one")
+        if refused is None and index is not None:
+            steps = self._go_back(plan, index, "two")
+            # They fail where the newer snapshot is gone; what is above comes up in any case.
+            plan.add(step.model_copy(update={"expect_exit": ANY_EXIT}) for step in steps)
+            plan.up(index + 1)
             self._newer = plan.compare("b")
         return refused
 
     def judge(self, output: ProbeOutput) -> Finding:
         found = super().judge(output)
-        if found.verdict == "yes" and output.code(self._newer) != 0:
-            return Finding("partial", f"by {self._by}, and then not to the newer one")
+        if found[0] == "yes" and output.code(self._newer) != 0:
+            return "partial", f"by {self.by}, and then not to the newer one"
         return found
 
 
@@ -161,16 +139,14 @@ class Send(Probe):
 
     def prepare(self, plan: ProbePlan) -> str | None:
         increment = "${scratch}/increment"
-        index = uppermost(plan, "send", "one", "two", increment)
-        if index is None:
+        if (index := self.acting(plan, "send", "one", "two", increment)) is None:
             return "no layer of the stack sends snapshots"
-        layer, context = plan.placed[index]
-        self._by = context.name
+        layer = plan.placed[index][0]
         plan.begin("a", "b")
         plan.run("more", "dd", "if=${scratch}/a", *_elsewhere(plan), "bs=1M", "status=none")
-        take_snapshot(plan, index, "one")
+        plan.snapshot(index, "one")
         plan.write("b")
-        take_snapshot(plan, index, "two")
+        plan.snapshot(index, "two")
         sent = layer.send(plan.context(index, "send"), "one", "two", increment)
         plan.add(sent or (), operation=True)
         self._size = plan.run("size", "stat", "--format=%s", increment)
@@ -184,12 +160,10 @@ class Send(Probe):
     def judge(self, output: ProbeOutput) -> Finding:
         size = int(output.stdout(self._size).strip() or 0)
         if size > CONTENT_BYTES * 3 // 2:
-            return Finding(
-                "partial", f"by {self._by}, {format_size(size)} for {format_size(CONTENT_BYTES)} changed"
-            )
+            return "partial", f"by {self.by}, {format_size(size)} for {format_size(CONTENT_BYTES)} changed"
         if self._compared is not None and output.code(self._compared) != 0:
-            return Finding("no", f"what {self._by} received is not what was sent")
-        return Finding("yes", f"by {self._by}, {format_size(size)}")
+            return "no", f"what {self.by} received is not what was sent"
+        return "yes", f"by {self.by}, {format_size(size)}"
 
 
 def _elsewhere(plan: ProbePlan) -> tuple[str, ...]:
@@ -216,6 +190,6 @@ class CopyOnWrite(Probe):
 
     def judge(self, output: ProbeOutput) -> Finding:
         if output.code(self._compared) != 0:
-            return Finding("no", "writing the copy changed the original")
+            return "no", "writing the copy changed the original"
         written = output.moved_bytes([self._copy], "write_bytes")
-        return Finding("yes" if written < CONTENT_BYTES // 2 else "partial")
+        return "yes" if written < CONTENT_BYTES // 2 else "partial", ""

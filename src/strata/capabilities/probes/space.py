@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Iterable
+from itertools import chain
 from typing import ClassVar, Final
 
-from strata.capabilities.probe import Finding, Probe, ProbeOutput, uppermost
-from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
+from strata.capabilities.probe import Finding, Probe, ProbeOutput
+from strata.capabilities.probe_plan import ANY_EXIT, CONTENT_BYTES, ProbePlan
 from strata.plan.catalogue import catalogue
-from strata.results.capabilities import Verdict
-from strata.spec.step import LOAD_USER
+from strata.spec.step import LOAD_USER, Step
 from strata.units import format_size
 
 _LIMIT_BYTES: Final = CONTENT_BYTES // 2
@@ -29,14 +29,12 @@ class Quota(Probe):
     question = "Can one tenant be kept from filling the stack?"
 
     def prepare(self, plan: ProbePlan) -> str | None:
-        index = uppermost(plan, "quota", _LIMIT_BYTES)
+        index = self.acting(plan, "quota", _LIMIT_BYTES)
         if index is None or index != plan.height - 1:
             return "the uppermost layer has no quotas"
-        layer, context = plan.placed[index]
-        self._by = context.name
         plan.build()
         plan.content("a")
-        limited = layer.quota(plan.context(index, "quota"), _LIMIT_BYTES)
+        limited = plan.placed[index][0].quota(plan.context(index, "quota"), _LIMIT_BYTES)
         assert limited is not None
         plan.add(limited.steps, operation=True)
         # Not as root, whom ext4's quotas do not bind.
@@ -44,13 +42,13 @@ class Quota(Probe):
         half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
         target = f"of={limited.path}/within"
         plan.run("within", "dd", "if=${scratch}/a", target, *half, user=LOAD_USER)
-        self._beyond = plan.write("a", limited.path, expect=tuple(range(256)), user=LOAD_USER)
+        self._beyond = plan.write("a", limited.path, expect=ANY_EXIT, user=LOAD_USER)
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
         if output.code(self._beyond) == 0:
-            return Finding("no", f"{self._by} let twice the quota be written")
-        return Finding("yes", f"by {self._by}: {output.said(self._beyond).rpartition(': ')[2]}")
+            return "no", f"{self.by} let twice the quota be written"
+        return "yes", f"by {self.by}: {output.said(self._beyond).rpartition(': ')[2]}"
 
 
 class _Resize(Probe):
@@ -69,8 +67,7 @@ class _Resize(Probe):
         layers = list(plan.stack.layers)
         start = self._small if self.grows else self._large
         layers[index] = layers[index].model_copy(update={"size_bytes": start})
-        stack = replace(plan.stack, layers=tuple(layers))
-        return ProbePlan(plan.study, stack, plan.probe, plan.seed)
+        return plan.with_layers(layers)
 
     def prepare(self, plan: ProbePlan) -> str | None:
         index = _sized(plan)
@@ -86,12 +83,9 @@ class _Resize(Probe):
             changes.append(steps)
             if at > index:  # what it gives is less than what is below, by its own metadata
                 wanted = layer.usable_bytes((wanted,))
-        self._by = plan.placed[index][1].name
+        self.by = plan.placed[index][1].name
         plan.begin("a")
-        before = _size_step(plan)
-        for steps in changes if self.grows else reversed(changes):
-            plan.add(steps, operation=True)
-        self._sizes = (before, _size_step(plan))
+        self._resize(plan, chain.from_iterable(changes if self.grows else reversed(changes)))
         # Put together anew: a layer that lost its end to a smaller device fails now.
         plan.down(index + 1)
         plan.up(index + 1)
@@ -110,23 +104,28 @@ class _Resize(Probe):
         grown = layer.resize(next(during), offered, grow=True)
         if not shrunk or not grown:
             return "not tried: no layer of the stack has a size of its own that could be changed"
-        self._by = context.name
+        self.by = context.name
         plan.begin("a")
         if self.grows:
             plan.add(shrunk)
-        before = _size_step(plan)
-        plan.add(grown if self.grows else shrunk, operation=True)
-        self._sizes = (before, _size_step(plan))
+        self._resize(plan, grown if self.grows else shrunk)
         self._compared = plan.compare("a")
         return None
 
+    def _resize(self, plan: ProbePlan, steps: Iterable[Step]) -> None:
+        of_files = ("stat", "--file-system", "--format=%b %S")
+        ask = ("blockdev", "--getsize64") if plan.kind == "block" else of_files
+        before = plan.run("size", *ask, plan.path)
+        plan.add(steps, operation=True)
+        self._sizes = (before, plan.run("size", *ask, plan.path))
+
     def judge(self, output: ProbeOutput) -> Finding:
-        before, after = (_size_of(output.stdout(step)) for step in self._sizes)
+        before, after = (math.prod(map(int, output.stdout(step).split())) for step in self._sizes)
         if before == after or (after > before) != self.grows:
-            return Finding("no", f"{format_size(before)} before and {format_size(after)} after")
+            return "no", f"{format_size(before)} before and {format_size(after)} after"
         if output.code(self._compared) != 0:
-            return Finding("no", "the content was lost")
-        return Finding("yes", f"by {self._by}: {format_size(before)}, then {format_size(after)}")
+            return "no", "the content was lost"
+        return "yes", f"by {self.by}: {format_size(before)}, then {format_size(after)}"
 
 
 class Grow(_Resize):
@@ -152,16 +151,6 @@ def _sized(plan: ProbePlan) -> int | None:
     return None
 
 
-def _size_step(plan: ProbePlan) -> str:
-    if plan.kind == "block":
-        return plan.run("size", "blockdev", "--getsize64", plan.path)
-    return plan.run("size", "stat", "--file-system", "--format=%b %S", plan.path)
-
-
-def _size_of(stdout: str) -> int:
-    return math.prod(map(int, stdout.split()))
-
-
 class Discard(Probe):
     name = "discard"
     title = "Space given back by discard"
@@ -176,7 +165,7 @@ class Discard(Probe):
             if plan.placed[index][0].allocated(plan.placed[index][1]) is not None
         ]
         self._layer = plan.placed[tells[0]][0] if tells else None
-        self._by = plan.placed[tells[0]][1].name if tells else "the disks"
+        self.by = plan.placed[tells[0]][1].name if tells else "the disks"
         plan.begin("a")
         # Pools count space only after they have written their changes.
         plan.run("wait", "sleep", "15")
@@ -200,16 +189,14 @@ class Discard(Probe):
         if self._layer is None:
             count = output.moved_bytes([self._trim], "discards")
             if not count:
-                return Finding("no", "no discard reached the disks")
-            return Finding("yes", f"{count} discards reached the disks")
+                return "no", "no discard reached the disks"
+            return "yes", f"{count} discards reached the disks"
         before, after = (
             self._layer.allocated_bytes(output.stdout(step)) for step in (self._before, self._after)
         )
-        verdict: Verdict = "yes" if before - after >= CONTENT_BYTES // 2 else "no"
-        return Finding(
-            verdict,
-            f"{self._by} gave back {format_size(max(0, before - after))} of {format_size(CONTENT_BYTES)}",
-        )
+        freed_bytes = max(0, before - after)
+        note = f"{self.by} gave back {format_size(freed_bytes)} of {format_size(CONTENT_BYTES)}"
+        return "yes" if freed_bytes >= CONTENT_BYTES // 2 else "no", note
 
 
 def _allocated(plan: ProbePlan, index: int) -> str:
@@ -229,8 +216,7 @@ class Nesting(Probe):
         self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
         if plan.kind == "filesystem":
             above.insert(0, known["raw"].model_validate({"server": "loop", "size": "1GiB"}))
-        stack = replace(plan.stack, layers=(*plan.stack.layers, *above))
-        return ProbePlan(plan.study, stack, plan.probe, plan.seed)
+        return plan.with_layers((*plan.stack.layers, *above))
 
     def prepare(self, plan: ProbePlan) -> str | None:
         plan.build()
@@ -243,4 +229,4 @@ class Nesting(Probe):
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
-        return Finding("yes" if output.code(self._compared) == 0 else "no", "a volume group with ext4 in it")
+        return "yes" if output.code(self._compared) == 0 else "no", "a volume group with ext4 in it"

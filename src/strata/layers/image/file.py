@@ -13,9 +13,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.keys import multiple_of
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.layers.options import multiple_of
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
@@ -36,55 +35,40 @@ _STOP_LIMIT_NS: Final = 1200 * NS_PER_S
 
 
 class ImageFile(Layer):
-    """The base of the layers that provide an image file on a filesystem as a block device.
+    """The base of the layers that provide an image file on a filesystem as a block device."""
 
-    Attributes:
-        image_format: QEMU's name of the format, and the file's extension.
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("qemu-img",))
-    image_format: ClassVar[str]
+    requires = LowerInterface("filesystem")
+    provides = "block"
+    prerequisites = Prerequisites(tools=("qemu-img",))
+    image_format: ClassVar[str]  # QEMU's name of the format, and the file's extension
     # drivers/block/nbd.c of Linux 7.2; a loop device has I/O errors only.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"block nbd\d+: (?:(?:Send|Receive) (?:control|data) failed|Request send failed|Wrong magic"
             r"|Unexpected reply|Suspicious reply|Double reply|Other side returned error|Connection timed out"
             r"|Dead connection).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("qemu-utils", "nbd-client")
+    packages = ("qemu-utils", "nbd-client")
 
     preallocation: str
     server: str
     size_bytes: Annotated[Size, multiple_of(4 << 10, _CAPACITY_BYTES_MIN)] | None = Field(
-        default=None,
-        alias="size",
-        description="Size of the virtual disk; default: three quarters of what the filesystem below can hold",
-        examples=["8GiB"],
+        None, alias="size", examples=["8GiB"]
     )
-    cache: Cache = Field(
-        default="none",
-        description="As QEMU means it: `none` bypasses the page cache below (O_DIRECT), `writeback` uses it, "
-        "`directsync` bypasses it and makes every write durable before it is acknowledged",
-        examples=["writeback"],
-    )
-    aio: Literal["native", "threads", "io_uring"] | None = Field(
-        default=None,
-        description="How the server reads and writes the file; default: `native` (Linux AIO), with the cache "
-        "`writeback` `threads`",
-        examples=["threads"],
-    )
-    discard: StrictBool = Field(
-        default=True, description="Whether what is discarded above becomes a hole in the file"
-    )
-    sector: Literal[512, 4096] = Field(
-        default=512, description="Logical sectors of the virtual disk, in bytes", examples=[4096]
-    )
-    nocow: StrictBool = Field(
-        default=False, description="The file attribute No_COW on btrfs; elsewhere without effect"
-    )
+    """Size of the virtual disk; default: three quarters of what the filesystem below can hold"""
+    cache: Cache = Field("none", examples=["writeback"])
+    """As QEMU means it: `none` bypasses the page cache below (O_DIRECT), `writeback` uses it, `directsync`
+    bypasses it and makes every write durable before it is acknowledged"""
+    aio: Literal["native", "threads", "io_uring"] | None = Field(None, examples=["threads"])
+    """How the server reads and writes the file; default: `native` (Linux AIO), with the cache `writeback`
+    `threads`"""
+    discard: StrictBool = True
+    """Whether what is discarded above becomes a hole in the file"""
+    sector: Literal[512, 4096] = Field(512, examples=[4096])
+    """Logical sectors of the virtual disk, in bytes"""
+    nocow: StrictBool = False
+    """The file attribute No_COW on btrfs; elsewhere without effect"""
 
     def caches_direct_io(self) -> bool:
         return self.cache == "writeback"
@@ -152,7 +136,6 @@ class ImageFile(Layer):
         return [f"preallocation={self.preallocation}", *(["nocow=on"] if self.nocow else [])]
 
     def opened_with(self) -> dict[str, object]:
-        """The options of the format's driver in the server."""
         return {}
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -169,20 +152,19 @@ class ImageFile(Layer):
     def assemble(self, context: LayerContext) -> list[Step]:
         if self.server == "loop":
             return [self._attach(context)]
-        socket, device = self.socket(context), self.path(context)
         argv = self._daemon_argv(context) if self.server == "qemu-storage-daemon" else self._nbd_argv(context)
         serve = context.step(
             "serve",
             f"Serve the {self.image_format} image",
             *argv,
             background=True,
-            ready=Command(argv=("qemu-nbd", "--list", f"--socket={socket}")),
+            ready=Command(argv=("qemu-nbd", "--list", f"--socket={self.socket(context)}")),
             stop_limit_ns=_STOP_LIMIT_NS,
         )
-        return [serve, self.connect(context, device)]
+        return [serve, self.connect(context)]
 
-    def connect(self, context: LayerContext, device: str) -> Step:
-        """Connect the network block device to the server."""
+    def connect(self, context: LayerContext) -> Step:
+        device = self.path(context)
         return context.step(
             "connect",
             f"Connect the {self.image_format} image as a block device",
@@ -209,14 +191,8 @@ class ImageFile(Layer):
         return {**file, **common}, {**image, **common, **self.opened_with()}
 
     def export(self) -> dict[str, object]:
-        return {
-            "type": "nbd",
-            "id": EXPORT,
-            "node-name": EXPORT,
-            "name": EXPORT,
-            "writable": True,
-            "writethrough": self.cache == "directsync",
-        }
+        names = dict.fromkeys(("id", "node-name", "name"), EXPORT)
+        return {"type": "nbd", **names, "writable": True, "writethrough": self.cache == "directsync"}
 
     @property
     def _aio(self) -> str:
@@ -233,7 +209,6 @@ class ImageFile(Layer):
         ]
 
     def monitor_argv(self, context: LayerContext) -> list[str]:
-        """The options of the storage daemon for its monitor."""
         return []
 
     def _nbd_argv(self, context: LayerContext) -> list[str]:
@@ -260,7 +235,6 @@ class ImageFile(Layer):
 
 
 def make_limit_ns(size_bytes: int) -> int:
-    """The time limit of making a file of this size, when all of it is written."""
     limit_ns = _MAKE_LIMIT_NS_MIN + size_bytes * NS_PER_S // _FULL_BYTES_PER_S_MIN
     return min(limit_ns, _MAKE_LIMIT_NS_MAX)
 
@@ -271,20 +245,16 @@ class Raw(ImageFile):
     With ``server = "loop"`` the kernel's loop driver gives it, without a server.
     """
 
-    image_format: ClassVar[str] = "raw"
+    image_format = "raw"
 
     layer: Literal["raw"] = "raw"
-    preallocation: Literal["off", "falloc", "full"] = Field(
-        default="off",
-        description="`off`: a sparse file; `falloc`: its blocks are allocated; `full`: zeros are written",
-        examples=["falloc"],
-    )
+    preallocation: Literal["off", "falloc", "full"] = Field("off", examples=["falloc"])
+    """`off`: a sparse file; `falloc`: its blocks are allocated; `full`: zeros are written"""
     server: Literal["qemu-storage-daemon", "qemu-nbd", "loop"] = Field(
-        default="qemu-storage-daemon",
-        description="What serves the file as a block device: one of QEMU's servers, to which the kernel "
-        "connects a network block device over a Unix socket, or the kernel's loop driver",
-        examples=["qemu-nbd"],
+        "qemu-storage-daemon", examples=["qemu-nbd"]
     )
+    """What serves the file as a block device: one of QEMU's servers, to which the kernel connects a network
+    block device over a Unix socket, or the kernel's loop driver"""
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
         """Only of a loop device; a connected NBD device keeps its size."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
 from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
-from strata.layers.keys import power_of_two
-from strata.spec.interface import Provided
-from strata.spec.layer import LayerContext
+from strata.layers.options import power_of_two
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step
 from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size
@@ -52,45 +51,26 @@ class Qcow2(ImageFile):
     copying clusters from it have their real cost.
     """
 
-    image_format: ClassVar[str] = "qcow2"
+    image_format = "qcow2"
 
     layer: Literal["qcow2"] = "qcow2"
-    preallocation: Literal["off", "metadata", "falloc", "full"] = Field(
-        default="off",
-        description="`off`: clusters are allocated when they are written; `metadata`: the tables are made; "
-        "`falloc`: the clusters' blocks are allocated, too; `full`: zeros are written",
-        examples=["metadata"],
-    )
-    server: Literal["qemu-storage-daemon", "qemu-nbd"] = Field(
-        default="qemu-storage-daemon",
-        description="What serves the image; only the storage daemon takes snapshots while it runs",
-        examples=["qemu-nbd"],
-    )
+    preallocation: Literal["off", "metadata", "falloc", "full"] = Field("off", examples=["metadata"])
+    """`off`: clusters are allocated when they are written; `metadata`: the tables are made; `falloc`: the
+    clusters' blocks are allocated, too; `full`: zeros are written"""
+    server: Literal["qemu-storage-daemon", "qemu-nbd"] = Field("qemu-storage-daemon", examples=["qemu-nbd"])
+    """What serves the image; only the storage daemon takes snapshots while it runs"""
     cluster_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 2 << 20)] = Field(
-        default=64 << 10,
-        alias="cluster",
-        description="Size of a cluster, a power of two from 512B to 2MiB",
-        examples=["2MiB"],
+        64 << 10, alias="cluster", examples=["2MiB"]
     )
-    extended_l2: StrictBool = Field(
-        default=False,
-        description="Allocate the 32 subclusters of a cluster by themselves; needs clusters of 16KiB or more",
-    )
-    lazy_refcounts: StrictBool = Field(
-        default=False,
-        description="Write reference counts late; after a power cut they are repaired when the image is "
-        "opened",
-    )
-    l2_cache_bytes: MemorySize | None = Field(
-        default=None,
-        alias="l2_cache",
-        description="The server's cache of tables; default: QEMU's, enough for the disk up to 32 MiB",
-        examples=["1MiB"],
-    )
-    backing: StrictBool = Field(
-        default=False,
-        description="An overlay: what has not been written is read from a raw image of the same size",
-    )
+    """Size of a cluster, a power of two from 512B to 2MiB"""
+    extended_l2: StrictBool = False
+    """Allocate the 32 subclusters of a cluster by themselves; needs clusters of 16KiB or more"""
+    lazy_refcounts: StrictBool = False
+    """Write reference counts late; after a power cut they are repaired when the image is opened"""
+    l2_cache_bytes: MemorySize | None = Field(None, alias="l2_cache", examples=["1MiB"])
+    """The server's cache of tables; default: QEMU's, enough for the disk up to 32 MiB"""
+    backing: StrictBool = False
+    """An overlay: what has not been written is read from a raw image of the same size"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
@@ -182,8 +162,8 @@ class Qcow2(ImageFile):
         if self.server != "qemu-storage-daemon":
             return None
         file, image = self.nodes(context)
-        device = self.path(context)
-        disconnect = context.act("disconnect", "Disconnect the qcow2 image", "nbd-client", "-d", device)
+        detach = ("nbd-client", "-d", self.path(context))
+        disconnect = context.act("disconnect", "Disconnect the qcow2 image", *detach)
         close = _qmp(
             context,
             "close",
@@ -208,7 +188,7 @@ class Qcow2(ImageFile):
             _command("block-export-add", **self.export()),
         )
         # The undo of the first connection disconnects this one.
-        connect = self.connect(context, device).model_copy(update={"undo": None, "cwd": "${scratch}"})
+        connect = self.connect(context).model_copy(update={"undo": None, "cwd": "${scratch}"})
         return [disconnect, close, apply, reopen, connect]
 
 

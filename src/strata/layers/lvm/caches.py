@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.keys import multiple_of, whole
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -17,8 +16,8 @@ from strata.layers.lvm.volume_group import (
     extents,
     sector_diagnostics,
 )
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext
+from strata.layers.options import multiple_of, whole
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Size, describe_size
@@ -30,20 +29,14 @@ _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
 class CachedVolume(LvmLayer):
-    """The base of the layers that are a volume with a cache volume attached.
+    """The base of the layers that are a volume with a cache volume attached."""
 
-    Attributes:
-        segment_type: The type to which LVM converts the volume.
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
-    segment_type: ClassVar[str]
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    requires = LowerInterface("block")
+    device_keys = ("cache",)
+    segment_type: ClassVar[str]  # the type to which LVM converts the volume
+    prerequisites = Prerequisites(tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate"))
     # drivers/md/{dm-cache-target,dm-writecache}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: (?:cache|writecache): .*(?:failed|error|could not|until repaired|unable to"
             r"|aborting current metadata|switching cache to (?:read-only|fail)).*",
@@ -51,7 +44,8 @@ class CachedVolume(LvmLayer):
         )
     )
 
-    cache: StrictStr = Field(description="The study's device that caches", examples=["ssd"])
+    cache: StrictStr = Field(examples=["ssd"])
+    """The study's device that caches"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from sector_diagnostics(lower, "cache")
@@ -89,18 +83,16 @@ class CachedVolume(LvmLayer):
                 *("lvcreate", "--activate", "n", "--zero", "n", "--wipesignatures", "n"),
                 *("--name", _CACHE_VOLUME, *whole, cache),
             ),
-            group.step(
+            group.make(
                 "volume",
                 "Make the volume that is cached",
                 *("lvcreate", "--zero", "y", "--wipesignatures", "y", "--name", VOLUME, *whole, backing),
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "attach",
                 "Attach the cache",
                 *("lvconvert", *attach, f"{group.name}/{VOLUME}"),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 
@@ -112,34 +104,24 @@ _CHUNKS_MAX: Final = 1_000_000
 class DmCache(CachedVolume):
     """A volume whose hot chunks are moved to the device ``cache``, where they are read and written."""
 
-    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
-        features=("dm:cache",)
-    )
-    segment_type: ClassVar[str] = "cache"
+    prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:cache",))
+    segment_type = "cache"
 
     layer: Literal["dm-cache"] = "dm-cache"
-    mode: Literal["writethrough", "writeback", "passthrough"] = Field(
-        default="writethrough",
-        description="Where writes to cached chunks go: to both devices, to the cache alone, or to the device "
-        "below, which drops the chunk from the cache; passthrough caches no reads either",
-    )
-    policy: Literal["smq"] = Field(
-        default="smq",
-        description="The policy that decides which chunks are hot; the only one since Linux 4.6",
-    )
+    mode: Literal["writethrough", "writeback", "passthrough"] = "writethrough"
+    """Where writes to cached chunks go: to both devices, to the cache alone, or to the device below, which
+    drops the chunk from the cache; passthrough caches no reads either"""
+    policy: Literal["smq"] = "smq"
+    """The policy that decides which chunks are hot; the only one since Linux 4.6"""
     chunk_bytes: Annotated[Size, multiple_of(32 << 10, 32 << 10, 1 << 30)] | None = Field(
-        default=None,
-        alias="chunk",
-        description="The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a cache "
-        "of more than a million chunks",
-        examples=["256KiB"],
+        None, alias="chunk", examples=["256KiB"]
     )
+    """The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a cache of more than a
+    million chunks"""
     migration_threshold_bytes: Annotated[Size, multiple_of(SECTOR_BYTES)] | None = Field(
-        default=None,
-        alias="migration_threshold",
-        description="How much is moved at a time between the devices; default: LVM's, eight chunks or 1 MiB",
-        examples=["16MiB"],
+        None, alias="migration_threshold", examples=["16MiB"]
     )
+    """How much is moved at a time between the devices; default: LVM's, eight chunks or 1 MiB"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
@@ -174,43 +156,24 @@ class DmWritecache(CachedVolume):
     Reads that miss the cache go past it. It is taken down when everything is written back.
     """
 
-    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
-        features=("dm:writecache",)
-    )
-    segment_type: ClassVar[str] = "writecache"
+    prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:writecache",))
+    segment_type = "writecache"
 
     layer: Literal["dm-writecache"] = "dm-writecache"
-    block_bytes: Literal[512, 4096] = Field(
-        default=4096,
-        alias="block_size",
-        description="Blocks of the cache, in bytes; no smaller I/O is then possible above",
-    )
-    high_watermark_percent: Percent = Field(
-        default=50, alias="high_watermark", description="Fill level at which writing back starts, in %"
-    )
-    low_watermark_percent: Percent = Field(
-        default=45, alias="low_watermark", description="Fill level at which writing back stops, in %"
-    )
-    writeback_jobs: Count | None = Field(
-        default=None, description="How many blocks are written back at once; default: no limit", examples=[64]
-    )
-    autocommit_blocks: Count | None = Field(
-        default=None,
-        description="Write the metadata after this many blocks without a flush; default: 64",
-        examples=[1024],
-    )
-    autocommit_time_ns: Milliseconds | None = Field(
-        default=None,
-        alias="autocommit_time",
-        description="Write the metadata after this time without a flush; default: 1 s",
-        examples=["100ms"],
-    )
-    max_age_ns: Milliseconds | None = Field(
-        default=None,
-        alias="max_age",
-        description="Write blocks back that are dirty for longer than this; default: never",
-        examples=["60s"],
-    )
+    block_bytes: Literal[512, 4096] = Field(4096, alias="block_size")
+    """Blocks of the cache, in bytes; no smaller I/O is then possible above"""
+    high_watermark_percent: Percent = Field(50, alias="high_watermark")
+    """Fill level at which writing back starts, in %"""
+    low_watermark_percent: Percent = Field(45, alias="low_watermark")
+    """Fill level at which writing back stops, in %"""
+    writeback_jobs: Count | None = Field(None, examples=[64])
+    """How many blocks are written back at once; default: no limit"""
+    autocommit_blocks: Count | None = Field(None, examples=[1024])
+    """Write the metadata after this many blocks without a flush; default: 64"""
+    autocommit_time_ns: Milliseconds | None = Field(None, alias="autocommit_time", examples=["100ms"])
+    """Write the metadata after this time without a flush; default: 1 s"""
+    max_age_ns: Milliseconds | None = Field(None, alias="max_age", examples=["60s"])
+    """Write blocks back that are dirty for longer than this; default: never"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
@@ -223,7 +186,6 @@ class DmWritecache(CachedVolume):
             )
 
     def provided(self, lower: Provided) -> Provided:
-        """One block device, with the cache's blocks as its sectors."""
         return super().provided(lower).with_sectors(self.block_bytes)
 
     def convert_options(self) -> list[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     STRIPE_BYTES,
@@ -17,14 +16,21 @@ from strata.layers.lvm.volume_group import (
     StripeSize,
     VolumeGroup,
     WholeExtents,
+    extents_bytes,
+    stripe_diagnostics,
 )
-from strata.layers.lvm.volume_kind import Kind, device_diagnostics, room_of, stripes_of
 from strata.layers.md import MD_LOG
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.layers.options import power_of_two, spare_diagnostics
+from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import Size, describe_size
+
+Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
+"""The type of a volume, as ``lvcreate --type`` takes it."""
+
+_DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
+
 
 _PROBED_SNAPSHOTS: Final = 3
 _PROBED_SNAPSHOT_BYTES: Final = 256 << 20
@@ -40,9 +46,9 @@ class Lvm(LvmLayer):
     before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
     """
 
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
+    device_keys = ("spares",)
     # dm-raid is MD; drivers/md/{dm-raid,dm-snap,dm-snap-persistent}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             *MD_LOG.trouble,
             r"device-mapper: raid: Failed to .*",
@@ -50,63 +56,31 @@ class Lvm(LvmLayer):
         ),
         disk_lost=MD_LOG.disk_lost,
     )
-    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup")
+    packages = ("lvm2", "dmsetup")
 
     layer: Literal["lvm"] = "lvm"
-    kind: Kind = Field(
-        default="linear",
-        alias="type",
-        description="linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on"
-        " each, raid10 stripes over pairs of copies, raid5 has one parity",
-        examples=["striped"],
-    )
-    size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="size",
-        description="The volume's size, in whole extents of 4MiB; default: all that snapshots do not need",
-        examples=["100GiB"],
-    )
-    stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(
-        default=None,
-        description="Over how many devices a striped volume is spread at a time, a divisor of their number; "
-        "default: all",
-        examples=[2],
-    )
-    stripe_size_bytes: StripeSize | None = Field(
-        default=None,
-        alias="stripe_size",
-        description="What lies on one device before the next one's turn comes; default: 64KiB",
-        examples=["256KiB"],
-    )
-    initial_sync: Literal["assume-clean", "wait"] | None = Field(
-        default=None,
-        description="The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it "
-        "out, because the disks hold zeros; wait lets it end before anything else is built",
-        examples=["wait"],
-    )
-    snapshot_size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="snapshot_size",
-        description="Size of the store that a snapshot copies to, which is set aside; default: no snapshots",
-        examples=["10GiB"],
-    )
-    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(
-        default=None,
-        description="How many such stores are set aside; default: 1 if snapshot_size is given",
-        examples=[2],
-    )
+    kind: Kind = Field("linear", alias="type", examples=["striped"])
+    """linear fills one device after the other, striped uses all in turn, raid1 keeps a copy on each, raid10
+    stripes over pairs of copies, raid5 has one parity"""
+    size_bytes: WholeExtents | None = Field(None, alias="size", examples=["100GiB"])
+    """The volume's size, in whole extents of 4MiB; default: all that snapshots do not need"""
+    stripes: Annotated[StrictInt, Field(ge=1, le=128)] | None = Field(None, examples=[2])
+    """Over how many devices a striped volume is spread at a time, a divisor of their number; default: all"""
+    stripe_size_bytes: StripeSize | None = Field(None, alias="stripe_size", examples=["256KiB"])
+    """What lies on one device before the next one's turn comes; default: 64KiB"""
+    initial_sync: Literal["assume-clean", "wait"] | None = Field(None, examples=["wait"])
+    """The first synchronisation of raid1, raid10 and raid5: assume-clean (default) leaves it out, because the
+    disks hold zeros; wait lets it end before anything else is built"""
+    snapshot_size_bytes: WholeExtents | None = Field(None, alias="snapshot_size", examples=["10GiB"])
+    """Size of the store that a snapshot copies to, which is set aside; default: no snapshots"""
+    snapshots: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(None, examples=[2])
+    """How many such stores are set aside; default: 1 if snapshot_size is given"""
     snapshot_chunk_bytes: Annotated[Size, power_of_two(*_SNAPSHOT_CHUNK_BYTES)] | None = Field(
-        default=None,
-        alias="snapshot_chunk",
-        description="What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB",
-        examples=["64KiB"],
+        None, alias="snapshot_chunk", examples=["64KiB"]
     )
-    spares: list[StrictStr] = Field(
-        default=[],
-        description="Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 "
-        "and raid5",
-        examples=[["disk4"]],
-    )
+    """What a snapshot copies at a time, a power of two from 4KiB to 512KiB; default: 4KiB"""
+    spares: list[StrictStr] = Field([], examples=[["disk4"]])
+    """Devices of the study that hold nothing until they replace a lost one: of raid1, raid10 and raid5"""
 
     @property
     def is_raid(self) -> bool:
@@ -132,9 +106,26 @@ class Lvm(LvmLayer):
         return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        yield from device_diagnostics(self.kind, lower.count, self.stripes)
+        count, least = lower.count, _DISKS_MIN[self.kind]
+        if count < least:
+            yield Diagnostic(
+                f"the type {self.kind} needs {least} devices, and it stands on {count}",
+                remedy='take type = "linear", or name more disks in `devices`',
+                key="type",
+            )
+        elif self.kind == "raid10" and count % 2:
+            yield Diagnostic(
+                f"raid10 needs pairs of devices, and it stands on {count}",
+                remedy="leave one out of the stack's `devices`",
+                key="type",
+            )
+        elif self.kind == "striped":
+            yield from stripe_diagnostics(self.stripes, count)
         yield from self._foreign_keys()
-        yield from self._wrong_sizes(lower, named)
+        needed_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, count) + self.reserve_bytes
+        if needed_bytes > self._room_bytes(lower):
+            yield self._too_large("the volume and its", needed_bytes, lower)
+        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
     def _foreign_keys(self) -> Iterable[Diagnostic]:
         for key, size in (("snapshots", self.snapshots), ("snapshot_chunk", self.snapshot_chunk_bytes)):
@@ -157,30 +148,41 @@ class Lvm(LvmLayer):
                     key=key,
                 )
 
-    def _wrong_sizes(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        needed_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
-        if needed_bytes > room_of(self.kind, lower):
-            yield self._too_large("the volume and its", needed_bytes, lower)
-        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
-
     def _too_large(self, whose: str, needed_bytes: int, lower: Provided) -> Diagnostic:
         return Diagnostic(
             f"{whose} snapshots need {describe_size(needed_bytes)}, and there are "
-            f"{describe_size(room_of(self.kind, lower))}",
+            f"{describe_size(self._room_bytes(lower))}",
             remedy="raise the `capacity` of the devices, or ask for less",
             key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
         )
+
+    def _room_bytes(self, lower: Provided) -> int:
+        """What volumes of this type can hold in a group on these devices."""
+        smallest = extents_bytes(lower.of(lower.smallest_bytes))
+        if self.kind == "linear":
+            return extents_bytes(lower)
+        if self.kind == "striped":
+            return smallest * lower.count
+        # Each device also holds an extent of metadata.
+        data = {"raid1": 1, "raid10": lower.count // 2, "raid5": lower.count - 1}[self.kind]
+        return max(0, smallest - EXTENT_BYTES) * data
+
+    def _stripes(self, devices: int) -> int | None:
+        """Over how many devices data are striped, copies and parities not counted; None: over none."""
+        if self.kind == "striped":
+            return self.stripes or devices
+        return {"raid10": devices // 2, "raid5": devices - 1}.get(self.kind)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size: as declared, or all but the stores of snapshots."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, len(lower_bytes))
-        return max(0, room_of(self.kind, Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
+        return max(0, self._room_bytes(Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
 
     def provided(self, lower: Provided) -> Provided:
         """One block device. A linear volume on one device has the geometry of that."""
         geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
-        if (stripes := stripes_of(self.kind, self.stripes, lower.count)) is not None:
+        if (stripes := self._stripes(lower.count)) is not None:
             geometry = Geometry(self._stripe_bytes, stripes)
         return replace(super().provided(lower), geometry=geometry)
 
@@ -190,7 +192,7 @@ class Lvm(LvmLayer):
 
     def _whole_bytes(self, size_bytes: int, devices: int) -> int:
         """The size rounded up to whole extents on each of the devices that it stripes over."""
-        whole_bytes = EXTENT_BYTES * (stripes_of(self.kind, self.stripes, devices) or 1)
+        whole_bytes = EXTENT_BYTES * (self._stripes(devices) or 1)
         return -(-size_bytes // whole_bytes) * whole_bytes
 
     def share(self, context: LayerContext) -> Share | None:
@@ -200,7 +202,7 @@ class Lvm(LvmLayer):
 
     def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
         needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
-        if needed_bytes > room_of(self.kind, lower) or self._part_bytes(lower, tenants) <= 0:
+        if needed_bytes > self._room_bytes(lower) or self._part_bytes(lower, tenants) <= 0:
             yield self._too_large(f"{tenants} volumes and their", needed_bytes, lower)
 
     def _percent(self, tenants: int) -> int:
@@ -211,7 +213,7 @@ class Lvm(LvmLayer):
     def _part_bytes(self, lower: Provided, tenants: int) -> int:
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, lower.count)
-        part_bytes = room_of(self.kind, lower) * self._percent(tenants) // 100 - self.reserve_bytes
+        part_bytes = self._room_bytes(lower) * self._percent(tenants) // 100 - self.reserve_bytes
         return part_bytes - part_bytes % EXTENT_BYTES
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -224,12 +226,9 @@ class Lvm(LvmLayer):
         size = ("--size", f"{self.size_bytes}b") if self.size_bytes else part
         words = ("--type", self.kind, "--name", group.data, *size, *self._layout(len(context.lower)))
         steps = [
-            group.step(
-                "volume",
-                f"Make the {self.kind} volume",
-                *("lvcreate", *words, group.name, *context.lower),
-                undo=group.down,
-            ),
+            group.make(
+                "volume", f"Make the {self.kind} volume", *("lvcreate", *words, group.name, *context.lower)
+            )
         ]
         if self.reserve_bytes and self.size_bytes is None:
             # Only now is the group's size known: the layers below may keep some space to themselves.
@@ -249,7 +248,7 @@ class Lvm(LvmLayer):
         words = []
         if self.kind in ("raid1", "raid10"):
             words += ["--mirrors", str(disks - 1 if self.kind == "raid1" else 1)]
-        if (stripes := stripes_of(self.kind, self.stripes, disks)) is not None:
+        if (stripes := self._stripes(disks)) is not None:
             words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
         if self.is_raid and self.initial_sync != "wait":
             words.append("--nosync")
@@ -280,9 +279,6 @@ class Lvm(LvmLayer):
 
     def snapshots_max(self) -> int | None:
         return self.snapshots or 1
-
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [self.group(context).drop(name)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Merge the snapshot, which deletes it, and take it again."""

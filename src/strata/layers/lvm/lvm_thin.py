@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import multiple_of
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -22,9 +21,9 @@ from strata.layers.lvm.volume_group import (
     sector_diagnostics,
     stripe_diagnostics,
 )
+from strata.layers.options import multiple_of
 from strata.spec.abilities import Outcome
-from strata.spec.interface import Geometry, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -46,12 +45,10 @@ class LvmThin(LvmLayer):
     nothing would extend it.
     """
 
-    device_keys: ClassVar[tuple[str, ...]] = ("metadata",)
-    prerequisites: ClassVar[Prerequisites] = LvmLayer.prerequisites | Prerequisites(
-        features=("dm:thin", "dm:thin-pool")
-    )
+    device_keys = ("metadata",)
+    prerequisites = LvmLayer.prerequisites | Prerequisites(features=("dm:thin", "dm:thin-pool"))
     # drivers/md/dm-thin.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: thin: .*(?:failed|unserviceable|until repaired|aborting current metadata"
             r"|switching pool to (?:read-only|out-of-data-space|out-of-metadata-space|fail)).*",
@@ -60,57 +57,28 @@ class LvmThin(LvmLayer):
     )
 
     layer: Literal["lvm-thin"] = "lvm-thin"
-    size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="size",
-        description="The volume's virtual size, in whole extents of 4MiB; default: the pool's size",
-        examples=["100GiB"],
-    )
-    overcommit: StrictBool = Field(
-        default=False, description="Whether the volume may be larger than the pool", examples=[True]
-    )
+    size_bytes: WholeExtents | None = Field(None, alias="size", examples=["100GiB"])
+    """The volume's virtual size, in whole extents of 4MiB; default: the pool's size"""
+    overcommit: StrictBool = Field(False, examples=[True])
+    """Whether the volume may be larger than the pool"""
     chunk_bytes: Annotated[Size, multiple_of(64 << 10, 64 << 10, 1 << 30)] = Field(
-        default=64 << 10,
-        alias="chunk",
-        description="The pool's unit of allocation: a multiple of 64KiB, up to 1GiB",
-        examples=["256KiB"],
+        64 << 10, alias="chunk", examples=["256KiB"]
     )
-    zero: StrictBool = Field(
-        default=True,
-        description="Whether new chunks are overwritten with zeros, unless they are written as a whole",
-        examples=[False],
-    )
-    discards: Literal["passdown", "nopassdown", "ignore"] = Field(
-        default="passdown",
-        description="Whether the pool takes discarded chunks back and passes discards down, only takes them "
-        "back (nopassdown), or neither (ignore)",
-        examples=["nopassdown"],
-    )
-    metadata: StrictStr | None = Field(
-        default=None,
-        description="A device of the study for the pool's metadata; default: they lie beside the data",
-        examples=["disk1"],
-    )
-    metadata_size_bytes: WholeExtents | None = Field(
-        default=None,
-        alias="metadata_size",
-        description="Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB",
-        examples=["128MiB"],
-    )
-    stripes: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=128,
-        description="Over how many devices the pool is spread at a time, a divisor of their number; 1 fills "
-        "one after the other",
-        examples=[2],
-    )
-    stripe_size_bytes: StripeSize | None = Field(
-        default=None,
-        alias="stripe_size",
-        description="With stripes, what lies on one device before the next one's turn comes; default: 64KiB",
-        examples=["256KiB"],
-    )
+    """The pool's unit of allocation: a multiple of 64KiB, up to 1GiB"""
+    zero: StrictBool = Field(True, examples=[False])
+    """Whether new chunks are overwritten with zeros, unless they are written as a whole"""
+    discards: Literal["passdown", "nopassdown", "ignore"] = Field("passdown", examples=["nopassdown"])
+    """Whether the pool takes discarded chunks back and passes discards down, only takes them back
+    (nopassdown), or neither (ignore)"""
+    metadata: StrictStr | None = Field(None, examples=["disk1"])
+    """A device of the study for the pool's metadata; default: they lie beside the data"""
+    metadata_size_bytes: WholeExtents | None = Field(None, alias="metadata_size", examples=["128MiB"])
+    """Size of the metadata; default: 64 bytes for each chunk, in whole extents of 4MiB"""
+    stripes: StrictInt = Field(1, ge=1, le=128, examples=[2])
+    """Over how many devices the pool is spread at a time, a divisor of their number; 1 fills one after the
+    other"""
+    stripe_size_bytes: StripeSize | None = Field(None, alias="stripe_size", examples=["256KiB"])
+    """With stripes, what lies on one device before the next one's turn comes; default: 64KiB"""
 
     def needs(self) -> Prerequisites:
         tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])
@@ -192,7 +160,6 @@ class LvmThin(LvmLayer):
         return replace(super().provided(lower), geometry=geometry)
 
     def share(self, context: LayerContext) -> Share | None:
-        """A thin volume, all of one size; `build` has made it."""
         provided = self.provided(context.provided)
         part = provided if self.size_bytes is not None else context.fair(provided)
         return Share([], self.path(context), part)
@@ -217,23 +184,20 @@ class LvmThin(LvmLayer):
             # With a unit of N MiB, LVM prints an N-th of the pool in MiB.
             steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
             size = f"${{{variable}}}{'m' if tenants > 1 else 'b'}"
-        return [*steps, *(self._volume(each, size) for each in group.each())]
-
-    def _volume(self, group: VolumeGroup, size: str) -> Step:
-        thin = ("--type", "thin", "--name", group.data, "--virtualsize", size, "--thinpool", _POOL)
-        words = (*thin, group.name)
-        return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
+        for each in group.each():
+            thin = ("--type", "thin", "--name", each.data, "--virtualsize", size, "--thinpool", _POOL)
+            steps.append(each.make("volume", "Make the thin volume", "lvcreate", *thin, group.name))
+        return steps
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
         metadata_bytes = self._metadata_bytes(group.context.provided)
         size = ("--extents", "100%PVS", "--poolmetadatasize", f"{metadata_bytes}b")
         return [
-            group.step(
+            group.make(
                 "pool",
                 "Make the pool",
                 *("lvcreate", "--type", "thin-pool", "--name", _POOL, *size, *self._stripe_words()),
                 *(*self._pool_words(), group.name, *group.context.lower),
-                undo=group.down,
             )
         ]
 
@@ -242,26 +206,23 @@ class LvmThin(LvmLayer):
         metadata_bytes = self._metadata_bytes(group.context.provided)
         pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
         return [
-            group.step(
+            group.make(
                 "metadata",
                 f"Make the volume for the pool's metadata on {self.metadata}",
                 *("lvcreate", "--name", _METADATA, "--size", f"{metadata_bytes}b", group.name),
                 f"${{{self.metadata}}}",
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "pool-data",
                 "Make the volume for the pool's data",
                 *("lvcreate", "--name", _POOL, "--extents", "100%PVS", *self._stripe_words(), group.name),
                 *group.context.lower,
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "pool",
                 "Make the pool of the two",
                 *("lvconvert", "--type", "thin-pool", "--poolmetadata", metadata, *self._pool_words(), pool),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 
@@ -281,9 +242,6 @@ class LvmThin(LvmLayer):
         group = self.group(context)
         taken = group.named(name)
         return [self._copy(group, name, f'Take the snapshot "{name}"', group.data, taken)]
-
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [self.group(context).drop(name)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """The snapshot takes the volume's place, and is taken again."""

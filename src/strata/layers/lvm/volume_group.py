@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of LVM's layers: a volume group, kept apart from the machine's own LVM.
 
->>> group = VolumeGroup.of(context, further=("${disk4}",))
->>> steps = [*group.create(), group.step("volume", "Make the volume", "lvcreate", ..., undo=group.down)]
+>>> group = VolumeGroup(context, (*context.lower, "${disk4}"))
+>>> steps = [*group.create(), group.make("volume", "Make the volume", "lvcreate", ...)]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
 
-from strata.layers.keys import multiple_of, power_of_two
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import Layer, LayerContext
+from strata.layers.options import multiple_of, power_of_two
+from strata.spec.layer import Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
@@ -53,20 +52,10 @@ _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 @dataclass(frozen=True)
 class VolumeGroup:
-    """A volume group over the devices of a layer, and the commands that see nothing but these devices.
+    """A volume group over the devices of a layer, and the commands that see nothing but these devices."""
 
-    Attributes:
-        context: The layer's; its label is the group's name.
-        devices: The paths of all physical volumes, in their order.
-    """
-
-    context: LayerContext
-    devices: tuple[str, ...]
-
-    @classmethod
-    def of(cls, context: LayerContext, further: Sequence[str] = ()) -> VolumeGroup:
-        """The group over what a layer stands on, and over ``further`` paths (spares, a metadata device)."""
-        return cls(context, (*context.lower, *further))
+    context: LayerContext  # the layer's; its label is the group's name
+    devices: tuple[str, ...]  # the paths of all physical volumes, in their order
 
     @property
     def name(self) -> str:
@@ -74,7 +63,6 @@ class VolumeGroup:
 
     @property
     def data(self) -> str:
-        """The name of the layer's volume, or of the tenant's."""
         return self.named(VOLUME)
 
     def named(self, name: str) -> str:
@@ -87,7 +75,6 @@ class VolumeGroup:
         return name if tenant is None else f"{name}.{tenant.replace('-', '.')}"
 
     def each(self) -> list[VolumeGroup]:
-        """The same group for each tenant, or for none if there are none."""
         tenants = self.context.tenants or (None,)
         return [replace(self, context=replace(self.context, tenant=tenant)) for tenant in tenants]
 
@@ -102,20 +89,16 @@ class VolumeGroup:
         """An LVM command that sees the group's devices alone, and asks nothing."""
         return (program, "--yes", "--config", _SETTINGS, "--devices", ",".join(self.devices), *arguments)
 
-    def command(self, program: str, *arguments: str, **fields: Any) -> Command:
-        """A `Command` of LVM; ``fields`` are further ones."""
-        return Command(argv=self.argv(program, *arguments), environment=_ENVIRONMENT, **fields)
-
     def step(self, name: str, title: str, program: str, *arguments: str, **fields: Any) -> Step:
-        """A step with a command of LVM."""
         own = self.context.of_tenant
         argv = self.argv(program, *arguments)
         return own.step(name, title, *argv, environment=_ENVIRONMENT, cwd=own.cwd, **fields)
 
-    @property
-    def down(self) -> Command:
-        """Take all volumes down: the undo of every step that brings some up."""
-        return self.command("vgchange", "--activate", "n", self.name, time_limit_ns=_DEACTIVATE_LIMIT_NS)
+    def make(self, name: str, title: str, *argv: str, **fields: Any) -> Step:
+        """A step that brings volumes up; its undo takes all down."""
+        down = self.argv("vgchange", "--activate", "n", self.name)
+        undo = Command(argv=down, environment=_ENVIRONMENT, time_limit_ns=_DEACTIVATE_LIMIT_NS)
+        return self.step(name, title, *argv, undo=undo, **fields)
 
     def physical(self, path: str) -> Step:
         number = self.devices.index(path)
@@ -174,7 +157,6 @@ class VolumeGroup:
         return [begun, self.idle(name, title)]
 
     def resize(self, capacity_bytes: int, *, grow: bool) -> Step:
-        """Resize the volume, whatever lies on it."""
         size = ("--size", f"{capacity_bytes}b", f"{self.name}/{self.data}")
         if grow:
             return self.step("grow", "Make the volume larger", "lvextend", *size)
@@ -193,35 +175,30 @@ class VolumeGroup:
             time_limit_ns=_MERGE_LIMIT_NS,
         )
 
-    def activate(self) -> Step:
-        """Bring up all volumes of the group."""
-        activate = ("vgchange", "--activate", "y", self.name)
-        return self.step("activate", "Bring up the volumes", *activate, undo=self.down)
-
 
 class LvmLayer(Layer):
     """The base of the layers that LVM makes."""
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    requires = LowerInterface("block", maximum=None)
+    provides = "block"
+    prerequisites = Prerequisites(tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"))
     packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     def group(self, context: LayerContext) -> VolumeGroup:
-        """The group over all devices that the layer has."""
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
-        return VolumeGroup.of(context, named)
+        return VolumeGroup(context, (*context.lower, *named))
 
     def path(self, context: LayerContext) -> str:
         return self.group(context).volume()
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        return [self.group(context).activate()]
+        activate = ("vgchange", "--activate", "y", context.label)
+        return [self.group(context).make("activate", "Bring up the volumes", *activate)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        return [self.group(context).drop(name)]
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
-        """The group's metadata."""
         return self.group(context).argv("vgck", context.label)
 
 
@@ -247,7 +224,6 @@ def sector_diagnostics(lower: Provided, key: str) -> Iterable[Diagnostic]:
 
 
 def stripe_diagnostics(stripes: int | None, devices: int) -> Iterable[Diagnostic]:
-    """Refuse a number of stripes that does not divide the number of devices."""
     if stripes is not None and (stripes < 1 or devices % stripes):
         yield Diagnostic(
             f"{devices} devices cannot be filled by {stripes} stripes at a time",

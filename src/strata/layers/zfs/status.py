@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from strata.spec.abilities import FreeSpace, found
 from strata.spec.step import literal
 
 # Prints `zpool status`; exits 1 if a device counts wrong checksums, in its last column, or files are damaged.
@@ -17,14 +16,13 @@ FIND_ERRORS: Final = literal(
     "close $s or die; exit $bad"
 )
 
-_POOL: Final = re.compile(r"^(\d+)%?\s*$")
 # The end of the scrub's line, and the columns of the table of devices.
 _UNMENDED: Final = re.compile(r"scan: .* with (\d+) errors")
 _CLEAN: Final = re.compile(r"scan: scrub repaired 0B? in .* with 0 errors")
 _COLUMNS: Final = 5
 
 
-def scrub_errors_of_pool(status: str) -> int:
+def scrub_errors(status: str) -> int:
     """The wrong checksums of all devices, and the uncorrected errors.
 
     The devices' counts include earlier errors, so a scrub that repaired nothing and left nothing found none.
@@ -44,9 +42,3 @@ def _wrong_checksums(status: str) -> Iterator[int]:
         is_leaf = len(following) - len(following.lstrip()) <= len(row) - len(row.lstrip())
         if is_leaf and len(columns) >= _COLUMNS and columns[_COLUMNS - 1].isdigit():
             yield int(columns[_COLUMNS - 1])
-
-
-def of_pool(stdout: str) -> list[FreeSpace]:
-    """The index that ``zpool list -H -p -o fragmentation`` prints, which is no share of the space."""
-    index = int(found(_POOL, stdout.strip(), "zpool"))
-    return [FreeSpace("free_space_index", index / 100, "1", "lower")]

@@ -3,20 +3,179 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, StrictBool
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two
-from strata.layers.zfs.dataset import MAKE_LIMIT_NS, Dataset
+from strata.layers.options import power_of_two
 from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
-from strata.spec.allowed import Forms
-from strata.spec.interface import Interface
-from strata.spec.layer import LayerContext, Share
-from strata.spec.step import Command, Prerequisites, Step
+from strata.spec.allowed import Forms, pair_diagnostics
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.spec.names import Diagnostic
+from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
+
+MAKE_LIMIT_NS: Final = 300 * NS_PER_S
+_CHANGE_LIMIT_NS: Final = 1200 * NS_PER_S
+_STREAM_LIMIT_NS: Final = 7200 * NS_PER_S
+
+# What zfsprops(7) of OpenZFS 2.4 lists; a level may follow gzip and zstd.
+_COMPRESSION: Final = re.compile(
+    r"on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-(1?[1-9]|10))?|zstd-fast(-([1-9]0?|100|500|1000))?", re.ASCII
+)
+
+# Run a program with its standard output or input redirected to a file, without a shell.
+_INTO: Final = ("perl", "-e", literal("open STDOUT, '>', shift or die $!; exec @ARGV or die $!"))
+_FROM: Final = ("perl", "-e", literal("open STDIN, '<', shift or die $!; exec @ARGV or die $!"))
+
+PropertyValue = StrictStr | StrictInt | StrictBool
+
+
+def _read_on_off(value: object) -> object:
+    """``true`` and ``false`` of TOML, which ZFS calls on and off."""
+    return property_text(value) if isinstance(value, bool) else value
+
+
+def _check_compression(value: object) -> object:
+    value = _read_on_off(value)
+    if isinstance(value, str) and not _COMPRESSION.fullmatch(value):
+        raise Diagnostic(
+            f'ZFS has no compression "{value[:60]}"',
+            remedy="take off, lz4, zstd, zstd-1 to zstd-19, zstd-fast, gzip-1 to gzip-9, lzjb or zle",
+        )
+    return value
+
+
+Compression = Annotated[StrictStr, BeforeValidator(_check_compression)]
+Checksum = Annotated[
+    Literal[
+        "on", "off", "fletcher2", "fletcher4", "sha256", "noparity", "sha512", "skein", "edonr", "blake3"
+    ],
+    BeforeValidator(_read_on_off),
+]
+_Dedup = Literal["off", "on", "verify", "sha256", "sha256,verify", "sha512", "sha512,verify"]
+_NewDedup = Literal["skein", "skein,verify", "edonr,verify", "blake3", "blake3,verify"]
+Dedup = Annotated[Literal[_Dedup, _NewDedup], BeforeValidator(_read_on_off)]
+Cached = Literal["all", "metadata", "none"]
+
+
+def property_text(value: object) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def property_words(properties: Mapping[str, object]) -> list[str]:
+    """The options ``-o NAME=VALUE`` of those properties that are set."""
+    return [
+        word
+        for name, value in properties.items()
+        if value is not None
+        for word in ("-o", literal(f"{name}={property_text(value)}"))
+    ]
+
+
+def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iterable[Diagnostic]:
+    texts = {name: property_text(value) for name, value in properties.items()}
+    return pair_diagnostics("property", texts, forms, key="properties")
+
+
+class Dataset(Layer):
+    """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default."""
+
+    requires = LowerInterface("pool")
+    kernel_log = KernelLog(silent="Errors are the pool's, which counts them.")
+    packages = ("zfsutils-linux",)
+    no_free_space = "Its free space is the pool's."
+    own_properties: ClassVar[str] = (
+        "compression checksum copies dedup sync logbias primarycache secondarycache"
+    )
+    """The properties that have keys of their own."""
+
+    compression: Compression | None = Field(None, examples=["lz4"])
+    """Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 to
+    zstd-fast-1000; default: on, which is lz4"""
+    checksum: Checksum | None = Field(None, examples=["sha256"])
+    """Checksum of data; default: on, which is fletcher4"""
+    copies: Literal[1, 2, 3] | None = Field(None, examples=[2])
+    """Copies of each block, besides the pool's redundancy; default: 1"""
+    dedup: Dedup | None = Field(None, examples=["on"])
+    """Deduplication by a checksum, with verify by a comparison, too; default: off"""
+    sync: Literal["standard", "always", "disabled"] | None = Field(None, examples=["disabled"])
+    """Which writes wait for the intent log: synchronous ones, all, or none; default: standard"""
+    logbias: Literal["latency", "throughput"] | None = Field(None, examples=["throughput"])
+    """What synchronous writes are optimised for; default: latency"""
+    primarycache: Cached | None = Field(None, examples=["metadata"])
+    """What is cached in memory, in the ARC; default: all"""
+    secondarycache: Cached | None = Field(None, examples=["none"])
+    """What is cached on the pool's cache devices (L2ARC); default: all"""
+    properties: dict[str, PropertyValue] = Field({}, examples=['{ redundant_metadata = "most" }'])
+    """Further properties of zfsprops(7)"""
+
+    def options(self) -> list[str]:
+        keys = {field.alias or name: name for name, field in type(self).model_fields.items()}
+        own = {name: getattr(self, keys[name]) for name in self.own_properties.split()}
+        return property_words({**own, **self.properties})
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        return property_diagnostics(self.properties, self.allowed["properties"])
+
+    def dataset(self, context: LayerContext, suffix: str = "") -> str:
+        """Its name in the pool, with the suffix of a derived one; a tenant's own is within it."""
+        return f"{context.within(f'{context.lower[0]}/{context.name}')}{suffix}"
+
+    def create_step(
+        self, context: LayerContext, name: str, title: str, *options: str, suffix: str = "", **fields: Any
+    ) -> Step:
+        """The step that makes it, or with a ``suffix`` something within it, with its properties."""
+        words = (*options, *self.options(), self.dataset(context, suffix))
+        return context.step(name, title, "zfs", "create", *words, time_limit_ns=MAKE_LIMIT_NS, **fields)
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        title = f"Take the snapshot {name}"
+        return [self._change(context, "take", title, "snapshot", self._at(context, name))]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        title = f"Drop the snapshot {name}"
+        return [self._change(context, "drop", title, "destroy", self._at(context, name))]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        """Rolling back destroys the snapshots that were taken after ``name``."""
+        title = f"Roll back to the snapshot {name}"
+        return [self._change(context, "roll-back", title, "rollback", "-r", self._at(context, name))]
+
+    def send(self, context: LayerContext, older: str, newer: str, file: str) -> list[Step] | None:
+        stream = (*_INTO, file, "zfs", "send", "-i", f"@{older}", self._at(context, newer))
+        title = f"Write what changed from {older} to {newer} to a file"
+        return [context.act("send", title, *stream, time_limit_ns=_STREAM_LIMIT_NS)]
+
+    def receive_into(self, context: LayerContext, base: str, file: str, *options: str) -> Step:
+        """The step that applies a stream to a clone of ``base``, the dataset ``<name>-received``."""
+        origin = ("-o", f"origin={self._at(context, base)}")
+        receive = ("zfs", "receive", *origin, *options, self.dataset(context, "-received"))
+        title = f"Apply a file of changes to a clone of {base}"
+        return context.act("receive", title, *_FROM, file, *receive, time_limit_ns=_STREAM_LIMIT_NS)
+
+    def allocated(self, context: LayerContext) -> Step | None:
+        """The space that it and its snapshots refer to, without reservations."""
+        used = ("zfs", "get", "-Hp", "-o", "value", "usedbydataset,usedbysnapshots", self.dataset(context))
+        return context.act("allocated", "See what it has taken of the pool", *used)
+
+    def allocated_bytes(self, stdout: str) -> int:
+        return sum(map(int, stdout.split()))
+
+    def clone_step(self, context: LayerContext, name: str, *options: str) -> Step:
+        """The step that makes the dataset ``<name>-<snapshot>`` of a snapshot."""
+        words = (*options, self._at(context, name), self.dataset(context, f"-{name}"))
+        return self._change(context, "clone", f"Clone the snapshot {name}", "clone", *words)
+
+    def _at(self, context: LayerContext, snapshot: str) -> str:
+        return f"{self.dataset(context)}@{snapshot}"
+
+    def _change(self, context: LayerContext, step: str, title: str, *words: str) -> Step:
+        return context.of_tenant.act(step, title, "zfs", *words, time_limit_ns=_CHANGE_LIMIT_NS)
+
 
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 # Mounted like any other filesystem, so that only its steps mount and unmount it.
@@ -29,29 +188,24 @@ class Zfs(Dataset):
     A property that is not set has ZFS's own default.
     """
 
-    provides: ClassVar[Interface] = "filesystem"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": FILESYSTEM}
-    own_properties: ClassVar[str] = f"recordsize atime xattr dnodesize {Dataset.own_properties}"
+    provides = "filesystem"
+    prerequisites = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
+    allowed = {"properties": FILESYSTEM}
+    own_properties = f"recordsize atime xattr dnodesize {Dataset.own_properties}"
 
     layer: Literal["zfs"] = "zfs"
     recordsize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 16 << 20)] | None = Field(
-        alias="recordsize",
-        default=None,
-        description="Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB",
-        examples=["16KiB"],
+        None, alias="recordsize", examples=["16KiB"]
     )
-    atime: StrictBool | None = Field(
-        default=None,
-        description="Whether reading a file changes its access time; default: true",
-        examples=[False],
-    )
-    xattr: Literal["on", "off", "sa", "dir"] | None = Field(
-        default=None, description="Where extended attributes are kept; default: sa", examples=["sa"]
-    )
+    """Largest block of a file, a power of two from 512B to 16MiB; default: 128KiB"""
+    atime: StrictBool | None = Field(None, examples=[False])
+    """Whether reading a file changes its access time; default: true"""
+    xattr: Literal["on", "off", "sa", "dir"] | None = Field(None, examples=["sa"])
+    """Where extended attributes are kept; default: sa"""
     dnodesize: Literal["legacy", "auto", "1k", "2k", "4k", "8k", "16k"] | None = Field(
-        default=None, description="Size of a file's dnode; default: legacy", examples=["auto"]
+        None, examples=["auto"]
     )
+    """Size of a file's dnode; default: legacy"""
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return sum(lower_bytes) // (self.copies or 1)

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import spare_diagnostics
-from strata.layers.zfs.dataset import PropertyValue, property_diagnostics, property_words
+from strata.layers.options import spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
-from strata.layers.zfs.status import FIND_ERRORS, of_pool, scrub_errors_of_pool
-from strata.spec.abilities import FreeSpace
-from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.interface import Interface, LowerInterface, Provided
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
+from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
+from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
+from strata.spec.abilities import FreeSpace, found
+from strata.spec.allowed import pair_diagnostics
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
@@ -39,6 +38,7 @@ _VOLUMES: Final = ("-O", "volmode=dev")
 
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
+_FRAGMENTATION: Final = re.compile(r"^(\d+)%?\s*$")
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
 
 
@@ -57,15 +57,15 @@ class Zpool(Layer):
     it does not take for disks to be partitioned.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "pool"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block", maximum=None)
+    provides = "pool"
+    prerequisites = Prerequisites(
         tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)
     )
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
+    allowed = {"properties": POOL, "parameters": PARAMETERS}
     # module/zfs/{spa,zil,zio}.c and module/os/linux/{spl/spl-err,zfs/vdev_disk}.c of OpenZFS 2.4. Wrong
     # checksums are in no log: `damage` asks the pool.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"WARNING: [Pp]ool '.*(?:uncorrectable|suspended|could not be loaded|had I/O errors).*",
             r"WARNING: (?:ZFS read log block error|ZFS replay transaction error|zil_parse: ).*",
@@ -74,72 +74,53 @@ class Zpool(Layer):
         ),
         disk_lost=(r"zio pool=.*",),
     )
-    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
-    device_keys: ClassVar[tuple[str, ...]] = ("log", "cache", "special", "spares")
+    packages = ("zfsutils-linux",)
+    device_keys = ("log", "cache", "special", "spares")
 
     layer: Literal["zpool"] = "zpool"
-    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field(
-        default="stripe", description="What each group of `width` disks is", examples=["mirror"]
-    )
-    width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(
-        default=None,
-        description="Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2"
-        " make two mirrors. Default: all disks are one vdev",
-        examples=[2],
-    )
-    ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(
-        default=None,
-        description="Binary logarithm of the smallest block, 9 to 16; default: the disks' physical sector",
-        examples=[12],
-    )
-    log: list[StrictStr] = Field(
-        default=[],
-        description="Devices of a separate intent log; several are a mirror",
-        examples=[["log0"]],
-    )
-    cache: list[StrictStr] = Field(
-        default=[], description="Devices of the second level of the cache (L2ARC)", examples=[["cache0"]]
-    )
-    special: list[StrictStr] = Field(
-        default=[],
-        description="Devices for metadata and small blocks; several are a mirror",
-        examples=[["ssd0", "ssd1"]],
-    )
-    spares: list[StrictStr] = Field(default=[], description="Hot spares", examples=[["spare0"]])
-    arc_max_bytes: MemorySize = Field(
-        alias="arc_max",
-        default=512 << 20,
-        description="Upper limit of the cache in memory (ARC), 64MiB at least",
-        examples=["256MiB"],
-    )
-    autotrim: StrictBool = Field(default=False, description="Whether freed space is discarded as it is freed")
-    barriers: StrictBool = Field(
-        default=True, description="Whether the disks' write caches are flushed; false sets zfs_nocacheflush"
-    )
+    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
+    """What each group of `width` disks is"""
+    width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(None, examples=[2])
+    """Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2 make two
+    mirrors. Default: all disks are one vdev"""
+    ashift: Annotated[StrictInt, Field(ge=0, le=63)] | None = Field(None, examples=[12])
+    """Binary logarithm of the smallest block, 9 to 16; default: the disks' physical sector"""
+    log: list[StrictStr] = Field([], examples=[["log0"]])
+    """Devices of a separate intent log; several are a mirror"""
+    cache: list[StrictStr] = Field([], examples=[["cache0"]])
+    """Devices of the second level of the cache (L2ARC)"""
+    special: list[StrictStr] = Field([], examples=[["ssd0", "ssd1"]])
+    """Devices for metadata and small blocks; several are a mirror"""
+    spares: list[StrictStr] = Field([], examples=[["spare0"]])
+    """Hot spares"""
+    arc_max_bytes: MemorySize = Field(512 << 20, alias="arc_max", examples=["256MiB"])
+    """Upper limit of the cache in memory (ARC), 64MiB at least"""
+    autotrim: StrictBool = False
+    """Whether freed space is discarded as it is freed"""
+    barriers: StrictBool = True
+    """Whether the disks' write caches are flushed; false sets zfs_nocacheflush"""
     compatibility: Annotated[StrictStr, AfterValidator(_check_set)] | None = Field(
-        default=None,
-        description="Only the features of this set, such as openzfs-2.1-linux: the name of a file of "
-        "/usr/share/zfs/compatibility.d; default: all features",
-        examples=["openzfs-2.1-linux"],
+        None, examples=["openzfs-2.1-linux"]
     )
-    properties: dict[str, PropertyValue] = Field(
-        default={}, description="Further properties of zpoolprops(7)", examples=['{ failmode = "continue" }']
-    )
-    parameters: dict[str, StrictInt | StrictStr] = Field(
-        default={},
-        description="Parameters of the kernel module, which are set back at the end; see zfs(4)",
-        examples=["{ zfs_txg_timeout = 10 }"],
-    )
+    """Only the features of this set, such as openzfs-2.1-linux: the name of a file of
+    /usr/share/zfs/compatibility.d; default: all features"""
+    properties: dict[str, PropertyValue] = Field({}, examples=['{ failmode = "continue" }'])
+    """Further properties of zpoolprops(7)"""
+    parameters: dict[str, StrictInt | StrictStr] = Field({}, examples=["{ zfs_txg_timeout = 10 }"])
+    """Parameters of the kernel module, which are set back at the end; see zfs(4)"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from self._width_diagnostics(lower.count)
-        for key, smallest_bytes in self._smallest(lower, named):
+        smallest: list[tuple[str | None, int]] = [(None, lower.smallest_bytes)]
+        for key, names in self.named_devices().items():
+            smallest.append((key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)))
+        for which, smallest_bytes in smallest:
             if smallest_bytes < _DEVICE_BYTES_MIN:
                 yield Diagnostic(
                     f"ZFS needs devices of at least {describe_size(_DEVICE_BYTES_MIN)}, and the smallest "
                     f"has {describe_size(smallest_bytes)}",
                     remedy="raise the `capacity` of the device",
-                    key=key,
+                    key=which,
                 )
         yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
         if self.ashift is not None and 1 << self.ashift < lower.sector_bytes:
@@ -181,11 +162,6 @@ class Zpool(Layer):
                 key="width",
             )
 
-    def _smallest(self, lower: Provided, named: Mapping[str, int]) -> Iterator[tuple[str | None, int]]:
-        yield None, lower.smallest_bytes
-        for key, names in self.named_devices().items():
-            yield key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)
-
     def _width(self, count: int) -> int:
         return self.width if self.width is not None else 1 if self.vdev == "stripe" else count
 
@@ -212,7 +188,6 @@ class Zpool(Layer):
         return self.arc_max_bytes
 
     def build(self, context: LayerContext) -> list[Step]:
-        """Make it; report the ARC's size now and at the end."""
         named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
         properties = {"cachefile": "none", **named, **self.properties}
         make = context.step(
@@ -225,7 +200,10 @@ class Zpool(Layer):
             undo=_exported(context),
         )
         at_end = context.during("inspect", f"{context.name}-end")
-        return [*self._prepared(context), make, self._reported(at_end), self._undamaged(at_end)]
+        # Wrong checksums, corrected or not, which OpenZFS does not log.
+        title, find = "See whether the pool has met wrong checksums", ("perl", "-e", FIND_ERRORS)
+        undamaged = at_end.act("errors", title, *find, context.label)
+        return [*self._prepared(context), make, self._reported(at_end), undamaged]
 
     def assemble(self, context: LayerContext) -> list[Step]:
         folder = ("-d", _folder(context))
@@ -242,13 +220,10 @@ class Zpool(Layer):
         """Set the module's parameters and make the device nodes, before the pool comes up."""
         parameters = {**self.parameters, **({} if self.barriers else {"zfs_nocacheflush": 1})}
         steps = [step for name, value in parameters.items() for step in _set(context, name, str(value))]
-        return [*steps, *self._arc(context), *self._nodes(context)]
-
-    def _arc(self, context: LayerContext) -> list[Step]:
-        """Limit the ARC, and check the limit: ZFS ignores one that is larger than the memory."""
         read = ("awk", literal('$1 == "c_max" { print $3 }'), _ARC_STATISTICS)
-        limited = _set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read)
-        return [*limited, self._reported(context)]
+        steps += _set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read)
+        # ZFS ignores a limit of the ARC that is larger than the memory: reporting fails then.
+        return [*steps, self._reported(context), *self._nodes(context)]
 
     def _reported(self, context: LayerContext) -> Step:
         statistics = "^(c|c_max|c_min|size|hits|misses|l2_size|l2_hits)$"
@@ -264,11 +239,6 @@ class Zpool(Layer):
             cwd=context.cwd,
         )
 
-    def _undamaged(self, context: LayerContext) -> Step:
-        """Fail after wrong checksums, corrected or not, which OpenZFS does not log."""
-        title = "See whether the pool has met wrong checksums"
-        return context.act("errors", title, "perl", "-e", FIND_ERRORS, context.label)
-
     def _nodes(self, context: LayerContext) -> list[Step]:
         """Nodes of the pool's devices in a folder without others, because ZFS imports all it finds there.
 
@@ -281,10 +251,12 @@ class Zpool(Layer):
         return [made, *(_node(context, path, name) for path, name in self._names(context).items())]
 
     def _names(self, context: LayerContext) -> dict[str, str]:
-        """The names of the pool's devices in its folder, by their paths."""
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
         paths = dict.fromkeys([*context.lower, *named])
-        return {path: _name(path, index) for index, path in enumerate(paths)}
+        found = {path: _VARIABLE.fullmatch(path) for path in paths}
+        return {
+            path: match[1] if match else f"lower-{index}" for index, (path, match) in enumerate(found.items())
+        }
 
     def _vdevs(self, context: LayerContext) -> list[str]:
         nodes = {path: f"{_folder(context)}/{name}" for path, name in self._names(context).items()}
@@ -328,7 +300,9 @@ class Zpool(Layer):
         return [context.act("list", "See how the free space is divided", *ask)]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_pool(stdout)
+        """An index, which is no share of the space."""
+        index = int(found(_FRAGMENTATION, stdout.strip(), "zpool"))
+        return [FreeSpace("free_space_index", index / 100, "1", "lower")]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """A scrub starts only after a resilver has ended."""
@@ -341,7 +315,7 @@ class Zpool(Layer):
         ]
 
     def scrub_errors(self, stdout: str) -> int:
-        return scrub_errors_of_pool(stdout)
+        return scrub_errors(stdout)
 
     def allocated(self, context: LayerContext) -> Step | None:
         taken = ("zpool", "list", "-Hp", "-o", "allocated", context.label)
@@ -353,11 +327,6 @@ class Zpool(Layer):
 
 def _folder(context: LayerContext) -> str:
     return f"/dev/{context.label}"
-
-
-def _name(path: str, index: int) -> str:
-    match = _VARIABLE.fullmatch(path)
-    return match[1] if match else f"lower-{index}"
 
 
 def _node(context: LayerContext, path: str, name: str) -> Step:

@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.keys import power_of_two
-from strata.layers.zfs.dataset import Dataset
+from strata.layers.options import power_of_two
 from strata.layers.zfs.options import VOLUME
+from strata.layers.zfs.zfs import Dataset
 from strata.spec.abilities import Outcome
-from strata.spec.allowed import Forms
-from strata.spec.interface import Interface, Provided
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import SECTOR_BYTES, Size, describe_size
@@ -33,30 +31,21 @@ def _room_bytes(pool_bytes: int) -> int:
 class Zvol(Dataset):
     """A volume of a ZFS pool: a block device. A property that is not set has ZFS's own default."""
 
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": VOLUME}
-    own_properties: ClassVar[str] = f"volblocksize {Dataset.own_properties}"
+    provides = "block"
+    prerequisites = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))
+    allowed = {"properties": VOLUME}
+    own_properties = f"volblocksize {Dataset.own_properties}"
 
     layer: Literal["zvol"] = "zvol"
-    size_bytes: Size | None = Field(
-        alias="size",
-        default=None,
-        description="Its size, a multiple of its blocks; default: three quarters of the pool's space without "
-        "ZFS's reserve",
-        examples=["8GiB"],
-    )
+    size_bytes: Size | None = Field(None, alias="size", examples=["8GiB"])
+    """Its size, a multiple of its blocks; default: three quarters of the pool's space without ZFS's
+    reserve"""
     volblocksize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 128 << 10)] | None = Field(
-        alias="volblocksize",
-        default=None,
-        description="Size of its blocks, a power of two from 512B to 128KiB; default: 16KiB",
-        examples=["8KiB"],
+        None, alias="volblocksize", examples=["8KiB"]
     )
-    sparse: StrictBool = Field(
-        default=False,
-        description="Whether it takes space from the pool only for what is written; it may then be larger "
-        "than the pool",
-    )
+    """Size of its blocks, a power of two from 512B to 128KiB; default: 16KiB"""
+    sparse: StrictBool = False
+    """Whether it takes space from the pool only for what is written; it may then be larger than the pool"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
@@ -98,7 +87,6 @@ class Zvol(Dataset):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        """Wait for its device, which comes up with the pool."""
         return [self._awaited(context, "")]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from strata.datasheet.curves import Curve, Picture, rates
-from strata.datasheet.measure import BLOCK_BYTES, Subject, rate_per_s
+from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, rate_per_s, rates
 from strata.lab.model import READ, WRITE, Trace
 from strata.spec.device import find_device
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US

@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import lambertw
 
-from strata.datasheet.curves import Curve, Picture
-from strata.datasheet.measure import BLOCK_BYTES, Subject, random_trace
+from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, random_trace
 from strata.lab.model import WRITE
 from strata.spec.device import find_device
 from strata.spec.device_kinds.flash import PRECONDITIONS
@@ -21,7 +20,6 @@ _OVERWRITES = {7.0: 12.0, 12.0: 8.0, 20.0: 6.0, 28.0: 6.0, 50.0: 6.0}
 
 
 def analytic(spare: float) -> float:
-    """Write amplification for cells = (1 + spare) capacity."""
     alpha = 1 + spare
     return float(alpha / (alpha + lambertw(-alpha * np.exp(-alpha), 0).real))
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from strata.datasheet.curves import Curve, Picture
 from strata.datasheet.formulas import seek_ns
 from strata.datasheet.kinds import sheet_of
-from strata.datasheet.measure import Subject
+from strata.datasheet.measure import Curve, Picture, Subject
 from strata.lab.model import READ
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.mechanism import mechanism
-from strata.spec.seeds import derive_seed
+from strata.spec.trial import derive_seed
 from strata.units import NS_PER_MS, NS_PER_US
-from strata.validation.demerit import Floats, demerit
+from strata.validation.measured import Floats, demerit
 from strata.validation.subject import RE4, Found, ModelCheck, near, points, subject, within
 
 _PERCENTILES = np.concatenate([np.linspace(0.5, 99.5, 100), [99.9]])

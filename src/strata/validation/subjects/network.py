@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from strata.datasheet.curves import Curve, Picture
-from strata.datasheet.measure import Subject
+from strata.datasheet.measure import Curve, Picture, Subject
 from strata.lab.model import READ, ModelledDisk
 from strata.spec.device import find_device
 from strata.units import NS_PER_S
-from strata.validation.demerit import Floats
+from strata.validation.measured import Floats
 from strata.validation.subject import Found, ModelCheck, near, points, subject
 
 _VOLUME = "aws-ebs-gp2-100gib"

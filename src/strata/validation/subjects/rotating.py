@@ -10,14 +10,16 @@ from math import inf
 
 import numpy as np
 
-from strata.datasheet.curves import Curve, Picture, rates
 from strata.datasheet.formulas import random_read_ns_mean, sustained_bytes_per_s
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import (
+    Curve,
+    Picture,
     Subject,
     flush_trace,
     random_trace,
     rate_per_s,
+    rates,
     sequential_bytes_per_s,
     sequential_trace,
 )

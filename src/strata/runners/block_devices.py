@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop devices by the kernel's own calls: attached to an open file, identified and detached by number.
+"""Loop devices and network block devices for a trial on a host.
 
-A path would be resolved again, and another user may have replaced the file by then. A trial's device carries
-a mark that only root can set; the file's name proves little, since files can be renamed.
+Loop devices are attached to an open file, identified and detached by the kernel's own calls: a path would be
+resolved again, and another user may have replaced the file by then. A trial's loop device carries a mark that
+only root can set; the file's name proves little, since files can be renamed.
+
+Each free network block device serves one trial. Numbers are soon reused: a trial recognises its own
+connection by the process that made it, which is noted in its folder while it runs.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import re
+import socket
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
-from strata.folders import create
+from strata.files import create, explained
 from strata.lab.folder import PrivateFolder
+from strata.machine.reading import SystemFiles
 from strata.units import format_size
 
 _DEV: Final = Path("/dev")
@@ -151,3 +159,86 @@ def _opened(node: Path, flags: int = os.O_RDWR) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+CONNECTIONS_NAME: Final = "connections.json"
+"""The file of a private folder that holds the process that connected each of the trial's devices."""
+
+_NAME = re.compile(r"nbd[0-9]+")
+
+
+@contextmanager
+def network_devices(wanted: Sequence[str], root: Path = Path("/")) -> Iterator[dict[str, str]]:
+    """A free device for each variable, kept from other trials inside the context.
+
+    Raises LabError if too few are free.
+    """
+    with ExitStack() as taken:
+        found: list[str] = []
+        for device in _devices(root):
+            if len(found) == len(wanted):
+                break
+            if not _connected_by(root, device) and (lock := take(device)) is not None:
+                taken.enter_context(lock)
+                if not _connected_by(root, device):  # check again, now that it is reserved
+                    found.append(device)
+        if len(found) < len(wanted):
+            raise LabError(
+                f"{len(wanted)} network block devices are needed, and only {len(found)} are free",
+                place="/sys/block/nbd*",
+                remedy="load the driver with more: `modprobe -r nbd; modprobe nbd nbds_max=64`",
+            )
+        yield {name: f"/dev/{device}" for name, device in zip(wanted, found, strict=True)}
+
+
+def _devices(root: Path) -> list[str]:
+    names = [path.name for path in (root / "sys/block").glob("nbd*") if _NAME.fullmatch(path.name)]
+    return sorted(names, key=lambda name: int(name.removeprefix("nbd")))
+
+
+def take(device: str) -> socket.socket | None:
+    """Reserve a device until the returned socket is closed; None if another trial has it.
+
+    An abstract address can be bound once, and becomes free whenever its owner ends.
+    """
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        lock.bind(f"\0strata/{device}")
+    except OSError:
+        lock.close()
+        return None
+    return lock
+
+
+@dataclass
+class Connections:
+    """The connections of a trial's devices, noted in its private folder."""
+
+    folder: Path
+    devices: Sequence[str]
+    root: Path = Path("/")
+    _recorded: dict[str, str] = field(default_factory=dict)
+
+    def record(self) -> None:
+        """Note who has connected them; not durably, since a restart ends the connections. Raises LabError."""
+        names = [device.removeprefix("/dev/") for device in self.devices]
+        now = {name: pid for name in names if (pid := _connected_by(self.root, name))}
+        if now == self._recorded:
+            return
+        part = self.folder / f"{CONNECTIONS_NAME}.part"
+        with explained(part, "note the network block devices", LabError):
+            part.write_text(json.dumps(now))
+            part.replace(self.folder / CONNECTIONS_NAME)
+        self._recorded = now
+
+
+def connections_left(folder: Path, root: Path) -> set[str]:
+    """The devices that are still connected as noted in a trial's folder."""
+    with suppress(OSError, ValueError, AttributeError):
+        recorded = json.loads((folder / CONNECTIONS_NAME).read_text())
+        return {name for name, pid in recorded.items() if pid and pid == _connected_by(root, name)}
+    return set()
+
+
+def _connected_by(root: Path, device: str) -> str:
+    return SystemFiles(root).text(f"sys/block/{device}/pid")

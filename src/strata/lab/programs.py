@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's own programs: static files, identical wherever the same compiler builds them."""
+"""The agent and the load generator: static programs, the same wherever the same compiler builds them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from strata.errors import LabError, ToolError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash, tree_hashes
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
+from strata.plan.model import Plan
+from strata.spec.step import LOAD
 
 TARGET: Final = "x86_64-unknown-linux-gnu"
 CARGO_OLDEST: Final = (1, 85)
@@ -39,9 +41,6 @@ def program_wanted(part: str, project: Path) -> dict[str, str]:
     """The inputs of a program that the project states: the hashes of its files and libraries.
 
     Only its own: a change of another program must not make this one stale.
-
-    Raises:
-        LabError: If the list of libraries cannot be read.
     """
     crate = project / "crates" / part
     own = [path for path in sorted(crate.glob("*")) if path.name not in _BESIDES]
@@ -138,3 +137,51 @@ def rust_flags(project: Path, target: Path) -> str:
         remap[path] = "/rust"
     prefixes = (f"--remap-path-prefix={old}={new}" for old, new in remap.items())
     return "\x1f".join(["-Ctarget-feature=+crt-static", *prefixes])
+
+
+PATH: Final = "/run/strata/load"
+"""Where the steps find it in the lab."""
+_INITIAL_PATH: Final = "strata/programs/load"
+
+
+@dataclass(frozen=True)
+class LoadBuild(Build):
+    """A finished load generator."""
+
+    FILE: ClassVar[str] = "strata-load"
+
+
+def uses_load(plan: Plan) -> bool:
+    """Whether a step of the plan runs the load generator."""
+    return LOAD in plan.variables
+
+
+def load_bindings(plan: Plan) -> dict[str, Any]:
+    """The agent's bindings for it, as JSON types; empty for a plan without it."""
+    return {"programs": [{"path": f"/{_INITIAL_PATH}", "to": PATH}]} if uses_load(plan) else {}
+
+
+def load_variables(plan: Plan, path: str = PATH) -> dict[str, str]:
+    """The value of the plan's variable for it; empty for a plan without it."""
+    return {LOAD: path} if uses_load(plan) else {}
+
+
+def load_setting(plan: Plan, load: LoadBuild | None) -> dict[str, str]:
+    """Its hash, part of the identity of trials that run it; empty for a plan without it."""
+    return {LOAD: require_load(plan, load).sha256} if uses_load(plan) else {}
+
+
+def load_file(plan: Plan, load: LoadBuild | None) -> dict[str, bytes]:
+    """The program, by its path in the lab's initial root; empty for a plan without it."""
+    return {_INITIAL_PATH: require_load(plan, load).path.read_bytes()} if uses_load(plan) else {}
+
+
+def require_load(plan: Plan, load: LoadBuild | None) -> LoadBuild:
+    """The load generator; a `LabError` if it is not built."""
+    if load is None:
+        raise LabError(
+            "the load generator must be built first",
+            place=plan.trial.id,
+            remedy="run `strata lab build --only load`",
+        )
+    return load

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening folders and files that no other user can exchange while root works on them.
+"""Files and folders: opened safely where other users may write, and written so that they survive a crash.
 
 A user who may write to a folder can replace its content by a symbolic link. So root uses a folder only if
 root or the caller owns every folder on its path and nobody else may write to them. On the way, a folder with
@@ -86,27 +86,20 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
         return
     place = Path(f"/proc/self/fd/{descriptor}").readlink()
     if stranger:
-        raise kind(
-            f"it belongs to {_name(state.st_uid)}, who could have root write or delete something else",
-            place=str(place),
-            remedy=f"work as that user, use a folder of your own, or run `chown root {place}`",
-        )
-    if not state.st_mode & stat.S_ISVTX:
-        raise kind(
-            "other users may write to this folder, so they could have root write or delete something else",
-            place=str(place),
-            remedy=f"run `chmod go-w {place}`, or use another folder",
-        )
-    if not sticky:
-        raise kind(
-            "everybody may write to this folder",
-            place=str(place),
-            remedy="make a folder of your own in it, and use that one",
-        )
+        cause = f"it belongs to {_name(state.st_uid)}, who could have root write or delete something else"
+        remedy = f"work as that user, use a folder of your own, or run `chown root {place}`"
+    elif not state.st_mode & stat.S_ISVTX:
+        cause = "other users may write to this folder, so they could have root write or delete something else"
+        remedy = f"run `chmod go-w {place}`, or use another folder"
+    elif not sticky:
+        cause = "everybody may write to this folder"
+        remedy = "make a folder of your own in it, and use that one"
+    else:
+        return
+    raise kind(cause, place=str(place), remedy=remedy)
 
 
 def _others_write(folder: os.stat_result, descriptor: int) -> bool:
-    """Whether others than its owner may write to a folder."""
     if folder.st_mode & stat.S_IWOTH:
         return True
     if not folder.st_mode & stat.S_IWGRP:
@@ -119,7 +112,6 @@ def _others_write(folder: os.stat_result, descriptor: int) -> bool:
 
 
 def _is_own_group(group: int, owner: int) -> bool:
-    """Whether a group is the user's own, without other members; Debian's OpenSSH tests the same."""
     try:
         own, members = pwd.getpwuid(owner), set(grp.getgrgid(group).gr_mem)
     except KeyError:
@@ -188,14 +180,12 @@ def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = 
     with os.fdopen(open_plain(path, follow=follow), "rb") as file:
         content = file.read(limit_bytes + 1)
     if len(content) > limit_bytes:
-        raise NotPlain(
-            errno.EFBIG, f"it is larger than the {format_size(limit_bytes)} that are read", str(path)
-        )
+        cause = f"it is larger than the {format_size(limit_bytes)} that are read"
+        raise NotPlain(errno.EFBIG, cause, str(path))
     return content
 
 
 def open_named(path: Path) -> BufferedReader:
-    """Open a regular file that the user names, which may be a link. Raises OSError as `open_plain`."""
     return os.fdopen(open_plain(path, follow=True), "rb")
 
 
@@ -208,3 +198,107 @@ def create(name: str, folder: int, mode: int = 0o666) -> int:
         os.unlink(name, dir_fd=folder)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(name, flags, mode, dir_fd=folder)
+
+
+@contextmanager
+def explained(
+    path: Path, doing: str, kind: type[StrataError] = ResultError, *, reading: bool = False
+) -> Iterator[None]:
+    """Turn an OSError of the block into a ``kind`` of error that a user can act on.
+
+    ``doing`` follows "cannot" in its message. When only ``reading``, another folder is no remedy.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise refused(error, doing, path, kind, reading=reading) from error
+
+
+def refused(
+    error: OSError,
+    doing: str,
+    path: Path | str | None = None,
+    kind: type[StrataError] = ResultError,
+    *,
+    reading: bool = False,
+) -> StrataError:
+    """An OSError as an error that a user can act on."""
+    place = path if path is not None else error.filename
+    return kind(
+        f"cannot {doing}: {error.strerror or error}",
+        place=None if place is None else str(place),
+        remedy=_remedy(error, reading=reading),
+    )
+
+
+def _remedy(error: OSError, *, reading: bool) -> str:
+    if isinstance(error, NotPlain):
+        return "see who put it there; then remove it, or name another"
+    match error.errno:
+        case errno.EACCES | errno.EPERM if reading:
+            return "let its owner make it readable for you, or work as the user who ran the study"
+        case errno.ENOSPC | errno.EDQUOT:
+            return "make room on that filesystem and start the same command again; finished trials are kept"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return "choose a folder that you may write to"
+        case errno.ENOENT | errno.ENOTDIR:
+            return "check the path"
+        case _:
+            return "check the disk that holds the folder; finished trials are kept"
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's entries, durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents durably, unless it exists; a link is refused. Raises ResultError."""
+    with explained(folder, "create the folder"):
+        refuse_link(folder)
+        if not folder.is_dir():
+            missing = [folder, *(above for above in folder.parents if not above.exists())]
+            folder.mkdir(parents=True, exist_ok=True)
+            for each in missing:
+                sync(each.parent)
+
+
+def write_page(output: Path, page: str | bytes) -> None:
+    """Write a page or a plot durably, into a folder that may be new. Raises ResultError."""
+    refuse_folder(output)
+    output = output.parent.resolve() / output.name  # the folder may be a link
+    make_folder(output.parent)
+    write_durably(output, page.encode() if isinstance(page, str) else page)
+
+
+def refuse_folder(output: Path) -> None:
+    """Check the name of a file before minutes are spent on its content. Raises ResultError."""
+    if output.is_dir():
+        raise ResultError("it is a folder", place=str(output), remedy="name a file")
+
+
+def write_durably(path: Path, content: bytes, *, wait: bool = True) -> None:
+    """Write a file so that after a crash it is either complete or unchanged; or do not ``wait`` for that.
+
+    A symbolic link of its name is replaced, not followed; its folder must not be a link. Raises ResultError
+    if the folder is full or not writable; the temporary file is removed, also on an interruption.
+    """
+    temporary = f".{path.name}.part"
+    with explained(path, "write the file"), opened_inside(path.parent) as folder:
+        try:
+            with os.fdopen(create(temporary, folder), "wb") as file:
+                file.write(content)
+                file.flush()
+                if wait:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            if wait:
+                os.fsync(folder)
+        except BaseException:  # Ctrl-C, too
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise

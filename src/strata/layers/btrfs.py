@@ -5,21 +5,68 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.btrfs.options import MKFS, MOUNT_OPTIONS
-from strata.layers.btrfs.space import mirrored_bytes, of_btrfs, striped_bytes
 from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
-from strata.layers.keys import spare_diagnostics
-from strata.spec.abilities import FreeSpace, Outcome
-from strata.spec.allowed import Forms
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext, Share
+from strata.layers.options import (
+    CAPACITY,
+    HERE_ALREADY,
+    LABEL,
+    MOUNT,
+    UUID,
+    flags,
+    named,
+    numbers,
+    spare_diagnostics,
+)
+from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
+from strata.spec.allowed import Forms, features, form, given, one_of
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S
+
+_SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")
+_FEATURES: Final = features(
+    "block-group-tree extref free-space-tree mixed-bg no-holes quota raid1c34 raid56 skinny-metadata squota"
+)
+
+MKFS: Final[Forms] = {
+    **named("-n --nodesize -s --sectorsize", _SIZE),
+    **named("--csum --checksum", one_of("crc32c", "xxhash", "sha256", "blake2")),
+    **named("-O --features", _FEATURES),
+    **named("-R --runtime-features", features("free-space-tree quota")),
+    **flags("-M --mixed"),
+    **named("-L --label", LABEL),
+    **named("-d --data", given('write data = "raid1" instead')),
+    **named("-m --metadata", given('write metadata = "raid1" instead')),
+    **named("-U --uuid", UUID),
+    "--device-uuid": given("the version of Debian 12 lacks it: leave it out"),
+    **named("-b --byte-count", CAPACITY),
+    **named("-f --force -K --nodiscard -q --quiet", HERE_ALREADY),
+}
+
+MOUNT_OPTIONS: Final[Forms] = {
+    **MOUNT,
+    **flags(
+        "acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard "
+        "flushoncommit noflushoncommit nospace_cache ssd nossd ssd_spread nossd_spread treelog notreelog"
+    ),
+    **numbers("commit metadata_ratio thread_pool"),
+    "compress-force": form(r"(zlib|lzo|zstd)(:-?\d{1,2})?", "such as zstd:3"),
+    "discard": one_of("sync", "async", optional=True),
+    "max_inline": form(r"\d{1,9}[kK]?", "a size such as 2048"),
+    "space_cache": one_of("v1", "v2", optional=True),
+    "nodatacow": given("write cow = false instead"),
+    "datacow": given("write cow = true instead"),
+    "autodefrag": given("write autodefrag = true instead"),
+    "compress": given('write compression = "zstd" instead'),
+    "device": given("name the disks in the stack's `devices` instead"),
+    **named("subvol subvolid", given("the stack lies in a subvolume of its own already: leave it out")),
+}
+
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
@@ -29,8 +76,7 @@ DEVICES_MIN: Final[dict[str, int]] = {
     "raid1": 2,
     "raid1c3": 3,
     "raid1c4": 4,
-    "raid10": 2,
-    "raid5": 2,
+    **dict.fromkeys(("raid10", "raid5"), 2),
     "raid6": 3,
 }
 
@@ -40,9 +86,12 @@ _LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
 # BTRFS_FREE_SPACE_TREE_OBJECTID; btrfs-progs 6.2 does not know its name.
 _FREE_SPACE_TREE: Final = "10"
 _DUMP_BYTES: Final = 64 << 20
-_SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
+_LONG_LIMIT_NS: Final = 7200 * NS_PER_S
 # Of the counts of `btrfs scrub -R`, those of errors found; the others say how many were corrected.
 _SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
+_FREE_COUNT: Final = re.compile(r"free space info extent count (\d+)")
+_FREE_EXTENT: Final = re.compile(r"\(\d+ FREE_SPACE_EXTENT (\d+)\)")
+_FREE_BITMAP: Final = re.compile(r"\(\d+ FREE_SPACE_BITMAP \d+\)")
 _USED: Final = re.compile(r"^\s*Used:\s*(\d+)", re.MULTILINE)
 _SUBVOLUME: Final = ("btrfs", "subvolume")
 _DELETE: Final = (*_SUBVOLUME, "delete")
@@ -61,51 +110,38 @@ class Btrfs(Filesystem):
     of its own (64 KiB) and is not aligned to those of a RAID below.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("btrfs", "btrfs")
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
-    capacity_bytes_min: ClassVar[int] = 256 << 20
-    checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    requires = LowerInterface("block", maximum=None)
+    prerequisites = filesystem_prerequisites("btrfs", "btrfs")
+    device_keys = ("spares",)
+    capacity_bytes_min = 256 << 20
+    checker = ("btrfs", "check", "--readonly")
+    allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # fs/btrfs/{disk-io,inode,volumes,scrub}.c of Linux 7.2: a wrong checksum of data is but a warning.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
-        trouble=(
-            r"BTRFS (?:error|critical) .*",
-            r"BTRFS warning .*(?:csum failed|checksum verify failed).*",
-        ),
+    kernel_log = KernelLog(
+        trouble=(r"BTRFS (?:error|critical) .*", r"BTRFS warning .*(?:csum failed|checksum verify failed).*"),
         disk_lost=(
             r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
         ),
     )
-    packages: ClassVar[tuple[str, ...]] = ("btrfs-progs", "e2fsprogs")
+    packages = ("btrfs-progs", "e2fsprogs")
 
     layer: Literal["btrfs"] = "btrfs"
-    cow: StrictBool | Literal["attribute"] = Field(
-        default=True,
-        description="Copy on write; false mounts with nodatacow: files are overwritten in place and have no "
-        'checksums. "attribute" does the same to the files of the stack by their attribute '
-        "(chattr +C)",
-    )
-    data: Profile = Field(default="single", description="Profile of the data", examples=["raid1"])
-    metadata: Profile | None = Field(
-        default=None,
-        description="Profile of the metadata; default: dup on one disk, raid1 on several",
-        examples=["raid1"],
-    )
-    compression: Literal["none", "zlib", "lzo", "zstd"] = Field(
-        default="none",
-        description="How data are compressed where that saves space; data that are not copied on write are "
-        "never compressed",
-    )
-    compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
-        default=None, description="1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's", examples=[3]
-    )
-    autodefrag: StrictBool = Field(
-        default=False, description="Rewrite small random writes together, in the background"
-    )
-    spares: list[StrictStr] = Field(
-        default=[], description="Disks that replace a lost one", examples=[["disk4"]]
-    )
+    cow: StrictBool | Literal["attribute"] = True
+    """Copy on write; false mounts with nodatacow: files are overwritten in place and have no checksums.
+    "attribute" does the same to the files of the stack by their attribute (chattr +C)"""
+    data: Profile = Field("single", examples=["raid1"])
+    """Profile of the data"""
+    metadata: Profile | None = Field(None, examples=["raid1"])
+    """Profile of the metadata; default: dup on one disk, raid1 on several"""
+    compression: Literal["none", "zlib", "lzo", "zstd"] = "none"
+    """How data are compressed where that saves space; data that are not copied on write are never
+    compressed"""
+    compression_level: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(None, examples=[3])
+    """1 to 9 of zlib, 1 to 15 of zstd; default: the kernel's"""
+    autodefrag: StrictBool = False
+    """Rewrite small random writes together, in the background"""
+    spares: list[StrictStr] = Field([], examples=[["disk4"]])
+    """Disks that replace a lost one"""
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
@@ -121,22 +157,22 @@ class Btrfs(Filesystem):
         yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
 
     def _compression_diagnostics(self) -> Iterable[Diagnostic]:
-        level_max = _LEVELS_MAX.get(self.compression)
+        level, level_max = self.compression_level, _LEVELS_MAX.get(self.compression)
         if self.compression != "none" and self.cow is not True:
             yield Diagnostic(
                 "btrfs compresses nothing that is not copied on write",
                 remedy="leave out `compression` or `cow`",
                 key="compression",
             )
-        if self.compression_level is not None and level_max is None:
+        if level is not None and level_max is None:
             yield Diagnostic(
                 f'there are no levels of compression "{self.compression}"',
                 remedy="leave the key out",
                 key="compression_level",
             )
-        elif self.compression_level is not None and not 1 <= self.compression_level <= (level_max or 0):
+        elif level is not None and level > (level_max or 0):
             yield Diagnostic(
-                f"{self.compression} has no level {self.compression_level}",
+                f"{self.compression} has no level {level}",
                 remedy=f"write one from 1 to {level_max}",
                 key="compression_level",
             )
@@ -144,17 +180,13 @@ class Btrfs(Filesystem):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The space that the data profile leaves, allocated as by mkfs.btrfs, also on unequal disks."""
         if self.data in _COPIES:
-            return mirrored_bytes(lower_bytes, _COPIES[self.data])
+            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
         if self.data in _PARITIES:
-            return striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
+            return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
     def needs(self) -> Prerequisites:
-        return (
-            self.prerequisites | Prerequisites(tools=("chattr",))
-            if self.cow == "attribute"
-            else self.prerequisites
-        )
+        return self.prerequisites | Prerequisites(tools=("chattr",) if self.cow == "attribute" else ())
 
     def _metadata(self, disks: int) -> Profile:
         return self.metadata or ("dup" if disks == 1 else "raid1")
@@ -197,7 +229,6 @@ class Btrfs(Filesystem):
         return [*steps, context.step("sync", "Write the subvolume to the disks", *sync)]
 
     def _own(self, context: LayerContext) -> str:
-        """The subvolume that it acts on: the stack's, or a tenant's."""
         return context.within(self.path(context))
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
@@ -269,17 +300,29 @@ class Btrfs(Filesystem):
         ]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_btrfs(stdout)
+        """Of the allocated chunks; of fragmented ones the output has no sizes, and then there is no mean."""
+        counts = _FREE_COUNT.findall(stdout)
+        if not counts:
+            raise unreadable_free_space("btrfs", stdout)
+        count = sum(map(int, counts))
+        sizes = [int(size) for size in _FREE_EXTENT.findall(stdout)]
+        if _FREE_BITMAP.search(stdout) or not sizes:
+            return [FreeSpace("free_extents", float(count), "1", "lower")]
+        largest = FreeSpace("free_extent_bytes_max", float(max(sizes)), "B", "higher")
+        return [*divided(count, sum(sizes) / len(sizes)), largest]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        scrub = ("btrfs", "scrub", "start", "-B", "-R", context.mount)
         status = f"/var/lib/btrfs/scrub.status.{context.derived_uuid('uuid')}"
-        fields = {
-            "time_limit_ns": _SCRUB_LIMIT_NS,
-            "expect_exit": (0, 3),  # 3: there are errors that it could not correct
-            "undo": Command(argv=("rm", "-f", status), cwd="${scratch}"),
-        }
-        return [act(context, "run", "Scrub the btrfs filesystem", *scrub, **fields)]
+        scrubbed = act(
+            context,
+            "run",
+            "Scrub the btrfs filesystem",
+            *("btrfs", "scrub", "start", "-B", "-R", context.mount),
+            time_limit_ns=_LONG_LIMIT_NS,
+            expect_exit=(0, 3),  # 3: there are errors that it could not correct
+            undo=Command(argv=("rm", "-f", status), cwd="${scratch}"),
+        )
+        return [scrubbed]
 
     def scrub_errors(self, stdout: str) -> int:
         return sum(map(int, _SCRUB_FOUND.findall(stdout)))
@@ -298,17 +341,13 @@ class Btrfs(Filesystem):
         number = str(context.lower.index(lost) + 1)
         replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", number, spare, context.mount)
         hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
-        service = {
-            "background": True,
-            "ready": Command(argv=("test", "-e", _LOCK), cwd="${scratch}"),
-            "ready_interval_ns": NS_PER_MS,
-        }
         sleep = ("-exec", "sleep", "infinity", ";")
+        ready = Command(argv=("test", "-e", _LOCK), cwd="${scratch}")
+        service = {"background": True, "ready": ready, "ready_interval_ns": NS_PER_MS}
         return [act(context, "replace", "Replace the lost disk", *hold, *sleep, **service)]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        limit_ns = 7200 * NS_PER_S
-        return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=limit_ns)]
+        return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=_LONG_LIMIT_NS)]
 
     def allocated(self, context: LayerContext) -> Step | None:
         """The space on its disks that data and metadata use, every copy counted."""
@@ -333,3 +372,24 @@ def _snapshot(
 ) -> Step:
     kind = ("-r",) if read_only else ()
     return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
+
+
+def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
+    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
+
+    However many disks are full of one copy, the others must hold the remaining copies.
+    """
+    ascending = sorted(disks_bytes)
+    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
+
+
+def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:
+    """Stripes go over all disks that have space left; each gives up ``parities`` of its parts."""
+    usable_bytes = filled_bytes = 0
+    ascending = sorted(disks_bytes)
+    for index, disk_bytes in enumerate(ascending):
+        width = len(ascending) - index
+        if width >= disks_min:
+            usable_bytes += (disk_bytes - filled_bytes) * (width - parities)
+        filled_bytes = disk_bytes
+    return usable_bytes

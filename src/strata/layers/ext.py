@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
-from strata.layers.ext.options import EXT2, EXT3, EXT4, MKFS
 from strata.layers.filesystem import (
     AlignedFilesystem,
     ProjectQuotaFilesystem,
@@ -15,12 +14,97 @@ from strata.layers.filesystem import (
     filesystem_prerequisites,
     option_values,
 )
+from strata.layers.options import (
+    HERE_ALREADY,
+    LABEL,
+    MOUNT,
+    NOTHING_MADE,
+    OPTIONAL_INTEGER,
+    OPTIONAL_SWITCH,
+    PROJECT_QUOTA,
+    UUID,
+    flags,
+    named,
+    numbers,
+)
 from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import Forms
-from strata.spec.interface import LowerInterface, Provided
-from strata.spec.layer import KernelLog, LayerContext
-from strata.spec.step import Prerequisites, Step
+from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
+from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
+from strata.spec.step import Step
 from strata.units import NS_PER_S
+
+_BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
+_QUOTA_TYPES: Final = form(r"(usr|grp|prj)quota(:(usr|grp|prj)quota){0,2}", "such as usrquota:prjquota")
+
+MKFS: Final[Forms] = {
+    **named("-b -C -i", _BYTES),
+    **numbers("-I -N -g -G"),
+    **flags("-D -j"),
+    "-m": NUMBER,
+    "-r": one_of("0", "1"),
+    "-e": one_of("continue", "remount-ro"),
+    "-L": LABEL,
+    "-T": suboptions(flags("default small floppy big huge news largefile largefile4")),
+    "-O": features(
+        "64bit bigalloc casefold dir_index dir_nlink ea_inode encrypt ext_attr extent extents "
+        "extra_isize fast_commit filetype flex_bg has_journal huge_file inline_data large_dir large_file "
+        "meta_bg metadata_csum metadata_csum_seed mmp orphan_file project quota resize_inode sparse_super "
+        "sparse_super2 stable_inodes uninit_bg verity"
+    ),
+    "-J": suboptions({"size": INTEGER, "fast_commit_size": INTEGER, "location": _BYTES}),
+    "-E": suboptions(
+        {
+            **numbers("stride stripe_width stripe-width resize mmp_update_interval num_backup_sb"),
+            **numbers("desc_size orphan_file_size"),
+            **named("lazy_itable_init lazy_journal_init", OPTIONAL_SWITCH),
+            **named("assume_storage_prezeroed packed_meta_blocks", OPTIONAL_SWITCH),
+            **flags("discard nodiscard"),
+            "quotatype": _QUOTA_TYPES,
+            "encoding": one_of("utf8", "utf8-12.1"),
+            "encoding_flags": one_of("strict", "nostrict"),
+            "hash_seed": given("it derives from the trial's seed: leave it out"),
+        }
+    ),
+    **named("-F -q", HERE_ALREADY),
+    "-n": NOTHING_MADE,
+    "-U": UUID,
+    "-t": given("the layer says which filesystem it is: leave it out"),
+}
+
+EXT2: Final[Forms] = {
+    **MOUNT,
+    **flags(
+        "acl user_xattr block_validity noblock_validity bsddf minixdf grpid nogrpid bsdgroups sysvgroups "
+        "nouid32 discard nodiscard nombcache noinit_itable warn_on_error nowarn_on_error nobarrier quota "
+        "noquota usrquota grpquota prefetch_block_bitmaps no_prefetch_block_bitmaps noauto_da_alloc"
+    ),
+    **named("barrier auto_da_alloc", OPTIONAL_SWITCH),
+    **numbers("inode_readahead_blks max_batch_time max_dir_size_kb min_batch_time stripe"),
+    "init_itable": OPTIONAL_INTEGER,
+    "mb_optimize_scan": one_of("0", "1"),
+    "errors": one_of("continue", "remount-ro"),
+    **PROJECT_QUOTA,
+}
+"""Mount options of ext2, ext3 and ext4."""
+
+EXT3: Final[Forms] = {
+    **EXT2,
+    "commit": INTEGER,
+    "data": one_of("journal", "ordered", "writeback"),
+    "data_err": one_of("abort", "ignore"),
+    "journal_ioprio": form("[0-7]", "a priority from 0 to 7"),
+}
+"""Mount options of ext3 and ext4."""
+
+EXT4: Final[Forms] = {
+    **EXT3,
+    **flags(
+        "delalloc nodelalloc dioread_lock dioread_nolock nodioread_nolock journal_async_commit "
+        "journal_checksum nojournal_checksum inlinecrypt"
+    ),
+    "dax": one_of("always", "inode", "never", optional=True),
+}
+
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
 # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
@@ -30,17 +114,13 @@ _FREE: Final = r"^{}\. free extent: (\d+)"
 
 
 class ExtFilesystem(AlignedFilesystem):
-    """The base of ext2, ext3 and ext4.
+    """The base of ext2, ext3 and ext4; `Ext4` says why its mount options."""
 
-    Mount options keep the kernel from initialising inode tables in the background (``noinit_itable``),
-    and from reading block bitmaps of all groups after a mount (``no_prefetch_block_bitmaps``, since 5.9).
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    capacity_bytes_min: ClassVar[int] = 64 << 20
-    checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
+    requires = LowerInterface("block")
+    capacity_bytes_min = 64 << 20
+    checker = ("e2fsck", "-f", "-n")
     # fs/ext4/super.c and fs/jbd2/{commit,journal,recovery}.c of Linux 7.2; ext4's driver mounts all three.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"EXT4-fs error .*",
             r"EXT4-fs \(\S+\): (?:Remounting filesystem read-only|.*checksum (?:invalid|failed).*)",
@@ -48,7 +128,7 @@ class ExtFilesystem(AlignedFilesystem):
             r"JBD2: .*(?:error|invalid checksum|recovery failed|bad block).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "quota")
+    packages = ("e2fsprogs", "quota")
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
@@ -89,7 +169,6 @@ class ExtFilesystem(AlignedFilesystem):
         return ["noinit_itable", "no_prefetch_block_bitmaps", *super().mount_options(context)]
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
-        """Grow to the size of the device; shrinking would need it unmounted."""
         if not grow:
             return None
         grown = ("resize2fs", context.lower[0])
@@ -99,17 +178,13 @@ class ExtFilesystem(AlignedFilesystem):
         return [act(context, "list", "See how the free space is divided", "e2freefrag", context.lower[0])]
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        return of_ext(stdout)
-
-
-def of_ext(stdout: str) -> list[FreeSpace]:
-    """The figures of ``e2freefrag``, whose sizes are in KB."""
-    count, mean, largest = (
-        int(found(re.compile(_FREE.format(each), re.MULTILINE), stdout, "e2freefrag"))
-        for each in ("Num", "Avg", "Max")
-    )
-    maximum = FreeSpace("free_extent_bytes_max", float(largest << 10), "B", "higher")
-    return [*divided(count, mean << 10), maximum]
+        """Of ``e2freefrag``, whose sizes are in KB."""
+        count, mean, largest = (
+            int(found(re.compile(_FREE.format(each), re.MULTILINE), stdout, "e2freefrag"))
+            for each in ("Num", "Avg", "Max")
+        )
+        maximum = FreeSpace("free_extent_bytes_max", float(largest << 10), "B", "higher")
+        return [*divided(count, mean << 10), maximum]
 
 
 class Ext2(ExtFilesystem):
@@ -118,9 +193,9 @@ class Ext2(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext2")
-    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT2}
+    prerequisites = filesystem_prerequisites("ext2")
+    make_limit_ns = 7200 * NS_PER_S
+    allowed = {"mkfs": MKFS, "mount": EXT2}
 
     layer: Literal["ext2"] = "ext2"
 
@@ -131,9 +206,9 @@ class Ext3(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext3")
-    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT3}
+    prerequisites = filesystem_prerequisites("ext3")
+    make_limit_ns = 7200 * NS_PER_S
+    allowed = {"mkfs": MKFS, "mount": EXT3}
 
     layer: Literal["ext3"] = "ext3"
 
@@ -147,12 +222,11 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     after mounting (``no_prefetch_block_bitmaps``): it reads one when it first allocates in its group.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext4")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT4}
+    prerequisites = filesystem_prerequisites("ext4")
+    allowed = {"mkfs": MKFS, "mount": EXT4}
 
     layer: Literal["ext4"] = "ext4"
 
     def make_options(self, context: LayerContext) -> list[str]:
-        """With the quota's inode."""
         program, *rest = super().make_options(context)
         return [program, *(["-O", "quota,project"] if self.project_quota else []), *rest]
