@@ -206,7 +206,7 @@ def trial_view(reading: Reading) -> RenderableType:
     parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
     if record.checks:
         parts += [Text(), _checks(record)]
-    tables = [_metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
+    tables = [metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
     if record.samples.available_bytes_min is not None:
         tables.append(_samples_table(record.samples))
     for table in (*tables, _origin_table(record)):
@@ -223,7 +223,7 @@ def _checks(record: ResultRecord) -> RenderableType:
     return Group(*lines)
 
 
-def _metrics_table(record: ResultRecord) -> Table:
+def metrics_table(record: ResultRecord) -> Table:
     rows: list[tuple[Any, ...]] = []
     for each in record.metrics:
         tone: Tone = "strong" if each.headline else ""

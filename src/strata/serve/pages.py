@@ -24,14 +24,14 @@ from strata.report.heat_map import HeatCell, heat_map, measured_stacks
 from strata.report.page import render
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import SIGNS, metric_title
+from strata.report.terminal import metrics_table
+from strata.report.wording import SIGNS
 from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
 from strata.results.store import Attempt
 from strata.serve.watch import StudyNow, Watch
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration, format_value
-from strata.words import sentence_case
+from strata.units import format_duration
 
 _NEWEST: Final = 8
 _CONSOLE_BYTES: Final = 64 << 10
@@ -60,9 +60,7 @@ class Pages:
         gains = list(zip(GAINS, ON_GAINS, strict=True))
         self._templates.globals.update(
             duration=format_duration,
-            value=format_value,
-            metric_title=metric_title,
-            sentence_case=sentence_case,
+            metrics_table=metrics_table,
             states=_STATES,
             marks=_MARKS,
             signs=SIGNS,
