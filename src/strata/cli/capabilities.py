@@ -12,8 +12,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import is_quiet, print_json, print_text, warnings
-from strata.cli.output import results as output
+from strata.cli.output import is_quiet, print_json, print_text, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, option
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
@@ -79,7 +78,7 @@ def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) ->
     elif form == "markdown":
         print_text(markdown(tables.capability_table(found, stacks, has_bytes=True, has_questions=False)))
     else:
-        console = output()
+        console = stdout()
         for part in tables.capability_views(found, stacks, console.width):
             console.print(part)
         for line in tables.capability_notes(found) if notes else ():

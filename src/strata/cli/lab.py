@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from strata.cli.application import Application
-from strata.cli.output import notes, print_json, results, setup_progress
+from strata.cli.output import notes, print_json, setup_progress, stdout
 from strata.cli.parameters import AsJson, StudyFile, argument, chosen_cell, option
 from strata.console import Terminal
 from strata.execution.power import CutResult, Phase, cut_and_recover
@@ -306,7 +306,7 @@ def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
 
 
 def _print_cut(result: CutResult) -> None:
-    console = results()
+    console = stdout()
     when = format_duration(result.losses[0].at_ns)
     where = f"in step {result.step}" if result.step else "between two steps"
     console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)

@@ -38,7 +38,7 @@ def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return Terminal(stderr=stderr, highlight=False, quiet=quiet)
 
 
-def results() -> Console:
+def stdout() -> Console:
     """The console of results: standard output."""
     return _console()
 
