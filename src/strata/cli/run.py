@@ -254,6 +254,7 @@ def _plain(summary: Summary, place: Path) -> dict[str, Any]:
         "skipped": {str(cell): why for cell, why in summary.skipped.items()},
         "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
         "not_converged": {str(cell): width for cell, width in stated(summary.not_converged).items()},
+        "given_up": {str(cell): why for cell, why in summary.given_up.items()},
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }
