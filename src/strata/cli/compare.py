@@ -34,9 +34,7 @@ class FailOn(StrEnum):
     MISSING = "missing"
 
 
-A = Annotated[
-    str, argument("The baseline, A: a results folder, or RESULTS:STACK, a stack of one.", "RESULTS")
-]
+A = Annotated[str, argument("The baseline, A: a results folder; or RESULTS:STACK, one stack.", "RESULTS")]
 B = Annotated[str, argument("What is compared with it, B: likewise.", "RESULTS")]
 Globs = list[str] | None
 Renamed = Annotated[

@@ -61,9 +61,7 @@ def group() -> None:
 
 
 @lab.command()
-def status(
-    as_json: AsJson = False,
-) -> None:
+def status(as_json: AsJson = False) -> None:
     """Show what is built, from what, and whether it is current.
 
     Examples:
@@ -265,13 +263,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
         _status_line() as report,
     ):
         result = cut_and_recover(
-            runner,
-            read,
-            *cell,
-            cut=cut,
-            after_step=step,
-            folder=Path(folder),
-            report=report,
+            runner, read, *cell, cut=cut, after_step=step, folder=Path(folder), report=report
         )
     if as_json:
         print_json(result.describe())

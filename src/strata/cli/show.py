@@ -14,8 +14,7 @@ from strata.results.store import ResultsFolder
 def show(
     results: FromResults,
     trial: Annotated[
-        str | None,
-        option("One trial: metrics, disks' time, versions.", "STACK.WORKLOAD.sSEED"),
+        str | None, option("One trial: metrics, disks' time, versions.", "STACK.WORKLOAD.sSEED")
     ] = None,
     metric: Annotated[list[str] | None, option("This metric, not the headlines; may be repeated.")] = None,
     as_json: AsJson = False,

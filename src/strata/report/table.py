@@ -64,8 +64,8 @@ class Cell:
 class Column:
     """A column of text, truths or numbers; text is set from the left, everything else from the right.
 
-    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, ``figure`` (the text of a
-    number), or one of numbers for `strata.units.format_value`.
+    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, ``figure`` (a number as
+    text), or one of numbers for `strata.units.format_value`.
     """
 
     title: str

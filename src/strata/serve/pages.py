@@ -58,11 +58,7 @@ class Pages:
         self._templates = page_templates("strata.serve")
         gains = list(zip(GAINS, ON_GAINS, strict=True))
         self._templates.globals.update(
-            duration=format_duration,
-            metrics_table=metrics_table,
-            states=_STATES,
-            marks=_MARKS,
-            signs=SIGNS,
+            duration=format_duration, metrics_table=metrics_table, states=_STATES, marks=_MARKS, signs=SIGNS
         )
         page_css = self._templates.get_template("page.css").render(gains=gains)
         own = self._templates.get_template("serve.css").render()
