@@ -15,8 +15,7 @@ from watched import EVERY_VIEW, NewPage, overflow_px, violations
 
 from made_results import made_results
 from strata.results.store import ResultsFolder
-from strata.serve.app import application
-from strata.serve.server import bound
+from strata.serve.app import application, bound
 from strata.spec.trial import TrialKey
 
 pytestmark = pytest.mark.browser

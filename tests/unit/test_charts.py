@@ -13,8 +13,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from strata.report import charts, svg
+from strata.report.charts import account_words, over_time
 from strata.report.device_plot import Axis, Line, plot
-from strata.report.over_time import account_words, over_time
 from strata.report.palette import PARTS, stack_colours
 from strata.results.record import Throughput
 from strata.spec.histogram import empty_histogram, encode, record

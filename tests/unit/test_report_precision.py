@@ -12,7 +12,7 @@ from rich.console import Console
 
 from made_results import made_results
 from strata.report.data import study_plain
-from strata.report.exports.markdown import to_markdown
+from strata.report.export import to_markdown
 from strata.report.origin import declared_seeds, precision_notes, seeds_words
 from strata.report.page import render
 from strata.report.terminal import study_view

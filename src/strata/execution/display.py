@@ -21,6 +21,7 @@ from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
 from strata.spec.metric import Metric
+from strata.spec.trial import CellKey
 from strata.units import NS_PER_S, format_duration, format_value, times
 from strata.words import counted
 
@@ -152,6 +153,14 @@ class Display:
         """The trial was ended early, without a result."""
         with self.lock:
             self.tally.running.pop(trial.id, None)
+
+    def given_up(self, cell: CellKey, why: str) -> None:
+        """The cell's trials that have not begun will not be run."""
+        with self.lock:
+            before, running = self.tally.to_run, self.tally.running
+            self.tally.to_run = [each for each in before if each.id in running or each.key.cell != cell]
+            if self.tally.to_run != before:
+                self.say(f"{cell}: two trials failed alike, so its further seeds are not run: {why}")
 
     def say(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)

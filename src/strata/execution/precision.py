@@ -91,13 +91,15 @@ class Rounds:
         self.progress.done.update(done)
         return None if self.only is not None else self._following(agenda)
 
-    def conclude(self, agenda: Agenda) -> dict[CellKey, float]:
-        """State in study.json the cells less precise than the study asks; returns their half-widths."""
-        if agenda.study.precision is None or self.unconverged is None:
-            return {}
-        widths = dict(self.unconverged(self.folder))
-        snapshot = agenda.snapshot.model_copy(update={"not_converged": stated(widths)})
-        ResultsFolder.create(self.folder.path, snapshot)
+    def conclude(self, agenda: Agenda, given_up: Mapping[CellKey, str]) -> dict[CellKey, float]:
+        """State in study.json the cells that were given up, and those less precise than the study asks.
+
+        Returns the half-widths of the latter.
+        """
+        asked = agenda.study.precision is not None and self.unconverged is not None
+        widths = dict(self.unconverged(self.folder)) if asked and self.unconverged else {}
+        stating = {"not_converged": stated(widths), "given_up": dict(given_up)}
+        ResultsFolder.create(self.folder.path, agenda.snapshot.model_copy(update=stating))
         return widths
 
     def _round(self, study: Study) -> Agenda:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import threading
 import time
@@ -38,6 +39,7 @@ from strata.spec.trial import CellKey, TrialKey
 
 # The most of the host's memory that a lab takes beside its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20
+_NUMBERS: Final = re.compile(r"[\da-f]*\d[\da-f.]*")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -63,6 +65,7 @@ class Summary:
         duration_s: Real seconds.
         added_seeds: The seeds added for a precision, by workload, also by earlier runs.
         not_converged: Cells less precise than the study asks, with the half-width of the log-ratio.
+        given_up: Cells whose further seeds are not run, with the failure that two trials had.
     """
 
     kept: tuple[TrialKey, ...]
@@ -74,6 +77,7 @@ class Summary:
     duration_s: float
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     not_converged: Mapping[CellKey, float] = field(default_factory=dict)
+    given_up: Mapping[CellKey, str] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -98,7 +102,8 @@ def run_study(
 ) -> Summary:
     """Run the trials without a valid result, and further seeds where a study asks for a precision.
 
-    A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP (but not
+    A trial that fails is recorded as invalid, and the others go on; after two equal failures of a cell its
+    further seeds are left to the next run. SIGINT, SIGTERM and SIGHUP (but not
     under ``nohup``) end the run early: finished trials are kept, running ones leave nothing behind.
 
     Args:
@@ -131,7 +136,7 @@ def run_study(
         with stopped_by_signals() as stop:
             crew = _Crew(folder, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, crew, jobs)
-        widths = rounds.conclude(agenda)
+        widths = rounds.conclude(agenda, crew.given_up)
     return Summary(
         kept=agenda.kept,
         valid=tuple(crew.valid),
@@ -142,6 +147,7 @@ def run_study(
         duration_s=time.monotonic() - started_s,
         added_seeds=agenda.study.added_seeds,
         not_converged=widths,
+        given_up=crew.given_up,
     )
 
 
@@ -223,6 +229,8 @@ class _Crew:
         self._fatal: BaseException | None = None
         self.valid: list[TrialKey] = []
         self.invalid: dict[TrialKey, tuple[str, ...]] = {}
+        self.given_up: dict[CellKey, str] = {}
+        self._failures: set[tuple[CellKey, str]] = set()
 
     @property
     def done(self) -> set[TrialKey]:
@@ -235,8 +243,8 @@ class _Crew:
         Raises:
             StrataError: If the run cannot go on, such as when results cannot be written.
         """
-        self._waiting = deque(agenda.to_run)
-        trials = [each.plan.trial for each in agenda.to_run]
+        self._waiting = deque(each for each in agenda.to_run if each.key.cell not in self.given_up)
+        trials = [each.plan.trial for each in self._waiting]
         self.display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
         # A lab ends with the thread that started it, so each thread waits for its own labs.
         threads = [
@@ -342,3 +350,15 @@ class _Crew:
             else:
                 self.invalid[planned.key] = record.validity.reasons
         self.display.finished(planned.plan.trial, record)
+        if not record.validity.valid:
+            self._count_failure(planned.key.cell, record.validity.reasons[0])
+
+    def _count_failure(self, cell: CellKey, reason: str) -> None:
+        """Give a cell up at its second equal failure; its times, process ids and the like may differ."""
+        failure = (cell, _NUMBERS.sub("#", reason))
+        with self._lock:
+            if failure in self._failures:
+                self.given_up[cell] = reason
+                self._waiting = deque(each for each in self._waiting if each.key.cell != cell)
+                self.display.given_up(cell, reason)
+            self._failures.add(failure)

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.layer import Interface, Layer, LayerContext, Provided, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -86,7 +86,7 @@ class Filesystem(Layer):
         checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
     """
 
-    provides: ClassVar[Interface] = "filesystem"
+    provides = "filesystem"
     capacity_bytes_min: ClassVar[int]
     checker: ClassVar[tuple[str, ...]] = ()
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
-from strata.spec.layer import Geometry, Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.layers.options import power_of_two, spare_diagnostics
+from strata.spec.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -58,12 +58,12 @@ class Md(Layer):
     initial synchronisation: ``initial_sync = "assume-clean"``, the default, leaves it out.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", minimum=2, maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mdadm",))
-    kernel_log: ClassVar[KernelLog] = MD_LOG
-    packages: ClassVar[tuple[str, ...]] = ("mdadm",)
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
+    requires = LowerInterface("block", minimum=2, maximum=None)
+    provides = "block"
+    prerequisites = Prerequisites(tools=("mdadm",))
+    kernel_log = MD_LOG
+    packages = ("mdadm",)
+    device_keys = ("spares",)
 
     layer: Literal["md"] = "md"
     level: Level = Field(examples=[10])

@@ -104,7 +104,6 @@ def not_converged_words(study: StudySnapshot) -> str:
 
 
 def precision_notes(study: StudySnapshot) -> list[str]:
-    """Both, without empty ones."""
     return [said for said in (added_words(study), not_converged_words(study)) if said]
 
 

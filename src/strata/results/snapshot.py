@@ -33,6 +33,7 @@ class StudySnapshot(Frozen):
         added_seeds: By workload, the seeds added for the precision that the study asks for.
         not_converged: The cells still less precise at the end of the run: the half-width of the 95 % interval
             of the log-ratio to the best stack; None without an interval.
+        given_up: The cells whose further seeds are not run, with the failure that two trials had.
         described: The study as it was read, with every default and the parameters of its devices.
         file: The study file's name, without its folder.
         command: The command of that run, without the machine's own settings.
@@ -46,6 +47,7 @@ class StudySnapshot(Frozen):
     seeds: tuple[int, ...]
     added_seeds: dict[str, tuple[int, ...]] = Field(default={})
     not_converged: dict[CellName, float | None] = Field(default={})
+    given_up: dict[CellName, str] = Field(default={})
     trials: dict[TrialName, Sha256]
     skipped: dict[CellName, str] = Field(default={})
     time_domain: TimeDomain

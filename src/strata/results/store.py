@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -337,8 +337,11 @@ class ResultsFolder:
         study = self.study()
         with _no_collector():
             readings = [self.read_trial(trial, sha256) for trial, sha256 in study.trials.items()]
-        for reading in readings:
-            record = reading.record
+        for index, reading in enumerate(readings):
+            record, why = reading.record, study.given_up.get(reading.trial.cell)
+            if why is not None and not reading.attempts:
+                problem = f"not run, since two trials failed alike: {why}"
+                readings[index] = replace(reading, problem=problem)
             if record is not None and record.time_domain != study.time_domain:
                 raise ResultError(
                     f"a result in {record.time_domain} time lies among results in {study.time_domain} time",

@@ -135,11 +135,11 @@ class MariadbServer(DatabaseServer):
     and there is no binary log.
     """
 
-    tools: ClassVar[tuple[str, ...]] = ("install", "mariadb", "mariadb-install-db", "mariadbd")
-    title: ClassVar[str] = "MariaDB"
+    tools = ("install", "mariadb", "mariadb-install-db", "mariadbd")
+    title = "MariaDB"
     # Debian's package of the programs makes no user, and mariadbd does not run as root.
-    user: ClassVar[str] = LOAD_USER
-    empty_bytes: ClassVar[int] = 512 << 20
+    user = LOAD_USER
+    empty_bytes = 512 << 20
     owned: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("socket", "networking", "bind_address", "port", "extra_port"), _SOCKET),
         **dict.fromkeys(("datadir", "tmpdir", "innodb_data_home_dir", "innodb_log_group_home_dir"), _FOLDER),

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import spare_diagnostics
+from strata.layers.options import spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
 from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
 from strata.spec.abilities import FreeSpace, found
-from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.spec.allowed import pair_diagnostics
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
@@ -57,15 +57,15 @@ class Zpool(Layer):
     it does not take for disks to be partitioned.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "pool"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block", maximum=None)
+    provides = "pool"
+    prerequisites = Prerequisites(
         tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)
     )
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
+    allowed = {"properties": POOL, "parameters": PARAMETERS}
     # module/zfs/{spa,zil,zio}.c and module/os/linux/{spl/spl-err,zfs/vdev_disk}.c of OpenZFS 2.4. Wrong
     # checksums are in no log: `damage` asks the pool.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"WARNING: [Pp]ool '.*(?:uncorrectable|suspended|could not be loaded|had I/O errors).*",
             r"WARNING: (?:ZFS read log block error|ZFS replay transaction error|zil_parse: ).*",
@@ -74,8 +74,8 @@ class Zpool(Layer):
         ),
         disk_lost=(r"zio pool=.*",),
     )
-    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
-    device_keys: ClassVar[tuple[str, ...]] = ("log", "cache", "special", "spares")
+    packages = ("zfsutils-linux",)
+    device_keys = ("log", "cache", "special", "spares")
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
