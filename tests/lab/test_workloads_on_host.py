@@ -11,7 +11,7 @@ import pytest
 from lab_factory import head, on_host, public_folder, records, stacks, strata
 
 from small_loads import SMALL, small_load
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.runners.assembled import loops_under
 

@@ -126,7 +126,7 @@ def _chosen(trace: Trace, disk: str | None) -> str:
 
 
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
-    from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
+    from strata.explanation.comparison import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value  # noqa: PLC0415
 

@@ -112,19 +112,18 @@ def run_study(
         with stopped_by_signals() as stop:
             crew = _Crew(folder, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, crew, jobs)
-        widths = rounds.conclude(agenda, crew.given_up)
-    return Summary(
-        kept=agenda.kept,
-        valid=tuple(crew.valid),
-        invalid=crew.invalid,
-        unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
-        skipped=agenda.skipped,
-        signal_number=stop.signal_number,
-        duration_s=time.monotonic() - started_s,
-        added_seeds=agenda.study.added_seeds,
-        not_converged=widths,
-        given_up=crew.given_up,
-    )
+        return Summary(
+            kept=agenda.kept,
+            valid=tuple(crew.valid),
+            invalid=crew.invalid,
+            unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
+            skipped=agenda.skipped,
+            signal_number=stop.signal_number,
+            duration_s=time.monotonic() - started_s,
+            added_seeds=agenda.study.added_seeds,
+            not_converged=rounds.conclude(agenda, crew.given_up),
+            given_up=crew.given_up,
+        )
 
 
 def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> Agenda:
