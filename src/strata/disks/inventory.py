@@ -14,8 +14,7 @@ from typing import Any, Final
 from strata.disks.machine import Machine
 from strata.machine.reading import one_line
 
-SYSFS_SECTOR_BYTES: Final = 512
-"""The unit of sizes in sysfs, whatever the sectors of the disk are."""
+SYSFS_SECTOR_BYTES: Final = 512  # the unit of sizes in sysfs, whatever the sectors of the disk are
 
 BY_ID: Final = "dev/disk/by-id"
 

@@ -107,8 +107,7 @@ EXT4: Final[Forms] = {
 
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
-# mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
-_SMALL_BYTES: Final = 512 << 20
+_SMALL_BYTES: Final = 512 << 20  # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB
 # What e2freefrag prints as Num., Avg. and Max.
 _FREE: Final = r"^{}\. free extent: (\d+)"
 

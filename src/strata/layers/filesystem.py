@@ -22,8 +22,7 @@ _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
-# An arbitrary number, above the usual ones of projects.
-_PROJECT: Final = "18273"
+_PROJECT: Final = "18273"  # an arbitrary number, above the usual ones of projects
 
 
 def _check_mount_options(options: list[str]) -> list[str]:

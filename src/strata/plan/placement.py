@@ -15,8 +15,7 @@ from strata.spec.step import LOAD_USER, Command, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 
-_BEFORE: Final = "before"
-"""The folders of a tenant's steps before its load: both loads may be of one kind."""
+_BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
 
 
 class LayerPlace(NamedTuple):
