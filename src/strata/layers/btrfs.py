@@ -180,7 +180,10 @@ class Btrfs(Filesystem):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The space that the data profile leaves, allocated as by mkfs.btrfs, also on unequal disks."""
         if self.data in _COPIES:
-            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
+            # Each block lies on as many different disks as there are copies. However many disks are full of
+            # one copy, the others must hold the remaining copies.
+            copies, ascending = _COPIES[self.data], sorted(lower_bytes)
+            return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
         if self.data in _PARITIES:
             return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
@@ -372,15 +375,6 @@ def _snapshot(
 ) -> Step:
     kind = ("-r",) if read_only else ()
     return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
-
-
-def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
-    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
-
-    However many disks are full of one copy, the others must hold the remaining copies.
-    """
-    ascending = sorted(disks_bytes)
-    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
 
 
 def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:
