@@ -252,12 +252,8 @@ def _partition_names(machine: Machine, name: str) -> list[str]:
 
 def _partition(machine: Machine, whole: str, name: str) -> Partition:
     place = f"sys/block/{whole}/{name}"
-    return Partition(
-        name=name,
-        number=machine.line(f"{place}/dev"),
-        size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
-        start_bytes=machine.number(f"{place}/start") * SYSFS_SECTOR_BYTES,
-    )
+    size, start = (machine.number(f"{place}/{each}") * SYSFS_SECTOR_BYTES for each in ("size", "start"))
+    return Partition(name, machine.line(f"{place}/dev"), size_bytes=size, start_bytes=start)
 
 
 def _links(machine: Machine) -> dict[str, list[str]]:

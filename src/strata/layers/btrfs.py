@@ -10,19 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
-from strata.layers.options import (
-    CAPACITY,
-    HERE_ALREADY,
-    LABEL,
-    MOUNT,
-    UUID,
-    flags,
-    named,
-    numbers,
-    spare_diagnostics,
-)
+from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, named, spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
-from strata.spec.allowed import Forms, features, form, given, one_of
+from strata.spec.allowed import INTEGER, Forms, features, form, given, one_of
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
@@ -54,7 +44,7 @@ MOUNT_OPTIONS: Final[Forms] = {
         "acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard "
         "flushoncommit noflushoncommit nospace_cache ssd nossd ssd_spread nossd_spread treelog notreelog"
     ),
-    **numbers("commit metadata_ratio thread_pool"),
+    **named("commit metadata_ratio thread_pool", INTEGER),
     "compress-force": form(r"(zlib|lzo|zstd)(:-?\d{1,2})?", "such as zstd:3"),
     "discard": one_of("sync", "async", optional=True),
     "max_inline": form(r"\d{1,9}[kK]?", "a size such as 2048"),
