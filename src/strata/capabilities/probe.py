@@ -47,7 +47,7 @@ class ProbeOutput:
         ends: dict[tuple[str, str], dict[str, int]] = {}
         for reading in self._events.accounts:
             if reading.step in steps:
-                ends.setdefault((reading.step, reading.disk), {})[reading.at] = reading.account.get(key, 0)
+                ends.setdefault((reading.step, reading.name), {})[reading.at] = reading.account.get(key, 0)
         return sum(at.get("step_end", 0) - at.get("step_start", 0) for at in ends.values() if len(at) > 1)
 
 

@@ -57,7 +57,7 @@ def replay(
     """
     # NumPy and DuckDB take a second to load.
     from strata.explanation import replay as replaying  # noqa: PLC0415
-    from strata.lab.bindings import disk_seed  # noqa: PLC0415
+    from strata.lab.initrd import disk_seed  # noqa: PLC0415
 
     trace, source = _read(trial)
     name = _chosen(trace, disk)
@@ -126,7 +126,7 @@ def _chosen(trace: Trace, disk: str | None) -> str:
 
 
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
-    from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
+    from strata.explanation.comparison import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value  # noqa: PLC0415
 

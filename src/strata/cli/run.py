@@ -120,10 +120,9 @@ def _unconverged(study: Study) -> Unconverged | None:
     if target is None:
         return None
     # Statistics take a moment to load.
-    from strata.statistics.precision import unconverged  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    return lambda folder: unconverged(gather(folder), target)
+    return lambda folder: gather(folder).unconverged(target)
 
 
 def display_of(carrier: Runner, place: Path) -> Display:
