@@ -192,9 +192,6 @@ class LvmLayer(Layer):
         activate = ("vgchange", "--activate", "y", context.label)
         return [self.group(context).make("activate", "Bring up the volumes", *activate)]
 
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [self.group(context).drop(name)]
-
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         return self.group(context).argv("vgck", context.label)
 
