@@ -25,6 +25,7 @@ from strata.workloads.keys import (
     key,
     option_words,
     preset_diagnostics,
+    preset_key,
     window_title,
 )
 
@@ -136,12 +137,7 @@ class Fio(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
 
     workload: Literal["fio"] = "fio"
-    preset: StrictStr | None = key(
-        None,
-        "A set of options: " + ", ".join(PRESETS),
-        "random-mix-4k",
-        json_schema_extra={"enum": [*PRESETS, None]},
-    )
+    preset: StrictStr | None = preset_key("A set of options", PRESETS, "random-mix-4k")
     options: dict[str, Option] = key({}, "fio's options, over those of the preset", {"iodepth": 32})
     size_bytes: FileSize = key(1 << 30, "Size of the file", "2GiB", alias="size")
     warmup_ns: WholeMilliseconds | None = key(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt
+from pydantic import BaseModel, ConfigDict, SerializeAsAny, StrictInt
 
 from strata.errors import RunError
 from strata.spec.describe import title
@@ -123,8 +123,8 @@ class TenantTable(BaseModel):
         "layer or device, and not the beginning of another one's (`db` and `db-2`)",
         "db",
     )
-    count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = key(
-        1, "How many such tenants there are, called NAME-1 and so on", 4
+    count: StrictInt = key(
+        1, "How many such tenants there are, called NAME-1 and so on", 4, ge=1, le=_TENANTS_MAX
     )
     memory_bytes: MemoryLimit | None = key(
         None,

@@ -83,7 +83,7 @@ class Blog(Content, Workload):
     readers: Threads = key(
         100, "Threads that read a random blog: half the time its comments, then pictures and articles", 10
     )
-    intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(30, "Intervals of the window", 3)
+    intervals: StrictInt = key(30, "Intervals of the window", 3, ge=1, le=100_000)
     interval_ns: WholeMilliseconds = key(10 * NS_PER_S, "The length of one", "1s", alias="interval")
     reader_pause_ns: Pause = key(
         0, "How long a reader pauses after each blog; the original's never do", "10ms", alias="reader_pause"

@@ -25,6 +25,7 @@ from strata.workloads.keys import (
     key,
     option_words,
     preset_diagnostics,
+    preset_key,
     window_title,
     yes_or_no,
 )
@@ -95,12 +96,7 @@ class Load(Mixture, Workload):
     example: ClassVar[tuple[str, ...]] = ("personality",)
 
     workload: Literal["load"] = "load"
-    personality: StrictStr | None = key(
-        None,
-        "A personality of filebench: " + ", ".join(PERSONALITIES),
-        "fileserver",
-        json_schema_extra={"enum": [*PERSONALITIES, None]},
-    )
+    personality: StrictStr | None = preset_key("A personality of filebench", PERSONALITIES, "fileserver")
     definition: StrictStr | None = key(
         None,
         "A personality of one's own instead, as the text of a TOML file; those in "
@@ -250,15 +246,8 @@ class Load(Mixture, Workload):
             # The files are the same ones in every window.
             "seed": derive_seed(context.seed, context.name, "files") >> 33,
         }
-        overrides = {
-            "files": self.files,
-            "threads": self.threads,
-            "file-bytes": self.file_bytes,
-            "directory-width": self.directory_width,
-            "io-bytes": self.io_bytes,
-            "append-bytes": self.append_bytes,
-            "preallocated-percent": self.preallocated_percent,
-        }
+        names = ("files", "threads", "file_bytes", "directory_width", "io_bytes", "append_bytes")
+        overrides = {name.replace("_", "-"): getattr(self, name) for name in (*names, "preallocated_percent")}
         return context.step(
             f"load-{phase}",
             phase,
