@@ -72,7 +72,8 @@ class _Adviser:
         if len(evidence.stacks) > 1 and evidence.covered >= COVERAGE_MIN and evidence.parts:
             standings = self._standings(use, evidence)
         conclusion = _conclusion(standings, len(left))
-        front = _front(standings)
+        # The leader, and the stacks that the evidence does not separate from it.
+        front = tuple(each.stack for each in standings if not each.score or each.score.verdict != "worse")
         leaders = front if conclusion != "too few seeds" else ()
         tied = [each.score for each in standings if each.score is not None and each.stack in front]
         asked = [each.stack for each in standings] or left
@@ -139,12 +140,8 @@ class _Adviser:
         sure = all(score.gain_interval is not None for score in scores.values())
         shares = self._scorer.best_shares(stacks, parts, seeds) if sure else {}
         ordered = sorted(scores, key=lambda stack: -scores[stack].gain)
-        return tuple(
-            Standing(
-                stack, scores.get(stack), shares.get(stack), tuple(self._evidence(stack, leader, evidence))
-            )
-            for stack in (leader, *ordered)
-        )
+        found = ((stack, tuple(self._evidence(stack, leader, evidence))) for stack in (leader, *ordered))
+        return tuple(Standing(stack, scores.get(stack), shares.get(stack), each) for stack, each in found)
 
     def _best(self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]) -> str:
         estimates = self._scorer.estimates(stacks, parts, seeds)
@@ -173,13 +170,10 @@ class _Adviser:
         needs = {need.capability: need for need in use.needs}
         for probe in self._capabilities.probes:
             verdict = self._verdict(stack, probe.name)
-            held_by = tuple(
-                other for other in self._results.stacks if self._verdict(other, probe.name) == "yes"
-            )
-            if verdict in ("no", "partial") and (held_by or probe.name in needs):
-                yield MissingCapability(
-                    stack, probe.name, probe.title, verdict, needs.get(probe.name), held_by
-                )
+            stacks, need = self._results.stacks, needs.get(probe.name)
+            held_by = tuple(other for other in stacks if self._verdict(other, probe.name) == "yes")
+            if verdict in ("no", "partial") and (held_by or need):
+                yield MissingCapability(stack, probe.name, probe.title, verdict, need, held_by)
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
         for part in evidence.parts:
@@ -202,10 +196,6 @@ class _Adviser:
                 best = self._best(evidence.stacks, parts, seeds)
                 if best not in leaders:
                     yield Sensitivity(weight, factor, best)
-
-
-def _front(standings: Sequence[Standing]) -> tuple[str, ...]:
-    return tuple(each.stack for each in standings if each.score is None or each.score.verdict != "worse")
 
 
 def _conclusion(standings: Sequence[Standing], stacks: int) -> Conclusion:
@@ -269,7 +259,7 @@ def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence
             "trials",
             f"{count} that count here {have} no usable result: {shown}. Running the study again measures "
             "only these.",
-            commands=(f"strata run {_file(results.snapshot)}",),
+            commands=(f"strata run {results.snapshot.file or 'STUDY.toml'}",),
         )
 
 
@@ -287,7 +277,7 @@ def _workloads(snapshot: StudySnapshot, coverage: Sequence[Coverage]) -> Iterato
             f"Nothing was measured of {each.weight.name} ({percent(each.share)} of the weights: "
             f"{each.weight.why}). Add a workload to the study, such as:",
             toml=toml_table(f"workloads.{name}", pattern.example(catalogue())),
-            commands=(f"strata run {_file(snapshot)}",),
+            commands=(f"strata run {snapshot.file or 'STUDY.toml'}",),
         )
 
 
@@ -309,7 +299,7 @@ def _seeds(
     stacks = [stack for stack in results.stacks if stack in named]
     workloads = list(dict.fromkeys(part.workload for part in evidence.parts))
     everything = len(stacks) in (0, len(results.stacks))
-    command = f"strata run {_file(snapshot)}"
+    command = f"strata run {snapshot.file or 'STUDY.toml'}"
     within = f"{workloads[0]}." if len(workloads) == 1 else ""
     of = "all stacks" if everything else listed(stacks)
     text = f"{wanted} seeds of {of} instead of {now} would give intervals to judge by."
@@ -356,12 +346,8 @@ def _probes(snapshot: StudySnapshot, unprobed: Sequence[Need]) -> Settling:
     return Settling(
         "capabilities",
         f"These capabilities, which the use asks for, were not probed on every stack: {names}.",
-        commands=(f"strata capabilities {_file(snapshot)} {words}",),
+        commands=(f"strata capabilities {snapshot.file or 'STUDY.toml'} {words}",),
     )
-
-
-def _file(snapshot: StudySnapshot) -> str:
-    return snapshot.file or "STUDY.toml"
 
 
 def toml_table(name: str, table: Mapping[str, Any]) -> str:

@@ -154,10 +154,7 @@ def evidence_of(
     # A workload with results on only a few stacks would exclude all the others.
     kept = {workload for workload, each in has.items() if len(each) >= max(2, len(involved) / 2)}
     complete = [stack for stack in stacks if kept and all(stack in has[workload] for workload in kept)]
-    counting = [
-        (weight, [workload for workload in fitting[weight.name] if workload in kept])
-        for weight in use.weights
-    ]
+    counting = [(weight, [each for each in fitting[weight.name] if each in kept]) for weight in use.weights]
     parts = _parts(results, counting, complete, scorer)
     used = {part.workload for part in parts}
     shares = shares_of({each.name: each.weight for each in use.weights})

@@ -116,13 +116,11 @@ class Comparison:
 
 def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Comparisons made together, with p-values as they are and adjusted, since some differ by chance."""
-    known = [each.ratio.p_value for each in comparisons if each.ratio.p_value is not None]
-    adjusted = iter(holm(known))
+    values = [each.ratio.p_value for each in comparisons]
+    adjusted = iter(holm([each for each in values if each is not None]))
     return [
-        replace(each, p_value=each.ratio.p_value, p_value_holm=next(adjusted))
-        if each.ratio.p_value is not None
-        else each
-        for each in comparisons
+        each if value is None else replace(each, p_value=value, p_value_holm=next(adjusted))
+        for each, value in zip(comparisons, values, strict=True)
     ]
 
 
