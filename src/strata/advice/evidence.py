@@ -107,11 +107,6 @@ class Scorer(Remembering):
         return None if ratio is None else Comparison(part.workload, stack, baseline, part.kind, ratio)
 
 
-def shares_of(weights: Mapping[str, float]) -> dict[str, float]:
-    total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
-
-
 @dataclass(frozen=True)
 class Evidence:
     """The results that count for a use.
@@ -136,12 +131,7 @@ class Evidence:
         return sorted(frozenset.intersection(*each)) if each else []
 
 
-def evidence_of(
-    results: StudyResults,
-    use: Use,
-    stacks: Sequence[str],
-    scorer: Scorer,
-) -> Evidence:
+def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: Scorer) -> Evidence:
     """The evidence on the candidate ``stacks``."""
     declared = declared_workloads(results.snapshot)
     fitting = _fitting(results.workloads, use, declared)
@@ -157,11 +147,10 @@ def evidence_of(
     counting = [(weight, [each for each in fitting[weight.name] if each in kept]) for weight in use.weights]
     parts = _parts(results, counting, complete, scorer)
     used = {part.workload for part in parts}
-    shares = shares_of({each.name: each.weight for each in use.weights})
     coverage = tuple(
         Coverage(
             weight,
-            shares[weight.name],
+            weight.weight / use.total,
             tuple(name for name in fitting[weight.name] if name in used),
             tuple(name for name in fitting[weight.name] if name not in used),
         )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -174,9 +174,3 @@ def geometric_mean(each: list[Series]) -> Series:
     seeds = set.intersection(*(set(series.values) for series in each))
     logs = {seed: np.mean([np.log(series.values[seed]) for series in each]) for seed in sorted(seeds)}
     return Series({seed: float(np.exp(log)) for seed, log in logs.items()})
-
-
-def best_first(estimates: Mapping[str, float], better: Better) -> list[str]:
-    """The names from the best estimate to the worst; equal ones keep their order."""
-    sign = -1 if better == "higher" else 1
-    return sorted(estimates, key=lambda name: sign * estimates[name])

@@ -111,9 +111,7 @@ class Blog(Content, Workload):
         }
         title = f"Write and read blogs for {self.duration_ns_min / NS_PER_S:g} s"
         argv = (PROGRAM, "blog", *option_words(options), *self.content_words)
-        return [
-            context.step(_STEP, "measure", title, argv, time_limit_ns=self.duration_ns_min + _SLACK_NS),
-        ]
+        return [context.step(_STEP, "measure", title, argv, time_limit_ns=self.duration_ns_min + _SLACK_NS)]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         result = load_result(outputs, _STEP, "blog")

@@ -41,11 +41,7 @@ _LAG: Final = "schedule_lag_ns"
 
 @dataclass(frozen=True)
 class FileSet:
-    """A set of files in a personality's definition, as far as space goes.
-
-    Attributes:
-        scales: Whether ``files`` changes it.
-    """
+    """A set of files in a personality's definition, as far as space goes; ``files`` changes it if it scales."""
 
     files: int
     file_bytes: int
@@ -207,14 +203,11 @@ class Load(Mixture, Workload):
             if value is not None and not 1 <= value <= 1 << 30:
                 alias = name.replace("bytes", "size")
                 yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
-        yield from space_diagnostics(
-            "files", self._space_bytes(), capacity_bytes, key="file_size" if self.files is None else "files"
-        )
-
-    def _space_bytes(self) -> int:
-        """The space of all files after one append to each, in whole blocks."""
+        # After one append to each, in whole blocks.
         grown_bytes = (16 << 10 if self.append_bytes is None else self.append_bytes) + _BLOCK_BYTES
-        return sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
+        space_bytes = sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
+        space_key = "file_size" if self.files is None else "files"
+        yield from space_diagnostics("files", space_bytes, capacity_bytes, key=space_key)
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         files = sum(each.files for each in self._sets() or ())
