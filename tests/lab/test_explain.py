@@ -18,7 +18,7 @@ from strata.explanation.comparison import compare, sentences
 from strata.explanation.replay import replay
 from strata.explanation.source import Source, read_source
 from strata.lab import Lab
-from strata.lab.bindings import disk_seed
+from strata.lab.initrd import disk_seed
 from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner

@@ -57,7 +57,7 @@ def replay(
     """
     # NumPy and DuckDB take a second to load.
     from strata.explanation import replay as replaying  # noqa: PLC0415
-    from strata.lab.bindings import disk_seed  # noqa: PLC0415
+    from strata.lab.initrd import disk_seed  # noqa: PLC0415
 
     trace, source = _read(trial)
     name = _chosen(trace, disk)

@@ -76,8 +76,8 @@ class Tally:
 
     def completed(self) -> float:
         """The number of trials done; a running one counts by the share of its own time."""
-        shares = (self.forecast.share(each.trial, each.progress.trial_ns) for each in self.running.values())
-        return self.done + sum(shares)
+        running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
+        return self.done + sum(self.forecast.share(cell, done_ns) for cell, done_ns in running)
 
 
 def headline(record: ResultRecord) -> str:
@@ -92,10 +92,6 @@ def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
     done = format_duration(progress.trial_ns)
     expected_ns = forecast.expected_ns(trial)
     return done if expected_ns is None else f"{done} of about {format_duration(expected_ns)}"
-
-
-def _speed(progress: Progress, real_s: float) -> str:
-    return f"{times(progress.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
 
 
 class Display:
@@ -254,7 +250,9 @@ class LiveDisplay(Display):
             done = _done(now, self.tally.forecast, trial)
             cells = [trial.stack, trial.workload, str(trial.seed), now.step, done]
             if self.virtual:
-                cells.append(_speed(now, self.clock() - running.started_s))
+                real_s = self.clock() - running.started_s
+                speed = f"{times(now.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
+                cells.append(speed)
             table.add_row(*cells)
         return table
 

@@ -53,30 +53,20 @@ class Stop:
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcome of a run.
+    """The outcome of a run."""
 
-    Attributes:
-        kept: Trials that had their result before.
-        valid: Trials measured by this run.
-        invalid: Each failed trial with the reasons.
-        unrun: Trials that an early end left over.
-        skipped: Cells that cannot be run here, with the reason.
-        signal_number: The signal that ended it early; None when it came to its end.
-        duration_s: Real seconds.
-        added_seeds: The seeds added for a precision, by workload, also by earlier runs.
-        not_converged: Cells less precise than the study asks, with the half-width of the log-ratio.
-        given_up: Cells whose further seeds are not run, with the failure that two trials had.
-    """
-
-    kept: tuple[TrialKey, ...]
-    valid: tuple[TrialKey, ...]
-    invalid: dict[TrialKey, tuple[str, ...]]
-    unrun: tuple[TrialKey, ...]
-    skipped: Mapping[CellKey, str]
-    signal_number: int | None
-    duration_s: float
+    kept: tuple[TrialKey, ...]  # trials that had their result before
+    valid: tuple[TrialKey, ...]  # trials measured by this run
+    invalid: dict[TrialKey, tuple[str, ...]]  # each failed trial with the reasons
+    unrun: tuple[TrialKey, ...]  # trials that an early end left over
+    skipped: Mapping[CellKey, str]  # cells that cannot be run here, with the reason
+    signal_number: int | None  # the signal that ended it early; None when it came to its end
+    duration_s: float  # real seconds
+    # The seeds added for a precision, by workload, also by earlier runs.
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # Cells less precise than the study asks, with the half-width of the log-ratio.
     not_converged: Mapping[CellKey, float] = field(default_factory=dict)
+    # Cells whose further seeds are not run, with the failure that two trials had.
     given_up: Mapping[CellKey, str] = field(default_factory=dict)
 
     @property
@@ -102,8 +92,7 @@ def run_study(
 ) -> Summary:
     """Run the trials without a valid result, and further seeds where a study asks for a precision.
 
-    A trial that fails is recorded as invalid, and the others go on; after two equal failures of a cell its
-    further seeds are left to the next run. SIGINT, SIGTERM and SIGHUP (but not
+    A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP (but not
     under ``nohup``) end the run early: finished trials are kept, running ones leave nothing behind.
 
     Args:
@@ -118,11 +107,9 @@ def run_study(
         command: The command that reproduces the results, for the report.
         unconverged: Finds the cells that are not precise enough; without it no seeds are added.
 
-    Raises:
-        ResultError: If the results folder cannot be used or written.
-        LabError: If no lab can be started.
-        ToolError: If a program or a privilege is missing, or too few files may be open.
-        RunError: If no trial matches `only`.
+    Raises ResultError if the results folder cannot be used or written, LabError if no lab can be started,
+    ToolError if a program or a privilege is missing, or too few files may be open, and RunError if no trial
+    matches `only`.
     """
     started_s, folder = time.monotonic(), ResultsFolder(results)
     chosen = chosen_trials(with_all_seeds(study), only)  # before a folder is made, in case of an error
@@ -136,19 +123,18 @@ def run_study(
         with stopped_by_signals() as stop:
             crew = _Crew(folder, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, crew, jobs)
-        widths = rounds.conclude(agenda, crew.given_up)
-    return Summary(
-        kept=agenda.kept,
-        valid=tuple(crew.valid),
-        invalid=crew.invalid,
-        unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
-        skipped=agenda.skipped,
-        signal_number=stop.signal_number,
-        duration_s=time.monotonic() - started_s,
-        added_seeds=agenda.study.added_seeds,
-        not_converged=widths,
-        given_up=crew.given_up,
-    )
+        return Summary(
+            kept=agenda.kept,
+            valid=tuple(crew.valid),
+            invalid=crew.invalid,
+            unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
+            skipped=agenda.skipped,
+            signal_number=stop.signal_number,
+            duration_s=time.monotonic() - started_s,
+            added_seeds=agenda.study.added_seeds,
+            not_converged=rounds.conclude(agenda, crew.given_up),
+            given_up=crew.given_up,
+        )
 
 
 def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> Agenda:
@@ -240,8 +226,7 @@ class _Crew:
     def work(self, agenda: Agenda, cpus: list[int | None]) -> None:
         """Work until the agenda is done or the run is to end.
 
-        Raises:
-            StrataError: If the run cannot go on, such as when results cannot be written.
+        Raises StrataError if the run cannot go on, such as when results cannot be written.
         """
         self._waiting = deque(each for each in agenda.to_run if each.key.cell not in self.given_up)
         trials = [each.plan.trial for each in self._waiting]
@@ -306,8 +291,7 @@ class _Crew:
     def _attempt(self, study: Study, planned: PlannedTrial, cpu: int | None) -> ResultRecord:
         """One attempt at a trial, and its result.
 
-        Raises:
-            Cancelled: If the run is to end; nothing is left of the attempt.
+        Raises Cancelled if the run is to end; nothing is left of the attempt.
         """
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.key)

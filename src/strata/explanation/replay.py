@@ -64,7 +64,7 @@ def replay(
 ) -> Replay:
     """Send one disk's recorded requests to a modelled disk.
 
-    The ``seed`` of the model's random draws is `strata.lab.bindings.disk_seed` of the trial's.
+    The ``seed`` of the model's random draws is `strata.lab.initrd.disk_seed` of the trial's.
 
     Raises ResultError if there are no records, or the device is too small for them.
     """
