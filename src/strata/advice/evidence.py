@@ -147,15 +147,12 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
     counting = [(weight, [each for each in fitting[weight.name] if each in kept]) for weight in use.weights]
     parts = _parts(results, counting, complete, scorer)
     used = {part.workload for part in parts}
-    coverage = tuple(
-        Coverage(
-            weight,
-            weight.weight / use.total,
-            tuple(name for name in fitting[weight.name] if name in used),
-            tuple(name for name in fitting[weight.name] if name not in used),
-        )
-        for weight in use.weights
-    )
+    coverage = []
+    for weight in use.weights:
+        names = fitting[weight.name]
+        measured = tuple(name for name in names if name in used)
+        lacking = tuple(name for name in names if name not in used)
+        coverage.append(Coverage(weight, weight.weight / use.total, measured, lacking))
     seeds = {
         stack: frozenset[int].intersection(*(scorer.seeds(stack, part) for part in parts))
         for stack in (complete if parts else ())
@@ -167,7 +164,7 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
         for stack in stacks
         if kept and stack not in ranked
     )
-    return Evidence(coverage, tuple(parts), tuple(ranked), out, seeds)
+    return Evidence(tuple(coverage), tuple(parts), tuple(ranked), out, seeds)
 
 
 def _fitting(

@@ -238,6 +238,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
     record = source.record
     window = source.window_ns or (0, record.phases_ns.get("measure", 0))
     operations = record.operations()
+    syncs = [each.get("syncs", 0) for each in record.filesystems.values()]
     return Explanation(
         trial_id=source.trial_id,
         stack=record.trial.stack,
@@ -249,9 +250,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         operations=operations.value if operations else 0.0,
         disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
         layers=_levels(record.filesystems, record.disks),
-        syncs=sum(each.get("syncs", 0) for each in record.filesystems.values())
-        if record.filesystems
-        else None,
+        syncs=sum(syncs) if syncs else None,
         left_out=record.trace.left_out if trace is not None and record.trace is not None else None,
     )
 

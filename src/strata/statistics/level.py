@@ -166,7 +166,7 @@ class Distribution:
         return np.asarray(self.bounds[places], dtype=np.float64)
 
     def _bisected(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Each row's first bin up to which this many were counted, by bisection: it reads a few bins of each."""
+        """Each row's first bin up to which this many were counted, by bisection, which reads few bins."""
         low, high = np.zeros_like(wanted), np.full_like(wanted, len(self.bounds) - 1)
         for _ in range((len(self.bounds) - 1).bit_length()):
             middle = (low + high) >> 1

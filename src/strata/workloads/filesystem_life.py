@@ -103,17 +103,12 @@ class FilesystemLife(ArchiveWorkload):
         steps = {name: ids for name, *ids in (line.split() for line in text.splitlines() if line)}
         if set(steps) != set(_PARTS):
             raise unreadable(_DOWN, "the step does not list the steps it took down", text)
-        metrics = [
-            Metric.of(
-                f"{name}_ns",
-                float(sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)),
-                "ns",
-                phase="build" if name in ("make", "mount") else "measure",
-                headline=name in ("make", "check", "remount"),
-            )
-            for name, ids in steps.items()
-            if ids
-        ]
+        metrics = []
+        for name, ids in steps.items():
+            took_ns = sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)
+            phase = "build" if name in ("make", "mount") else "measure"
+            marks = {"phase": phase, "headline": name in ("make", "check", "remount")}
+            metrics += [Metric.of(f"{name}_ns", float(took_ns), "ns", **marks)] if ids else []
         files = self.counted(outputs, "life").files
         return [*metrics, Metric.of("files", float(files), "1", phase="prepare")]
 

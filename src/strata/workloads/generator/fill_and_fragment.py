@@ -167,16 +167,11 @@ class FillAndFragment(Content, Workload):
             "rewrite": (rewrite, "measure"),
             "read_after": (after, "measure"),
         }
-        metrics = [
-            Metric.of(
-                f"{name}_bytes_per_s",
-                result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1),
-                "B/s",
-                phase=phase,
-                headline=name in ("rewrite", "read_after"),
-            )
-            for name, (result, phase) in parts.items()
-        ]
+        metrics = []
+        for name, (result, phase) in parts.items():
+            rate = result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1)
+            marks = {"phase": phase, "headline": name in ("rewrite", "read_after")}
+            metrics.append(Metric.of(f"{name}_bytes_per_s", rate, "B/s", **marks))
         ratio = after["duration_ns"] / max(before["duration_ns"], 1)
         return [
             *metrics,

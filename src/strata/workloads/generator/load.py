@@ -41,7 +41,7 @@ _LAG: Final = "schedule_lag_ns"
 
 @dataclass(frozen=True)
 class FileSet:
-    """A set of files in a personality's definition, as far as space goes; ``files`` changes it if it scales."""
+    """A personality's set of files, as far as space goes; the key ``files`` changes it if it scales."""
 
     files: int
     file_bytes: int
