@@ -52,21 +52,15 @@ class ProbeOutput:
 
 
 class Probe(ABC):
-    """One thing that is tried.
-
-    Attributes:
-        title: The row's heading in the matrix.
-        looks_first: Whether it boots twice; `learn` uses the first boot's trace to prepare the second.
-        unusable: The verdict if the stack does not come up again.
-        by: The name of the layer that acts.
-    """
+    """One thing that is tried."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
+    title: ClassVar[str]  # the row's heading in the matrix
     question: ClassVar[str]
     looks_first: ClassVar[bool] = False
-    unusable: ClassVar[Verdict] = "failed"
-    by: str = ""
+    """Whether it boots twice; `learn` uses the first boot's trace to prepare the second."""
+    unusable: ClassVar[Verdict] = "failed"  # the verdict if the stack does not come up again
+    by: str = ""  # the name of the layer that acts
 
     @abstractmethod
     def prepare(self, plan: ProbePlan) -> str | None:

@@ -114,11 +114,7 @@ _FREE: Final = r"^{}\. free extent: (\d+)"
 
 
 class ExtFilesystem(AlignedFilesystem):
-    """The base of ext2, ext3 and ext4.
-
-    Mount options keep the kernel from initialising inode tables in the background (``noinit_itable``),
-    and from reading block bitmaps of all groups after a mount (``no_prefetch_block_bitmaps``, since 5.9).
-    """
+    """The base of ext2, ext3 and ext4; `Ext4` says why its mount options."""
 
     requires = LowerInterface("block")
     capacity_bytes_min = 64 << 20

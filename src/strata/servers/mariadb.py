@@ -137,6 +137,7 @@ class MariadbServer(DatabaseServer):
 
     tools = ("install", "mariadb", "mariadb-install-db", "mariadbd")
     title = "MariaDB"
+    folder = "mariadb"
     # Debian's package of the programs makes no user, and mariadbd does not run as root.
     user = LOAD_USER
     empty_bytes = 512 << 20
@@ -163,10 +164,6 @@ class MariadbServer(DatabaseServer):
         if name in SETTINGS or not plain:
             return None
         return next((remedy for owned, remedy in cls.owned.items() if owned.startswith(plain)), None)
-
-    @property
-    def private_folder(self) -> str:
-        return f"{self.context.scratch_path}/mariadb"
 
     @property
     def socket(self) -> str:

@@ -112,6 +112,7 @@ class PostgresqlServer(DatabaseServer):
 
     tools = ("initdb", "install", "pg_isready", "postgres", "psql")
     title = "PostgreSQL"
+    folder = "postgres"
     user = "postgres"
     empty_bytes = 1 << 30
     owned: ClassVar[Mapping[str, str]] = {
@@ -124,10 +125,6 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
-
-    @property
-    def private_folder(self) -> str:
-        return f"{self.context.scratch_path}/postgres"
 
     @property
     def client_environment(self) -> dict[str, str]:

@@ -35,16 +35,12 @@ _STOP_LIMIT_NS: Final = 1200 * NS_PER_S
 
 
 class ImageFile(Layer):
-    """The base of the layers that provide an image file on a filesystem as a block device.
-
-    Attributes:
-        image_format: QEMU's name of the format, and the file's extension.
-    """
+    """The base of the layers that provide an image file on a filesystem as a block device."""
 
     requires = LowerInterface("filesystem")
     provides = "block"
     prerequisites = Prerequisites(tools=("qemu-img",))
-    image_format: ClassVar[str]
+    image_format: ClassVar[str]  # QEMU's name of the format, and the file's extension
     # drivers/block/nbd.c of Linux 7.2; a loop device has I/O errors only.
     kernel_log = KernelLog(
         trouble=(

@@ -52,15 +52,10 @@ _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 @dataclass(frozen=True)
 class VolumeGroup:
-    """A volume group over the devices of a layer, and the commands that see nothing but these devices.
+    """A volume group over the devices of a layer, and the commands that see nothing but these devices."""
 
-    Attributes:
-        context: The layer's; its label is the group's name.
-        devices: The paths of all physical volumes, in their order.
-    """
-
-    context: LayerContext
-    devices: tuple[str, ...]
+    context: LayerContext  # the layer's; its label is the group's name
+    devices: tuple[str, ...]  # the paths of all physical volumes, in their order
 
     @property
     def name(self) -> str:
@@ -199,6 +194,9 @@ class LvmLayer(Layer):
     def assemble(self, context: LayerContext) -> list[Step]:
         activate = ("vgchange", "--activate", "y", context.label)
         return [self.group(context).make("activate", "Bring up the volumes", *activate)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        return [self.group(context).drop(name)]
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         return self.group(context).argv("vgck", context.label)
