@@ -26,7 +26,7 @@ from lab_factory import (
     strata,
 )
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_trial, trials

@@ -14,8 +14,7 @@ from strata.errors import RunError
 from strata.files import explained
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.results.record import Fingerprint, ResultRecord
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.describe import title

@@ -7,14 +7,14 @@ from typing import Final, Literal
 
 from strata.layers.filesystem import ProjectQuotaFilesystem, filesystem_prerequisites
 from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, named, numbers
-from strata.spec.allowed import FLAG, NUMBER, Form, Forms, form, given, one_of, suboptions
+from strata.spec.allowed import FLAG, NUMBER, Forms, form, given, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface
 
 _EXTENSIONS: Final = form(r"[a-z0-9]{1,7}(,[a-z0-9]{1,7}){0,31}", "extensions of files such as mp4,mkv")
-
-
-def _with_opposites(names: str) -> dict[str, Form]:
-    return flags(" ".join(f"{name} no{name}" for name in names.split()))
+_PAIRED: Final = (
+    "acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier extent_cache discard "
+    "checkpoint_merge gc_merge quota"
+)
 
 
 MKFS: Final[Forms] = {
@@ -38,10 +38,7 @@ MKFS: Final[Forms] = {
 
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
-    **_with_opposites(
-        "acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier extent_cache discard "
-        "checkpoint_merge gc_merge quota"
-    ),
+    **flags(" ".join(f"{name} no{name}" for name in _PAIRED.split())),
     **flags(
         "age_extent_cache atgc compress_cache compress_chksum data_flush disable_ext_identify fastboot heap "
         "no_heap inlinecrypt nat_bits usrquota grpquota"

@@ -111,7 +111,13 @@ class Md(Layer):
                 key="level",
             )
         yield from self._foreign_keys()
-        yield from self._wrong_sizes(lower)
+        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
+            yield Diagnostic(
+                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
+                f"{describe_size(lower.smallest_bytes)}",
+                remedy="write for example 512KiB",
+                key="chunk",
+            )
         yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
     def _foreign_keys(self) -> Iterable[Diagnostic]:
@@ -129,15 +135,6 @@ class Md(Layer):
                 yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
         if self.level == 0 and self.initial_sync != "assume-clean":
             yield Diagnostic("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
-
-    def _wrong_sizes(self, lower: Provided) -> Iterable[Diagnostic]:
-        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
-            yield Diagnostic(
-                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
-                f"{describe_size(lower.smallest_bytes)}",
-                remedy="write for example 512KiB",
-                key="chunk",
-            )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The capacity without copies and parities; only level 0 uses larger disks in full."""

@@ -10,8 +10,7 @@ from typing import Final
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
-from strata.statistics.interval import Interval
-from strata.statistics.precision import SEEDS_WANTED
+from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times
 from strata.words import listed, sentence_case
 

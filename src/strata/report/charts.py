@@ -11,8 +11,7 @@ from typing import Final
 from strata.report import svg
 from strata.report.palette import INK, MUTED, ON_PARTS, PAPER, PARTS, Colour
 from strata.report.svg import Drawing
-from strata.statistics.curve import Shape
-from strata.statistics.over_time import OverTime
+from strata.statistics.curve import OverTime, Shape
 from strata.statistics.summary import Summary
 from strata.units import NS_PER_S, Scale, format_duration, format_share, percent, scale_for
 

@@ -26,9 +26,8 @@ from strata.report.wording import metric_title, name_title
 from strata.results.record import TIME_PARTS, ResultRecord
 from strata.spec.metric import LATENCY
 from strata.statistics.comparison import MetricKind
-from strata.statistics.curve import percentile_band, shape_of
+from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
 from strata.statistics.level import Distribution, distribution_of
-from strata.statistics.over_time import OverTime, throughputs
 from strata.statistics.study import StudyResults
 from strata.words import sentence_case
 

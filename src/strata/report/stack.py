@@ -17,7 +17,7 @@ from strata.plan.catalogue import catalogue
 from strata.printable import plain
 from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import Choice, StudySnapshot
 from strata.spec.describe import declared
 from strata.spec.layer import Interface
 from strata.spec.load import load_study

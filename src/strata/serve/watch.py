@@ -26,8 +26,7 @@ from strata.files import explained, read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.report.wording import metric_title
-from strata.results.record import ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
 from strata.spec.trial import TrialKey

@@ -98,8 +98,7 @@ _OWN_SETTINGS: Final[dict[str, str]] = {
 }
 _LOG: Final = "the server's log goes to the trial's events: leave it out"
 _SUPERUSER: Final = "postgres"
-DATABASE: Final = "postgres"
-"""The database of the workloads' tables."""
+DATABASE: Final = "postgres"  # the database of the workloads' tables
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,7 @@ class PostgresqlServer(DatabaseServer):
 
     tools = ("initdb", "install", "pg_isready", "postgres", "psql")
     title = "PostgreSQL"
+    folder = "postgres"
     user = "postgres"
     empty_bytes = 1 << 30
     owned: ClassVar[Mapping[str, str]] = {
@@ -124,10 +124,6 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
-
-    @property
-    def private_folder(self) -> str:
-        return f"{self.context.scratch_path}/postgres"
 
     @property
     def client_environment(self) -> dict[str, str]:

@@ -29,15 +29,11 @@ _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
 class CachedVolume(LvmLayer):
-    """The base of the layers that are a volume with a cache volume attached.
-
-    Attributes:
-        segment_type: The type to which LVM converts the volume.
-    """
+    """The base of the layers that are a volume with a cache volume attached."""
 
     requires = LowerInterface("block")
     device_keys = ("cache",)
-    segment_type: ClassVar[str]
+    segment_type: ClassVar[str]  # the type to which LVM converts the volume
     prerequisites = Prerequisites(tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate"))
     # drivers/md/{dm-cache-target,dm-writecache}.c of Linux 7.2
     kernel_log = KernelLog(

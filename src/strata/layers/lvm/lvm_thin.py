@@ -184,12 +184,10 @@ class LvmThin(LvmLayer):
             # With a unit of N MiB, LVM prints an N-th of the pool in MiB.
             steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
             size = f"${{{variable}}}{'m' if tenants > 1 else 'b'}"
-        return [*steps, *(self._volume(each, size) for each in group.each())]
-
-    def _volume(self, group: VolumeGroup, size: str) -> Step:
-        thin = ("--type", "thin", "--name", group.data, "--virtualsize", size, "--thinpool", _POOL)
-        words = (*thin, group.name)
-        return group.make("volume", "Make the thin volume", "lvcreate", *words)
+        for each in group.each():
+            thin = ("--type", "thin", "--name", each.data, "--virtualsize", size, "--thinpool", _POOL)
+            steps.append(each.make("volume", "Make the thin volume", "lvcreate", *thin, group.name))
+        return steps
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
         metadata_bytes = self._metadata_bytes(group.context.provided)

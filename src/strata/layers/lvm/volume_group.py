@@ -19,12 +19,9 @@ from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
 from strata.words import listed
 
-EXTENT_BYTES: Final = 4 << 20
-"""The unit of volumes, given to vgcreate; also its default."""
-STRIPE_BYTES: Final = 64 << 10
-"""The default of lvcreate, and given to it."""
-VOLUME: Final = "data"
-"""The name of a layer's volume; a tenant's also has the tenant's name."""
+EXTENT_BYTES: Final = 4 << 20  # the unit of volumes, given to vgcreate; also its default
+STRIPE_BYTES: Final = 64 << 10  # the default of lvcreate, and given to it
+VOLUME: Final = "data"  # the name of a layer's volume; a tenant's also has the tenant's name
 
 WholeExtents = Annotated[Size, multiple_of(EXTENT_BYTES, EXTENT_BYTES)]
 StripeSize = Annotated[Size, power_of_two(4 << 10)]
@@ -52,15 +49,10 @@ _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 @dataclass(frozen=True)
 class VolumeGroup:
-    """A volume group over the devices of a layer, and the commands that see nothing but these devices.
+    """A volume group over the devices of a layer, and the commands that see nothing but these devices."""
 
-    Attributes:
-        context: The layer's; its label is the group's name.
-        devices: The paths of all physical volumes, in their order.
-    """
-
-    context: LayerContext
-    devices: tuple[str, ...]
+    context: LayerContext  # the layer's; its label is the group's name
+    devices: tuple[str, ...]  # the paths of all physical volumes, in their order
 
     @property
     def name(self) -> str:

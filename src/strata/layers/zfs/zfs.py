@@ -82,11 +82,7 @@ def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iter
 
 
 class Dataset(Layer):
-    """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default.
-
-    Attributes:
-        own_properties: The properties that have keys of their own.
-    """
+    """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default."""
 
     requires = LowerInterface("pool")
     kernel_log = KernelLog(silent="Errors are the pool's, which counts them.")
@@ -95,6 +91,7 @@ class Dataset(Layer):
     own_properties: ClassVar[str] = (
         "compression checksum copies dedup sync logbias primarycache secondarycache"
     )
+    """The properties that have keys of their own."""
 
     compression: Compression | None = Field(None, examples=["lz4"])
     """Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 to
