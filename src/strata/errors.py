@@ -1,14 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors a user can act on: each states its cause, its place and the remedy.
-
-StrataError
-├── StudyError        a study or device file that cannot be used
-├── PlanError         a trial that cannot be compiled to steps
-├── ToolError         a program, package or privilege that is missing
-├── LabError          the lab's kernel, root image or boot failed
-├── RunError          a trial could not be carried out
-└── ResultError       a results folder that cannot be read or written
-"""
+"""Errors a user can act on: each states its cause, its place and the remedy."""
 
 from __future__ import annotations
 
@@ -26,9 +17,7 @@ class StrataError(Exception):
 
     def __init__(self, cause: str, *, place: str | None = None, remedy: str | None = None) -> None:
         super().__init__(cause)
-        self.cause = cause
-        self.place = place
-        self.remedy = remedy
+        self.cause, self.place, self.remedy = cause, place, remedy
 
     def __str__(self) -> str:
         first = f"{self.place}: {self.cause}" if self.place else self.cause
@@ -36,12 +25,7 @@ class StrataError(Exception):
 
 
 class DiagnosticsError(StrataError):
-    """Several independent mistakes in one input, all reported at once.
-
-    Args:
-        diagnostics: The single errors, in the order of their places in the input.
-        place: The input that holds them.
-    """
+    """Several independent mistakes in one input, the ``place``, in the order of their own places."""
 
     exit_code = 2
 
@@ -74,8 +58,7 @@ class StudyError(StrataError):
         if place is None:
             place = ", ".join(filter(None, (f"line {line}" if line else "", key))) or None
         super().__init__(cause, place=place, remedy=remedy)
-        self.key = key
-        self.line = line
+        self.key, self.line = key, line
 
 
 class PlanError(StrataError):

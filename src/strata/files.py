@@ -86,27 +86,20 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
         return
     place = Path(f"/proc/self/fd/{descriptor}").readlink()
     if stranger:
-        raise kind(
-            f"it belongs to {_name(state.st_uid)}, who could have root write or delete something else",
-            place=str(place),
-            remedy=f"work as that user, use a folder of your own, or run `chown root {place}`",
-        )
-    if not state.st_mode & stat.S_ISVTX:
-        raise kind(
-            "other users may write to this folder, so they could have root write or delete something else",
-            place=str(place),
-            remedy=f"run `chmod go-w {place}`, or use another folder",
-        )
-    if not sticky:
-        raise kind(
-            "everybody may write to this folder",
-            place=str(place),
-            remedy="make a folder of your own in it, and use that one",
-        )
+        cause = f"it belongs to {_name(state.st_uid)}, who could have root write or delete something else"
+        remedy = f"work as that user, use a folder of your own, or run `chown root {place}`"
+    elif not state.st_mode & stat.S_ISVTX:
+        cause = "other users may write to this folder, so they could have root write or delete something else"
+        remedy = f"run `chmod go-w {place}`, or use another folder"
+    elif not sticky:
+        cause = "everybody may write to this folder"
+        remedy = "make a folder of your own in it, and use that one"
+    else:
+        return
+    raise kind(cause, place=str(place), remedy=remedy)
 
 
 def _others_write(folder: os.stat_result, descriptor: int) -> bool:
-    """Whether others than its owner may write to a folder."""
     if folder.st_mode & stat.S_IWOTH:
         return True
     if not folder.st_mode & stat.S_IWGRP:
@@ -119,7 +112,6 @@ def _others_write(folder: os.stat_result, descriptor: int) -> bool:
 
 
 def _is_own_group(group: int, owner: int) -> bool:
-    """Whether a group is the user's own, without other members; Debian's OpenSSH tests the same."""
     try:
         own, members = pwd.getpwuid(owner), set(grp.getgrgid(group).gr_mem)
     except KeyError:
@@ -188,14 +180,12 @@ def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = 
     with os.fdopen(open_plain(path, follow=follow), "rb") as file:
         content = file.read(limit_bytes + 1)
     if len(content) > limit_bytes:
-        raise NotPlain(
-            errno.EFBIG, f"it is larger than the {format_size(limit_bytes)} that are read", str(path)
-        )
+        cause = f"it is larger than the {format_size(limit_bytes)} that are read"
+        raise NotPlain(errno.EFBIG, cause, str(path))
     return content
 
 
 def open_named(path: Path) -> BufferedReader:
-    """Open a regular file that the user names, which may be a link. Raises OSError as `open_plain`."""
     return os.fdopen(open_plain(path, follow=True), "rb")
 
 
@@ -277,15 +267,6 @@ def make_folder(folder: Path) -> None:
                 sync(each.parent)
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file so that after a crash it is either complete or unchanged.
-
-    A symbolic link of its name is replaced, not followed; its folder must not be a link. Raises ResultError
-    if the folder is full or not writable; the temporary file is removed, also on an interruption.
-    """
-    write_whole(path, content, durably=True)
-
-
 def write_page(output: Path, page: str | bytes) -> None:
     """Write a page or a plot durably, into a folder that may be new. Raises ResultError."""
     refuse_folder(output)
@@ -300,18 +281,22 @@ def refuse_folder(output: Path) -> None:
         raise ResultError("it is a folder", place=str(output), remedy="name a file")
 
 
-def write_whole(path: Path, content: bytes, *, durably: bool = False) -> None:
-    """Like `write_durably`, but without waiting for the disk."""
+def write_durably(path: Path, content: bytes, *, wait: bool = True) -> None:
+    """Write a file so that after a crash it is either complete or unchanged; or do not ``wait`` for that.
+
+    A symbolic link of its name is replaced, not followed; its folder must not be a link. Raises ResultError
+    if the folder is full or not writable; the temporary file is removed, also on an interruption.
+    """
     temporary = f".{path.name}.part"
     with explained(path, "write the file"), opened_inside(path.parent) as folder:
         try:
             with os.fdopen(create(temporary, folder), "wb") as file:
                 file.write(content)
                 file.flush()
-                if durably:
+                if wait:
                     os.fsync(file.fileno())
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-            if durably:
+            if wait:
                 os.fsync(folder)
         except BaseException:  # Ctrl-C, too
             with suppress(OSError):

@@ -117,7 +117,6 @@ def parse_value(text: str, unit: str) -> float:
 
 
 def is_power_of_two(number: int) -> bool:
-    """Whether it is 1, 2, 4, 8, ..."""
     return number > 0 and number & (number - 1) == 0
 
 
@@ -159,7 +158,6 @@ def scale_for(unit: str, magnitude: float) -> Scale:
 
 
 def unit_label(unit: str) -> str:
-    """A unit as people write it: device files have ``us`` for ``µs``."""
     return "µs" if unit == "us" else unit
 
 
@@ -194,7 +192,6 @@ def _trimmed(number: str) -> str:
 
 
 def format_size(size_bytes: float) -> str:
-    """A size for a sentence: ``1.5 GiB``."""
     return _short(size_bytes, "B")
 
 

@@ -11,7 +11,6 @@ from strata.datasheet.kinds import SHEETS, sheet_of
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
 from strata.spec.device import Device, bundled_devices, find_device
-from strata.spec.device_kind import CAPACITY
 from strata.spec.device_kinds import KINDS
 
 
@@ -43,7 +42,7 @@ def test_a_kind_introduces_itself_and_its_parameters(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_takes_the_drivers_lines_of_a_kind(kind: str) -> None:
     device = example(kind)
-    text = driver_config(device, name="sda", backing_fd=3, capacity_bytes=int(CAPACITY.minimum))
+    text = driver_config(device, name="sda", backing_fd=3, capacity_bytes=1 << 20)
 
     trace = ModelledDisk(text).closed_loop(READ, [0, 8], 8, depth=1)
 

@@ -8,17 +8,16 @@ import math
 import pytest
 
 from advice_studies import around, capabilities, study, use, weight
-from strata.advice.advise import advise
+from strata.advice.advise import advise, seeds_wanted
 from strata.advice.model import Advice
-from strata.advice.settling import seeds_wanted
 from strata.advice.uses import Need, Use
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
 DATABASE = use(weight("database", 1))
 MIXED = use(weight("database", 70), weight("mail", 30))
-DISK_LOSS = Need("disk-loss", "required", "it should go on")
-SNAPSHOT = Need("snapshot", "wished", "a way back")
+DISK_LOSS = Need(capability="disk-loss", level="required", why="it should go on")
+SNAPSHOT = Need(capability="snapshot", level="wished", why="a way back")
 
 
 def advice_on(results: StudyResults, on: Use = DATABASE, can: Capabilities | None = None) -> Advice:

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from strata.cli.application import Application, examples
-from strata.cli.output import print_json, print_wrote, results, task_bar
-from strata.cli.parameters import AsJson
+from strata.cli.application import Application
+from strata.cli.output import print_json, print_wrote, stdout, task_bar
+from strata.cli.parameters import AsJson, argument, option
 from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.units import format_size, unit_label
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 devices = Application(invoke_without_command=True)
 
 
-@devices.callback(
-    epilog=examples(
-        "strata devices", "strata devices --json | jq -r '.[].name'", "strata devices show wd-re4-500gb"
-    )
-)
+@devices.callback()
 def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the modelled devices, or show one with its data sheet."""
+    """List the modelled devices, or show one with its data sheet.
+
+    Examples:
+        strata devices
+        strata devices --json | jq -r '.[].name'
+        strata devices show wd-re4-500gb
+    """
     if context.invoked_subcommand is not None:
         return
     found = [find_device(name) for name in bundled_devices()]
@@ -42,7 +44,7 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
         return
     # Two lines a device, because a title does not fit beside the name and the interface.
     width = max(len(device.name) for device in found)
-    console = results()
+    console = stdout()
     for device in found:
         facts = f"  {device.kind:<10}  {format_size(device.capacity_bytes):>8}  {_interface(device)}"
         console.print(Text.assemble((f"{device.name:<{width}}", "bold"), facts), soft_wrap=True)
@@ -54,29 +56,21 @@ def _interface(device: Device) -> str:
     return str(stated.value) if stated else ""
 
 
-@devices.command(
-    epilog=examples("strata devices show wd-re4-500gb", "strata devices show wd-re4-500gb --plot re4.svg")
-)
+@devices.command()
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A bundled device, or the path of a device file ending in .toml.",
-            metavar="DEVICE",
-        ),
-    ],
+    name: Annotated[str, argument("A bundled device, or the path of a device file, *.toml.", "DEVICE")],
     as_json: AsJson = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Measure less: figures are some per cent off.")
-    ] = False,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw its curves into this .svg, .html or .png file.")
-    ] = None,
+    quick: Annotated[bool, option("Measure less: figures are some per cent off.", "--quick")] = False,
+    plot: Annotated[Path | None, option("Draw its curves into a .svg, .html or .png file.", "--plot")] = None,
 ) -> None:
     """Show a device: its parameters, their sources, its data sheet.
 
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
+
+    Examples:
+        strata devices show wd-re4-500gb
+        strata devices show wd-re4-500gb --plot re4.svg
     """
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
@@ -85,7 +79,7 @@ def show(
 
         check_suffix(plot)
     device = find_device(name, Path())
-    console = results()
+    console = stdout()
     if not as_json:
         _print_parameters(console, device)
     sheet = sheet_of(device, quick=quick)
@@ -113,7 +107,7 @@ def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
 
 
 def _print_parameters(console: Console, device: Device) -> None:
-    from strata.report.table import Cell, Column, Table, columns, terminal  # noqa: PLC0415
+    from strata.report.table import Cell, Table, columns, terminal  # noqa: PLC0415
 
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
     rows = []
@@ -124,7 +118,7 @@ def _print_parameters(console: Console, device: Device) -> None:
         rows.append(
             (name, None if unused else str(stated.value), "" if unused else unit_label(stated.unit), source)
         )
-    heads = (Column("parameter"), Column("value", align="right"), *columns("unit", "source"))
+    heads = columns("parameter", ("value", "figure"), "unit", "source")
     console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
     estimates = sum(stated.estimate for stated in device.parameters.values()) - defaults
@@ -139,7 +133,7 @@ def _is_default(stated: Parameter) -> bool:
 
 
 def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None:
-    from strata.report.table import Column, Table, columns, terminal  # noqa: PLC0415
+    from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import significant  # noqa: PLC0415
 
     if not ratings:
@@ -155,8 +149,8 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
             number = [*sources].index(each.published.source) + 1
             beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
         rows.append((each.title, significant(each.value), *beside[:2], unit_label(each.unit), beside[2]))
-    figures = (Column(title, align="right") for title in ("model", "published", "ratio"))
-    console.print(terminal(Table((Column("data sheet"), *figures, *columns("unit", "")), rows)))
+    figures = columns("data sheet", ("model", "figure"), ("published", "figure"), ("ratio", "figure"))
+    console.print(terminal(Table((*figures, *columns("unit", "")), rows)))
     for number, (source, estimate) in enumerate(sources.items(), start=1):
         console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
     if not sources:
@@ -166,7 +160,7 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
 
 
 def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
-    from strata.report.sketch import sketch  # noqa: PLC0415
+    from strata.report.device_plot import sketch  # noqa: PLC0415
 
     for picture in drawn:
         curves = [curve.points for curve in picture.curves]

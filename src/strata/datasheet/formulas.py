@@ -85,7 +85,6 @@ def _seek_ns_mean(disk: Mechanism, zones: list[tuple[Zone, int]], tracks: float)
 
 
 def _cell_weights(zones: list[tuple[Zone, int]], width: float) -> list[float]:
-    """The share of the blocks in each cell of ``width`` tracks."""
     total = sum(used for _, used in zones)
     bounds = [(zone.first_track, zone.first_track + used / zone.sectors_per_track) for zone, used in zones]
     weights = []

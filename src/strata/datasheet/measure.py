@@ -83,7 +83,6 @@ def random_blocks(sectors: int, count: int, name: str) -> Sectors:
 def random_trace(
     disk: ModelledDisk, op: int, sectors: int, *, depth: int, count: int, flags: int = 0, name: str = "random"
 ) -> Trace:
-    """Random 4-KiB reads or writes, ``depth`` at a time."""
     blocks = random_blocks(sectors, count, name)
     return disk.closed_loop(op, blocks, _BLOCK_SECTORS, depth=depth, flags=flags)
 

@@ -14,7 +14,6 @@ from strata.datasheet.measure import (
     Picture,
     Subject,
     flush_trace,
-    random_trace,
     rate_per_s,
     sequential_bytes_per_s,
     sequential_trace,
@@ -25,6 +24,7 @@ from strata.spec.device_kind import Parameter
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 WRITES: Final = 200_000
+STEADY_WRITES: Final = "random_write_4k_qd32_steady"  # a key of [published]
 _QUICK: Final = 8
 _WARM_UP: Final = 0.1  # of a measurement is left out, for a bucket or a buffer to empty
 _FLUSH_WRITES: Final = (1, 32)
@@ -76,8 +76,7 @@ class DataSheet:
     """Queue depths of random reads."""
 
     def __init__(self, device: Device, *, quick: bool = False) -> None:
-        self.device = device
-        self.quick = quick
+        self.device, self.quick = device, quick
         self.divisor = _QUICK if quick else 1
 
     def ratings(
@@ -89,21 +88,17 @@ class DataSheet:
             LabError: If the model refuses the device.
             ToolError: If the models must be compiled, and there is no compiler.
         """
-        measurements = self.measurements()
+        measurements, published = self.measurements(), self.device.published
         begin(len(measurements))
         found = []
         for measurement in measurements:
             step(measurement.title)
-            found += [Rating(*each, self._published(each[0])) for each in measurement.run()]
+            for figure in measurement.run():
+                name, general = figure[0], figure[0].removesuffix("_outer")
+                found.append(Rating(*figure, published.get(name) or published.get(general)))
         return tuple(found)
 
-    def _published(self, name: str) -> Parameter | None:
-        """The figure under the rating's name, or under the more general one."""
-        published = self.device.published
-        return published.get(name) or published.get(name.removesuffix("_outer"))
-
     def readable(self) -> Subject:
-        """The device as reads are measured on it."""
         return Subject(self.device)
 
     def measurements(self) -> list[Measurement]:
@@ -118,20 +113,18 @@ class DataSheet:
 
     def pictures(self) -> tuple[Picture, ...]:
         subject, count = self.readable(), 2_000 if self.quick else 20_000
-        points = []
-        for depth in self.up_to_queue_depth(_CURVE_DEPTHS):
-            trace = random_trace(subject.open(), READ, subject.sectors, depth=depth, count=count)
-            points.append((float(depth), rate_per_s(trace, depth=depth)))
+        points = (
+            (float(depth), rate_per_s(subject.random(READ, depth=depth, count=count), depth=depth))
+            for depth in self.up_to_queue_depth(_CURVE_DEPTHS)
+        )
         curves = (Curve("reads", tuple(points)),)
         return (Picture("Random 4-KiB reads", "queue depth", "per second", curves, x_log=True),)
 
     @property
     def note(self) -> str:
-        """A remark below the data sheet."""
         return ""
 
     def up_to_queue_depth(self, depths: Sequence[int]) -> list[int]:
-        """The depths that the device's queue has."""
         return [depth for depth in depths if depth <= self.device.queue_depth]
 
     def reads(self, count: int) -> list[Measurement]:
@@ -166,7 +159,7 @@ class DataSheet:
         title = f"random 4-KiB {what}s{how}, QD {depth}"
 
         def run() -> Found:
-            trace = random_trace(subject.open(), op, subject.sectors, depth=depth, count=count, flags=flags)
+            trace = subject.random(op, depth=depth, count=count, flags=flags)
             rate = rate_per_s(trace, depth=depth, warm_up=warm_up)
             yield name or f"random_{what}_4k_qd{depth}", title, "IOPS", rate
             if latencies:
@@ -212,12 +205,8 @@ class DataSheet:
             flushes, whole = flush_trace(subject.open(), subject.sectors, writes=writes, rounds=rounds)
             yield f"flush_latency{suffix}", title, "ms", float(flushes.mean()) / NS_PER_MS
             if writes == 1:
-                yield (
-                    "flush_rate",
-                    "4-KiB writes with a flush after each",
-                    "1/s",
-                    NS_PER_S / float(whole.mean()),
-                )
+                rate = NS_PER_S / float(whole.mean())
+                yield "flush_rate", "4-KiB writes with a flush after each", "1/s", rate
 
         return Measurement(title, run)
 

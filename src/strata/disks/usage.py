@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
-from strata.disks.machine import Machine
-from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
+from strata.disks.machine import Machine, Mount, mount_of, mounts_in, name_in
 from strata.machine.reading import one_line
 
 UseKind = Literal[
@@ -82,7 +81,7 @@ class Usage:
             yield Use("bcache", name, "is registered with bcache")
         for uuid in self._btrfs.get(name, ()):
             yield Use("btrfs", name, f"belongs to the mounted btrfs {uuid}")
-        if name in self._pools:
+        if any(name in names for names in self._pools_by_name.values()):
             yield Use("zfs", name, "belongs to an imported ZFS pool")
         for loop in self._looped.get(name, ()):
             yield Use("loop", name, f"is behind the loop device {loop}")
@@ -153,7 +152,7 @@ class Usage:
     @cached_property
     def groups(self) -> set[str]:
         """The UUIDs, without hyphens, of the volume groups with an active volume."""
-        uuids = (self.machine.line(f"sys/block/{name}/dm/uuid") for name in self._blocks)
+        uuids = (self.machine.line(f"sys/block/{name}/dm/uuid") for name in self.machine.names("sys/block"))
         return {uuid[4:36] for uuid in uuids if uuid.startswith("LVM-")}
 
     @cached_property
@@ -210,12 +209,9 @@ class Usage:
         return pools
 
     @cached_property
-    def _pools(self) -> set[str]:
-        return {name for names in self._pools_by_name.values() for name in names}
-
-    @cached_property
     def _loop_files(self) -> dict[str, str]:
-        pairs = ((name, self.machine.content(f"sys/block/{name}/loop/backing_file")) for name in self._blocks)
+        names = self.machine.names("sys/block")
+        pairs = ((name, self.machine.content(f"sys/block/{name}/loop/backing_file")) for name in names)
         return {name: os.fsdecode(file.rstrip(b"\n")) for name, file in pairs if file}
 
     @cached_property
@@ -242,10 +238,6 @@ class Usage:
                     if named not in found.setdefault(path, []):
                         found[path].append(named)
         return found
-
-    @cached_property
-    def _blocks(self) -> list[str]:
-        return self.machine.names("sys/block")
 
 
 def _first(names: list[str]) -> str:

@@ -3,7 +3,8 @@
 
 Everything by which a process could know its host is fixed here: arguments (only relative names and
 descriptors with fixed numbers), environment, working folder, limits, signals, address layout. Disks are
-sparse files without a name and end with the process. It ends with its starter (``pdeathsig``).
+sparse files without a name and end with the process. It ends with its starter (``pdeathsig``). The machine's
+limits for labs stand at the end: open files, and memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import hashlib
 import mmap
 import os
+import resource
 import select
 import shutil
 import signal
@@ -28,8 +30,9 @@ from strata.lab.disk_image import DiskImage, PowerCut
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
-from strata.lab.limits import memory_text
 from strata.spec.step import MEMORY_BYTES
+from strata.spec.study import MEMORY_BYTES_MIN
+from strata.units import format_size
 
 START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""
@@ -57,25 +60,16 @@ _GUARD: Final = (
 
 @dataclass(frozen=True)
 class Wiring:
-    """The connections of a lab to its host.
+    """The connections of a lab to its host."""
 
-    Attributes:
-        folder: Its private working folder, for ``linux`` and ``initrd.cpio``.
-        console: Descriptor for the console's output.
-        events: Descriptor for the agent's events, opened for appending.
-        keyboard: Descriptor for the console's input; None for a trial.
-        cpu: The CPU to pin it to.
-        trace: Descriptor for the trace of all requests, opened for appending.
-        measure_cost: The driver sums up the host's time that it takes, in ``/sys/block/DISK/host_cost_ns``.
-            Never for a trial: the lab's programs could see the host by it.
-    """
-
-    folder: Path
-    console: int
-    events: int
-    keyboard: int | None = None
-    cpu: int | None = None
-    trace: int | None = None
+    folder: Path  # its private working folder, for ``linux`` and ``initrd.cpio``
+    console: int  # descriptor for the console's output
+    events: int  # descriptor for the agent's events, opened for appending
+    keyboard: int | None = None  # descriptor for the console's input; None for a trial
+    cpu: int | None = None  # the CPU to pin it to
+    trace: int | None = None  # descriptor for the trace of all requests, opened for appending
+    # The driver sums up the host's time that it takes, in ``/sys/block/DISK/host_cost_ns``. Never for a
+    # trial: the lab's programs could see the host by it.
     measure_cost: bool = False
 
 
@@ -85,15 +79,12 @@ class Power:
 
     Only content outlives a boot. The state of a disk's model begins anew: the places of a flash drive's data,
     its SLC cache, a shingled drive's cached zones, a cloud disk's saved-up credit.
-
-    Attributes:
-        media: The disks' content, in their order: empty, or left by an earlier boot. None for empty disks
-            that end with the lab.
-        cut: The power cut, after which the lab's exit status is `POWER_CUT_STATUS`.
     """
 
+    # The disks' content, in their order: empty, or left by an earlier boot. None for empty disks that end
+    # with the lab.
     media: Sequence[DiskImage] | None = None
-    cut: PowerCut | None = None
+    cut: PowerCut | None = None  # the power cut, after which the lab's exit status is `POWER_CUT_STATUS`
 
 
 @dataclass(frozen=True)
@@ -136,15 +127,11 @@ class StatusPage:
 
 @dataclass
 class RunningLab:
-    """A lab's process. Use it as a context: at its end the process is gone, whatever happened.
-
-    Attributes:
-        exit_status: From ``os.waitstatus_to_exitcode``; None while it runs.
-    """
+    """A lab's process. Use it as a context: at its end the process is gone, whatever happened."""
 
     pid: int
     status: StatusPage
-    exit_status: int | None = None
+    exit_status: int | None = None  # from ``os.waitstatus_to_exitcode``; None while it runs
     _pidfd: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,12 +190,9 @@ def start_lab(
 
     The calling thread must outlive the lab: ``pdeathsig`` notices its end. The kernel finds the disks in the
     given order, then the inputs, each on a disk without latency.
-
-    Raises:
-        LabError: If its files cannot be made, or there are too many disks.
-        ToolError: If a program that starts it is missing, or too few files may be open.
     """
     check_tools()
+    provide_descriptors(1, len(disks) + len(inputs))
     check_counts(disks, inputs)
     with ExitStack() as owned, ExitStack() as unless_started:
         status = StatusPage()
@@ -344,3 +328,61 @@ def _inheritable() -> list[int]:
             if os.get_inheritable(int(name)):
                 found.append(int(name))
     return sorted(found)
+
+
+# Descriptors of Python, the console, DuckDB and the results, and the numbers from which a lab's are copied.
+_OWN: Final = 192
+_PER_TRIAL: Final = 24
+_PER_DISK: Final = 4
+_SHM: Final = "/dev/shm"  # noqa: S108  where User-Mode Linux keeps its machine's memory, as a sparse file
+_UNITS: Final = ((30, "G"), (20, "M"))
+
+
+def memory_text(memory_bytes: int) -> str:
+    """The size as on the kernel's command line. Keep the form: the kernel seeds randomness from that line."""
+    for shift, unit in _UNITS:
+        if memory_bytes % (1 << shift) == 0:
+            return f"{memory_bytes >> shift}{unit}"
+    return str(memory_bytes)
+
+
+def check_memory(memory_bytes: int) -> None:
+    """Refuse more memory for a lab than this machine has, by a `LabError`.
+
+    Whether it fits beside others is unknown: a lab takes the pages that its programs touch.
+    """
+    if memory_bytes < MEMORY_BYTES_MIN or memory_bytes % (1 << 20):
+        raise LabError(
+            f"a lab cannot have {memory_bytes} bytes of memory",
+            place="study.memory",
+            remedy=f"give it {format_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
+        )
+    shm = os.statvfs(_SHM)
+    own_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most_bytes = min(own_bytes, shm.f_blocks * shm.f_frsize)
+    if memory_bytes > most_bytes:
+        raise LabError(
+            f"this machine has no {format_size(memory_bytes)} of memory for a lab, but "
+            f"{format_size(most_bytes)} (its own memory, and the size of {_SHM})",
+            place="study.memory",
+            remedy="lower `memory`, or run the study on a larger machine: results are the same",
+        )
+
+
+def provide_descriptors(trials: int, disks: int) -> None:
+    """Raise the limit of open files if it is too low for this many trials, each with this many disks.
+
+    Programs under measurement inherit the limit, so a sufficient one stays.
+    """
+    needed = _OWN + trials * (_PER_TRIAL + _PER_DISK * disks)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise ToolError(
+            f"at most {hard} files may be open at once, and this needs {needed}",
+            place="ulimit -n",
+            remedy="raise the limit in /etc/security/limits.conf, or where this shell was started; "
+            "fewer --jobs need fewer",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

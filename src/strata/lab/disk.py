@@ -15,7 +15,6 @@ from strata.errors import LabError
 from strata.lab.disk_image import DiskImage, nameless_file
 from strata.lab.inputs import ProvidedInput, input_disk
 from strata.lab.lab import Lab
-from strata.lab.limits import provide_descriptors
 from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
@@ -35,17 +34,9 @@ def driver_config(
 ) -> str:
     """The text that describes one disk to the driver.
 
-    Args:
-        device: The device to model.
-        name: The block device's name in the lab, such as ``sda``.
-        backing_fd: The open file with the disk's content.
-        read_only: Whether writes fail.
-        queue_depth: Instead of the device's own.
-        capacity_bytes: The used part of the device, from its first sector on; the mechanism stays.
-        seed: The seed of the model's random draws.
-
-    Raises:
-        LabError: If the name or the capacity does not suit the driver.
+    ``name`` is the block device's in the lab, ``backing_fd`` the open file with its content, and
+    ``capacity_bytes`` the used part of the device, from its first sector on; the mechanism stays. The model's
+    random draws derive from ``seed``.
     """
     if _DISK_NAME.fullmatch(name) is None:
         raise LabError(f'a disk cannot be called "{name}"', remedy="use lower-case letters and digits")
@@ -103,7 +94,6 @@ class LabDisk:
 
 def check_counts(disks: Sequence[LabDisk], inputs: Sequence[ProvidedInput]) -> None:
     """Refuse more disks than a lab can have, by a `LabError`."""
-    provide_descriptors(1, len(disks) + len(inputs))
     if len(disks) > _DISKS_MAX:
         raise LabError(f"a lab has at most {_DISKS_MAX} disks", remedy="declare fewer devices")
     if len(inputs) > _INPUTS_MAX:

@@ -64,10 +64,8 @@ def private_folder(
 ) -> Iterator[PrivateFolder]:
     """A new folder in ``place``, deleted, or removed by ``remove``, when the context ends.
 
-    ``before`` is called with its path before it is made: to record it.
-
-    Raises:
-        LabError: If it cannot be made, or as root another user could exchange it.
+    ``before`` is called with its path before it is made: to record it. Raises LabError if it cannot be made,
+    or as root another user could exchange it.
     """
     with ExitStack() as opened:
         try:
@@ -179,22 +177,19 @@ def remove_stale(place: Path) -> list[Path]:
 @contextmanager
 def opened_private(name: str, place: int) -> Iterator[int]:
     """The descriptor of a folder in another one; a link is refused."""
-    descriptor = os.open(name, _INSIDE, dir_fd=place)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    yield from _closed(os.open(name, _INSIDE, dir_fd=place))
 
 
 @contextmanager
 def opened_place(place: Path) -> Iterator[int]:
     """The descriptor of a folder for private folders; as root one that no other user can exchange.
 
-    Raises:
-        LabError: If another user could.
-        OSError: If it cannot be opened.
+    Raises LabError if another user could, and OSError if it cannot be opened.
     """
-    descriptor = open_folder(place, LabError)
+    yield from _closed(open_folder(place, LabError))
+
+
+def _closed(descriptor: int) -> Iterator[int]:
     try:
         yield descriptor
     finally:

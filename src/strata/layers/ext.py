@@ -5,15 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
-from strata.layers.filesystem import (
-    AlignedFilesystem,
-    ProjectQuotaFilesystem,
-    act,
-    filesystem_prerequisites,
-    option_values,
-)
+from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, filesystem_prerequisites
 from strata.layers.options import (
     HERE_ALREADY,
     LABEL,
@@ -30,7 +24,7 @@ from strata.layers.options import (
 from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
-from strata.spec.step import Prerequisites, Step
+from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
@@ -107,24 +101,19 @@ EXT4: Final[Forms] = {
 
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
-# mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
-_SMALL_BYTES: Final = 512 << 20
+_SMALL_BYTES: Final = 512 << 20  # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB
 # What e2freefrag prints as Num., Avg. and Max.
 _FREE: Final = r"^{}\. free extent: (\d+)"
 
 
 class ExtFilesystem(AlignedFilesystem):
-    """The base of ext2, ext3 and ext4.
+    """The base of ext2, ext3 and ext4; `Ext4` says why its mount options."""
 
-    Mount options keep the kernel from initialising inode tables in the background (``noinit_itable``),
-    and from reading block bitmaps of all groups after a mount (``no_prefetch_block_bitmaps``, since 5.9).
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    capacity_bytes_min: ClassVar[int] = 64 << 20
-    checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
+    requires = LowerInterface("block")
+    capacity_bytes_min = 64 << 20
+    checker = ("e2fsck", "-f", "-n")
     # fs/ext4/super.c and fs/jbd2/{commit,journal,recovery}.c of Linux 7.2; ext4's driver mounts all three.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"EXT4-fs error .*",
             r"EXT4-fs \(\S+\): (?:Remounting filesystem read-only|.*checksum (?:invalid|failed).*)",
@@ -132,11 +121,11 @@ class ExtFilesystem(AlignedFilesystem):
             r"JBD2: .*(?:error|invalid checksum|recovery failed|bad block).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "quota")
+    packages = ("e2fsprogs", "quota")
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
-        _, extended = option_values(self.mkfs, "-E")
+        _, extended = self.mkfs_without("-E")
         given = [option.partition("=") for option in extended]
         if chosen := {key: value for key, _, value in given if key in _ALIGNING}:
             return chosen
@@ -149,7 +138,7 @@ class ExtFilesystem(AlignedFilesystem):
 
     def _block_bytes(self, lower: Provided) -> int | None:
         """The block size that mke2fs will choose; None if options leave it to its configuration."""
-        _, sizes = option_values(self.mkfs, "-b")
+        _, sizes = self.mkfs_without("-b")
         if sizes and sizes[-1].isdigit():
             return int(sizes[-1])
         if sizes or any(option.startswith("-T") for option in self.mkfs):
@@ -159,7 +148,7 @@ class ExtFilesystem(AlignedFilesystem):
 
     def make_options(self, context: LayerContext) -> list[str]:
         # mke2fs obeys only the last -E, so the user's is joined to ours.
-        further, extended = option_values(self.mkfs, "-E")
+        further, extended = self.mkfs_without("-E")
         ours = [f"hash_seed={context.derived_uuid('hash-seed')}"]
         ours += ["lazy_itable_init=1", "lazy_journal_init=1", "nodiscard"]
         given = {option.partition("=")[0] for option in extended}
@@ -197,9 +186,9 @@ class Ext2(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext2")
-    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT2}
+    prerequisites = filesystem_prerequisites("ext2")
+    make_limit_ns = 7200 * NS_PER_S
+    allowed = {"mkfs": MKFS, "mount": EXT2}
 
     layer: Literal["ext2"] = "ext2"
 
@@ -210,9 +199,9 @@ class Ext3(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext3")
-    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT3}
+    prerequisites = filesystem_prerequisites("ext3")
+    make_limit_ns = 7200 * NS_PER_S
+    allowed = {"mkfs": MKFS, "mount": EXT3}
 
     layer: Literal["ext3"] = "ext3"
 
@@ -226,8 +215,8 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     after mounting (``no_prefetch_block_bitmaps``): it reads one when it first allocates in its group.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext4")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT4}
+    prerequisites = filesystem_prerequisites("ext4")
+    allowed = {"mkfs": MKFS, "mount": EXT4}
 
     layer: Literal["ext4"] = "ext4"
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.layer import Interface, Layer, LayerContext, Provided, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -22,8 +22,7 @@ _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
-# An arbitrary number, above the usual ones of projects.
-_PROJECT: Final = "18273"
+_PROJECT: Final = "18273"  # an arbitrary number, above the usual ones of projects
 
 
 def _check_mount_options(options: list[str]) -> list[str]:
@@ -59,36 +58,13 @@ def folder_share(layer: Layer, context: LayerContext) -> Share:
     return Share([made], folder, context.fair(layer.provided(context.provided)))
 
 
-def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
-    """Take a mkfs option such as ``-E`` out of its words.
-
-    Returns:
-        The other words, and the comma-separated values of every occurrence of the option.
-    """
-    others: list[str] = []
-    values: list[str] = []
-    remaining = iter(words)
-    for word in remaining:
-        if word == letter:
-            values += [value for value in next(remaining, "").split(",") if value]
-        elif word.startswith(letter):
-            values += [value for value in word[len(letter) :].split(",") if value]
-        else:
-            others.append(word)
-    return others, values
-
-
 class Filesystem(Layer):
-    """The base of the filesystem layers.
+    """The base of the filesystem layers."""
 
-    Attributes:
-        capacity_bytes_min: The smallest device that the filesystem is made on.
-        checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
-    """
-
-    provides: ClassVar[Interface] = "filesystem"
-    capacity_bytes_min: ClassVar[int]
+    provides = "filesystem"
+    capacity_bytes_min: ClassVar[int]  # the smallest device that the filesystem is made on
     checker: ClassVar[tuple[str, ...]] = ()
+    """The filesystem's own checker, with options that keep it from changing anything; (): none."""
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
     mkfs: list[StrictStr] = Field([], examples=[["-L", "strata"]])
@@ -107,6 +83,20 @@ class Filesystem(Layer):
                 f"and the smallest has {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
+
+    def mkfs_without(self, option: str) -> tuple[list[str], list[str]]:
+        """The words of `mkfs` without an option such as ``-E``, and that option's comma-separated values."""
+        others: list[str] = []
+        values: list[str] = []
+        remaining = iter(self.mkfs)
+        for word in remaining:
+            if word == option:
+                values += [value for value in next(remaining, "").split(",") if value]
+            elif word.startswith(option):
+                values += [value for value in word[len(option) :].split(",") if value]
+            else:
+                others.append(word)
+        return others, values
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         return (*self.checker, context.lower[0]) if self.checker else None
@@ -160,13 +150,9 @@ class AlignedFilesystem(Filesystem):
 
 
 class ProjectQuotaFilesystem(Filesystem):
-    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting.
+    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting."""
 
-    Attributes:
-        quota_feature: The feature of the kernel for it.
-    """
-
-    quota_feature: ClassVar[str] = "quota:v2"
+    quota_feature: ClassVar[str] = "quota:v2"  # the feature of the kernel for it
 
     project_quota: StrictBool = False
     """Account for folders, so that their size can be limited"""

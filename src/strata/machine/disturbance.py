@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from strata.machine.reading import Process, Reading, Ticks, seconds_between
+from strata.machine.reading import Process, Reading, Ticks
 from strata.units import NS_PER_S, format_share, format_size, percent
 
 _NAMED_MAX = 3
@@ -86,7 +86,6 @@ class Window:
 
     @property
     def others_cpus(self) -> float:
-        """Processor time of all other processes, in CPUs."""
         return sum(self.others.values())
 
     def disturbances(self, limits: Limits) -> list[str]:
@@ -96,17 +95,12 @@ class Window:
     def _of_processors(self, limits: Limits) -> Iterator[str]:
         allowed = max(limits.others_cpus, limits.others_share * self.cpus)
         if self.others_cpus > allowed:
-            most = list(self.others.items())[:_NAMED_MAX]
-            named = ", ".join(f"{name} {used:.2f}" for name, used in most)
-            yield (
-                f"other processes used {self.others_cpus:.2f} of {self.cpus} CPUs "
-                f"(more than {allowed:.2f}): {named}"
-            )
+            most = ", ".join(f"{name} {used:.2f}" for name, used in [*self.others.items()][:_NAMED_MAX])
+            of_all = f"{self.others_cpus:.2f} of {self.cpus} CPUs (more than {allowed:.2f})"
+            yield f"other processes used {of_all}: {most}"
         if self.steal_share > limits.steal_share and self.steal_cpus > limits.steal_cpus:
-            yield (
-                f"the hypervisor withheld {percent(self.steal_share)} of the processor time "
-                f"(more than {format_share(limits.steal_share)})"
-            )
+            shares = percent(self.steal_share), format_share(limits.steal_share)
+            yield "the hypervisor withheld {} of the processor time (more than {})".format(*shares)
         if self.throttles:
             yield f"CPUs were slowed down for their temperature {self.throttles} times"
 
@@ -130,8 +124,7 @@ class Window:
 
 
 def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max: float = 0.0) -> Window:
-    """The activity between two readings; ``steal_share_max`` is the largest share of a second in between."""
-    seconds = max(seconds_between(before, after), 1e-9)
+    seconds = max((after.monotonic_ns - before.monotonic_ns) / NS_PER_S, 1e-9)
     used = sorted(_others_s(before, after, own).items(), key=lambda each: -each[1])
     loop_bytes = sum(_moved_bytes(before, after, name) for name in own.loops)
     disk_bytes = _moved_bytes(before, after, own.disk) if own.disk else 0
@@ -166,7 +159,6 @@ def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max
 
 
 def steal_share(before: Ticks, after: Ticks) -> float:
-    """The share of the requested processor time that a hypervisor withheld."""
     steal_s = max(0.0, after.steal_s - before.steal_s)
     asked_s = steal_s + max(0.0, after.busy_s - before.busy_s)
     return steal_s / asked_s if asked_s else 0.0
@@ -184,11 +176,9 @@ def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
     for pid, process in after.processes.items():
         if pid in left_out:
             continue
-        known = before.processes.get(pid)
-        if known is None or known.started != process.started:
-            own_s, waited_s = process.own_s, process.waited_s
-        else:
-            own_s, waited_s = process.own_s - known.own_s, process.waited_s - known.waited_s
+        own_s, waited_s = process.own_s, process.waited_s
+        if (known := before.processes.get(pid)) is not None and known.started == process.started:
+            own_s, waited_s = own_s - known.own_s, waited_s - known.waited_s
         # Time that ended processes used before the window does not count.
         used_s = own_s + max(0.0, waited_s - past_s.get(pid, 0.0))
         used[process.name] = used.get(process.name, 0.0) + used_s
@@ -196,11 +186,8 @@ def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:
 
 
 def _ours(reading: Reading, own: Own) -> set[int]:
-    found = set(own.roots) | set(own.alone)
-    roots = set(own.roots)
-    return found | {
-        pid for pid in reading.processes if roots.intersection(_ancestors(reading.processes, pid))
-    }
+    processes, roots = reading.processes, set(own.roots)
+    return {*roots, *own.alone, *(pid for pid in processes if roots.intersection(_ancestors(processes, pid)))}
 
 
 def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
@@ -215,7 +202,11 @@ def _ancestors(processes: Mapping[int, Process], pid: int) -> Iterator[int]:
 def _past_of_ended(before: Reading, after: Reading, left_out: Collection[int]) -> dict[int, float]:
     """The earlier use of processes that ended in the window, by their nearest living ancestor."""
     past: dict[int, float] = {}
-    living = {pid for pid, each in after.processes.items() if _is_same(before.processes.get(pid), each)}
+    living = {
+        pid
+        for pid, each in after.processes.items()
+        if pid in before.processes and before.processes[pid].started == each.started
+    }
     for pid, process in before.processes.items():
         if pid in living or pid in left_out:
             continue
@@ -223,7 +214,3 @@ def _past_of_ended(before: Reading, after: Reading, left_out: Collection[int]) -
         if heir is not None:
             past[heir] = past.get(heir, 0.0) + process.own_s + process.waited_s
     return past
-
-
-def _is_same(known: Process | None, now: Process) -> bool:
-    return known is not None and known.started == now.started

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from strata.units import NS_PER_S, SECTOR_BYTES
+from strata.units import SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -52,22 +52,19 @@ class SystemFiles:
         return int(text) if text.lstrip("-").isdigit() else 0
 
     def names(self, path: str | Path) -> list[str]:
-        """The names in a folder, sorted."""
         try:
             return sorted(os.listdir(self.root / path))  # noqa: PTH208  names are wanted
         except OSError:
             return []
 
     def places(self, pattern: str) -> list[Path]:
-        """The files and folders that match a pattern, sorted."""
         return sorted(self.root.glob(pattern))
 
 
 def one_line(text: str) -> str:
     """A text from outside, such as a device's model, on one line and safe to print."""
-    return "".join(
-        each if each.isprintable() else "\ufffd" for each in " ".join(text.replace("\0", " ").split())
-    )
+    words = text.replace("\0", " ").split()
+    return "".join(each if each.isprintable() else "\ufffd" for each in " ".join(words))
 
 
 _KERNEL_THREAD: Final = 0x0020_0000  # PF_KTHREAD in include/linux/sched.h
@@ -75,6 +72,7 @@ _HZ: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # Sensors without a limit say 0, or the largest number of their register.
 _LIMIT_CELSIUS_MAX: Final = 200.0
+_THROTTLE_COUNTS: Final = "sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
 _DRIVES: Final = ("nvme", "drivetemp")
 
 Clocks = Callable[[], tuple[int, int, int]]
@@ -160,12 +158,11 @@ class Sampler(SystemFiles):
             stall_s=self.stall_s(),
             swapped_bytes=_PAGE_BYTES * (counters.get("pswpin", 0) + counters.get("pswpout", 0)),
             oom_kills=counters.get("oom_kill", 0),
-            throttles=sum(map(self.number, self._throttle_counts())),
+            throttles=sum(map(self.number, self.places(_THROTTLE_COUNTS))),
             temperatures=tuple(self.temperatures()),
         )
 
     def ticks(self) -> Ticks:
-        """The processors' time, of proc_stat(5)."""
         rows = [words for words in self.lines("proc/stat") if words[:1] and words[0].startswith("cpu")]
         total = next((list(map(int, words[1:])) for words in rows if words[0] == "cpu"), [])
         total += [0] * (8 - len(total))
@@ -189,27 +186,22 @@ class Sampler(SystemFiles):
             chip, stem = self.text(path.parent / "name"), path.name.removesuffix("_input")
             # Drives slow down at their warning temperature; a processor's is where its fans speed up.
             limits = ("max", "crit") if chip in _DRIVES else ("crit",)
-            found = (self._celsius(path.parent / f"{stem}_{each}") for each in limits)
-            known = [each for each in found if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
+            known = self._limits(path.parent / f"{stem}_{each}" for each in limits)
             label = self.text(path.parent / f"{stem}_label") or stem
             yield Temperature(f"{chip} {label}", celsius, known[0] if known else None)
         for zone in self.places("sys/class/thermal/thermal_zone*"):
             if (celsius := self._celsius(zone / "temp")) is not None:
                 trips = [path for path in zone.glob("trip_point_*_type") if self.text(path) == "passive"]
-                limits_at = [
-                    self._celsius(path.with_name(path.name.replace("_type", "_temp"))) for path in trips
-                ]
-                set_at = [each for each in limits_at if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
-                name = self.text(zone / "type") or zone.name
-                yield Temperature(name, celsius, min(set_at) if set_at else None)
+                set_at = self._limits(path.with_name(path.name.replace("_type", "_temp")) for path in trips)
+                yield Temperature(self.text(zone / "type") or zone.name, celsius, min(set_at, default=None))
 
     def _celsius(self, path: Path) -> float | None:
         text = self.text(path)
         return int(text) / 1000 if text.lstrip("-").isdecimal() else None
 
-    def _throttle_counts(self) -> Iterator[Path]:
-        for kind in ("core", "package"):
-            yield from self.places(f"sys/devices/system/cpu/cpu*/thermal_throttle/{kind}_throttle_count")
+    def _limits(self, paths: Iterable[Path]) -> list[float]:
+        found = map(self._celsius, paths)
+        return [each for each in found if each is not None and 0 < each < _LIMIT_CELSIUS_MAX]
 
     def _disk_bytes(self) -> dict[str, int]:
         rows = [words for words in self.lines("proc/diskstats") if len(words) > 9]
@@ -222,10 +214,6 @@ class Sampler(SystemFiles):
         for pid in pids:
             if (found := _process(self.text(f"proc/{pid}/stat"))) is not None:
                 yield found
-
-
-def seconds_between(before: Reading, after: Reading) -> float:
-    return (after.monotonic_ns - before.monotonic_ns) / NS_PER_S
 
 
 def _process(stat: str) -> Process | None:

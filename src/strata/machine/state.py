@@ -60,12 +60,10 @@ class State:
     timers: tuple[str, ...] = ()  # jobs that may start at any time
 
     def remarks(self) -> Iterator[Remark]:
-        """The differences from a quiet machine."""
         slow = {name: count for name, count in self.governors.items() if name != "performance"}
         if slow:
-            named = ", ".join(
-                f"{name} ({count} of {sum(self.governors.values())})" for name, count in slow.items()
-            )
+            policies = sum(self.governors.values())
+            named = ", ".join(f"{name} ({count} of {policies})" for name, count in slow.items())
             yield Remark(f"CPU frequency governor: {named}", "`cpupower frequency-set -g performance`")
         if self.turbo:
             yield Remark(
@@ -82,23 +80,19 @@ class State:
         if self.swap_used_bytes:
             yield Remark(f"{format_size(self.swap_used_bytes)} are in swap", "`swapoff -a`")
         if self.available_bytes < _AVAILABLE_SHARE_MIN * self.memory_bytes:
-            yield Remark(
-                f"only {format_size(self.available_bytes)} of {format_size(self.memory_bytes)} of memory are "
-                "available",
-                "end what holds the rest",
-            )
+            available, memory = format_size(self.available_bytes), format_size(self.memory_bytes)
+            yield Remark(f"only {available} of {memory} of memory are available", "end what holds the rest")
         if self.maintenance:
             yield Remark(f"at work: {', '.join(self.maintenance)}", "let it end, or stop it")
         if self.timers:
-            yield Remark(
-                f"may begin to work at any time: {', '.join(self.timers)}",
-                "stop it while you measure (`systemctl stop NAME`)",
-            )
+            remedy = "stop it while you measure (`systemctl stop NAME`)"
+            yield Remark(f"may begin to work at any time: {', '.join(self.timers)}", remedy)
 
 
 def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
     """Read the state of a machine and of these disks, by the kernel's names."""
-    memory = _memory_bytes(machine)
+    rows = machine.lines("proc/meminfo")
+    memory = {words[0].rstrip(":"): int(words[1]) << 10 for words in rows if len(words) == 3}
     swappiness = machine.text("proc/sys/vm/swappiness")
     running = {each.name for each in machine.processes()}
     enabled = machine.text("sys/kernel/mm/transparent_hugepage/enabled")
@@ -129,14 +123,8 @@ def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
 
 
 def busy_remarks(window: Window, limits: Limits) -> Iterator[Remark]:
-    """The disturbances of a machine before any trial."""
     for found in window.disturbances(limits):
         yield Remark(found, "end it, or trials will count as disturbed")
-
-
-def _memory_bytes(machine: Sampler) -> dict[str, int]:
-    rows = machine.lines("proc/meminfo")
-    return {words[0].rstrip(":"): int(words[1]) << 10 for words in rows if len(words) == 3}
 
 
 def _turbo(machine: Sampler) -> bool | None:

@@ -19,8 +19,7 @@ from strata.spec.workload import Intervention, Outputs, Workload, unreadable
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 """Where the lab's driver takes faults of its disks; no other machine has it."""
 
-LOAD_LANE: Final = "load"
-"""The lane of the load's steps, if it is alone."""
+LOAD_LANE: Final = "load"  # the lane of the load's steps, if it is alone
 
 
 def unmet_interventions(placed: Sequence[Placed], load: Workload) -> str | None:
@@ -151,13 +150,7 @@ def _scrub_steps(placement: Placement) -> Iterator[Step]:
 
 
 def scrub_errors(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> Iterator[str]:
-    """The errors that scrubs found, as reasons for a result's invalidity.
-
-    `Layer.scrub_errors` reads the output of a scrub's last step.
-
-    Raises:
-        RunError: If the output has not the expected form.
-    """
+    """The errors that scrubs found, as reasons for a result's invalidity; RunError if one is unreadable."""
     places = places_by_name(placements)
     scrubs = ((step.purpose, step.id) for step in plan.steps_for("scrub"))
     last = {purpose.layer: step_id for purpose, step_id in scrubs if purpose and purpose.layer}

@@ -62,40 +62,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column of text, truths or numbers; text is set from the left, everything else from the right.
 
-    Attributes:
-        title: The heading.
-        unit: ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of numbers for
-            `strata.units.format_value`. Text is set from the left, everything else from the right.
-        name: The key in data, if other than the title.
-        meaning: For readers of the data.
-        is_stack: The heading is a stack's name.
-        width: The least width in a terminal, in characters.
-        align: Overrides the unit's side.
-        tone: Of the cells without their own.
-        is_whole: Its text is never folded in a terminal.
+    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, ``figure`` (a number as
+    text), or one of numbers for `strata.units.format_value`.
     """
 
     title: str
     unit: str = "text"
-    name: str = ""
-    meaning: str = ""
-    is_stack: bool = False
-    width: int | None = None
-    align: Literal["", "left", "right"] = ""
-    tone: Tone = ""
-    is_whole: bool = False
+    name: str = ""  # the key in data, if other than the title
+    meaning: str = ""  # for readers of the data
+    is_stack: bool = False  # the heading is a stack's name
+    width: int | None = None  # the least width in a terminal, in characters
+    tone: Tone = ""  # of the cells without their own
+    is_whole: bool = False  # its text is never folded in a terminal
 
     @property
     def key(self) -> str:
-        """The name in data."""
         return self.name or self.title
 
     @property
     def is_left(self) -> bool:
-        """Whether its cells are set from the left."""
-        return self.align == "left" if self.align else self.unit in _TEXTS
+        return self.unit in _TEXTS
 
 
 @dataclass(frozen=True)
@@ -125,7 +113,6 @@ def _cell(value: Any, column: Column) -> Cell:
 
 
 def _text(cell: Cell, column: Column) -> str:
-    """A value for people."""
     value, unit = cell.value, cell.unit or column.unit
     if value is None:
         return _NOTHING
@@ -133,29 +120,31 @@ def _text(cell: Cell, column: Column) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if unit in _TEXTS:
+    if unit in _TEXTS or unit == "figure":
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     return f"{value:,}" if unit == "count" else format_value(value, unit)
 
 
 def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> RenderableType:
-    """For a terminal: columns two characters apart, the title above.
-
-    With ``is_cut``, text that does not fit ends in an ellipsis instead of being folded.
-    """
+    """For a terminal; with ``is_cut``, text that does not fit ends in an ellipsis instead of being folded."""
     made = RichTable(
         box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
     )
+    rows = [[_rich(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows]
     for index, column in enumerate(table.columns):
+        is_text = column.is_left or index == 0
+        # A heading is folded between its words, a number never.
+        words = column.title.split()
+        words += [] if is_text else [line for row in rows for line in str(row[index]).splitlines()]
         made.add_column(
             Text(column.title),
             justify="left" if column.is_left else "right",
             overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut or column.is_whole or not (column.is_left or index == 0),
-            min_width=column.width,
+            no_wrap=is_cut or column.is_whole,
+            min_width=max(column.width or 0, *map(len, words), 0),
         )
-    for row in table.rows:
-        made.add_row(*(_rich(value, column) for value, column in zip(row, table.columns, strict=True)))
+    for cells in rows:
+        made.add_row(*cells)
     body = Padding(made, (0, 0, 0, indent)) if indent else made
     if not table.title:
         return body
@@ -172,10 +161,7 @@ def _rich(value: Any, column: Column) -> RenderableType:
 
 
 def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = "", label: str = "") -> Markup:
-    """For a page.
-
-    ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` the title for readers who cannot see.
-    """
+    """For a page: ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` is read aloud."""
     head = Markup("").join(
         _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
     )
@@ -278,7 +264,7 @@ def csv_text(table: Table) -> str:
 
 def parquet(table: Table) -> bytes:
     """A Parquet file, in the order of the rows; its bytes are the same with one version of DuckDB."""
-    from strata.results.offline import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
+    from strata.results.query import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
 
     with TemporaryDirectory(prefix="strata-export-") as folder, offline_connection(threads=1) as connection:
         lines, file = Path(folder) / "rows.jsonl", Path(folder) / "table.parquet"

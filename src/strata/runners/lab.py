@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 from strata.errors import RunError
 from strata.files import explained
-from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import (
     CHARGES_NS,
     Power,
@@ -20,16 +19,16 @@ from strata.lab.boot import (
     Status,
     Wiring,
     boot_setting,
+    check_memory,
     check_tools,
     start_lab,
 )
 from strata.lab.disk import disk_texts
 from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import lab_initrd
+from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
-from strata.lab.limits import check_memory
 from strata.lab.programs import load_file
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.machine.reading import Sampler
@@ -64,15 +63,7 @@ _READ_FAILED: Final = b": host read failed"
 
 
 class LabRunner:
-    """Runs each trial in a lab of its own.
-
-    Args:
-        lab: What to boot.
-        stall_limit_s: Processor seconds that a lab may take without progress of virtual time, and the seconds
-            that all its processes may sleep.
-        measure_cost: See `Wiring`; for benchmarks of the lab itself.
-        progress: Shows what is fetched or unpacked before the trials.
-    """
+    """Runs each trial in a lab of its own."""
 
     name = "lab"
     time_domain: Literal["virtual"] = "virtual"
@@ -81,9 +72,11 @@ class LabRunner:
         self,
         lab: Lab,
         *,
+        # Processor seconds that a lab may take without progress of virtual time, and the seconds that all its
+        # processes may sleep.
         stall_limit_s: float = STALL_LIMIT_S,
-        measure_cost: bool = False,
-        progress: SetupProgress = SILENCE,
+        measure_cost: bool = False,  # see `Wiring`; for benchmarks of the lab itself
+        progress: SetupProgress = SILENCE,  # shows what is fetched or unpacked before the trials
     ) -> None:
         self._lab = lab
         self._progress = progress

@@ -7,31 +7,30 @@ import io
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
 from rich.console import Console
 
-from strata.advice.advise import advise_on_all
 from strata.errors import StrataError
 from strata.files import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.figures import NamedFigure, metric_figure
 from strata.report.heat_map import HeatCell, heat_map, measured_stacks
-from strata.report.page import render
+from strata.report.page import page_of
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import SIGNS, metric_title
-from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
+from strata.report.terminal import metrics_table
+from strata.report.wording import SIGNS
+from strata.results.capabilities import CAPABILITIES_NAME
 from strata.results.store import Attempt
 from strata.serve.watch import StudyNow, Watch
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration, format_value
-from strata.words import sentence_case
+from strata.units import format_duration
 
 _NEWEST: Final = 8
 _CONSOLE_BYTES: Final = 64 << 10
@@ -42,23 +41,14 @@ _PAUSE_SHARE: Final = 9.0
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts of a study's results so far.
+    """The charts of a study's results so far: a heat map, and each workload's first headline."""
 
-    Attributes:
-        version: The study's, when they were drawn.
-        problem: Why they cannot be drawn.
-        reference: The stack that the heat map compares to, if there is a heat map.
-        heat: A row per workload with its metric, and a cell per stack.
-        figures: Of each workload's first headline.
-        good_until_s: Until then they are shown even if new results come.
-    """
-
-    version: str = ""
-    problem: str = ""
-    reference: str = ""
+    version: str = ""  # the study's, when they were drawn
+    problem: str = ""  # why they cannot be drawn
+    reference: str = ""  # the stack that the heat map compares to, if there is a heat map
     heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
     figures: list[NamedFigure] = field(default_factory=list)
-    good_until_s: float = 0.0
+    good_until_s: float = 0.0  # until then they are shown even if new results come
 
 
 class Pages:
@@ -68,13 +58,7 @@ class Pages:
         self._templates = page_templates("strata.serve")
         gains = list(zip(GAINS, ON_GAINS, strict=True))
         self._templates.globals.update(
-            duration=format_duration,
-            value=format_value,
-            metric_title=metric_title,
-            sentence_case=sentence_case,
-            states=_STATES,
-            marks=_MARKS,
-            signs=SIGNS,
+            duration=format_duration, metrics_table=metrics_table, states=_STATES, marks=_MARKS, signs=SIGNS
         )
         page_css = self._templates.get_template("page.css").render(gains=gains)
         own = self._templates.get_template("serve.css").render()
@@ -85,23 +69,18 @@ class Pages:
         self._lock = threading.Lock()  # drawing takes a while; a second request waits for the first
 
     def overview(self, studies: list[StudyNow]) -> str:
-        """All studies."""
         return self._page("overview.html.j2", studies=studies)
 
     def overview_part(self, studies: list[StudyNow]) -> str:
-        """The part of the overview that changes."""
         return self._page("_overview.html.j2", studies=studies)
 
     def study(self, watch: Watch) -> str:
-        """A study as it is now."""
         return self._with_charts("study.html.j2", watch)[1]
 
     def progress_part(self, now: StudyNow) -> str:
-        """The part of a study's page that changes from second to second."""
         return self._page("_progress.html.j2", study=now)
 
     def results_part(self, watch: Watch) -> tuple[str, str]:
-        """The version of the results, and the part of a study's page that changes with it."""
         return self._with_charts("_results.html.j2", watch)
 
     def _with_charts(self, template: str, watch: Watch) -> tuple[str, str]:
@@ -141,14 +120,10 @@ class Pages:
         with self._lock:
             known = self._reports.get(watch.key)
             if known is None or known[0] != stamp:
-                results = gather(watch.folder)
-                capabilities = read_capabilities(watch.folder)
-                advice = advise_on_all(results, capabilities)
-                known = self._reports[watch.key] = (stamp, render(results, capabilities, advice))
+                known = self._reports[watch.key] = (stamp, page_of(watch.folder))
         return known[1]
 
     def diagnostic(self, title: str, text: str) -> str:
-        """A page with an error."""
         return self._page("refusal.html.j2", title=title, text=text)
 
     def charts(self, watch: Watch, now: StudyNow) -> Charts:
@@ -172,15 +147,8 @@ class Pages:
 
 
 # A state's mark beside its colour; a trial that is done shows its seed.
-_MARKS: Final[Mapping[str, str]] = {
-    "done": "",
-    "running": "▸",
-    "failed": "✗",
-    "damaged": "?",
-    "interrupted": "–",
-    "left": "·",
-}
-_STATES: Final[Mapping[str, str]] = {state: state for state in _MARKS} | {"damaged": "unreadable"}
+_MARKS: Final = {"done": "", "running": "▸", "failed": "✗", "damaged": "?", "interrupted": "–", "left": "·"}
+_STATES: Final = {state: state for state in _MARKS} | {"damaged": "unreadable"}
 
 
 def _draw(results: StudyResults, version: str) -> Charts:
@@ -209,7 +177,6 @@ def _plan_text(attempt: Attempt) -> str:
 
 
 def _tail(attempt: Attempt) -> str:
-    """The end of the kernel's log."""
     try:
         with os.fdopen(open_plain(attempt.console_path), "rb") as file:
             size = file.seek(0, io.SEEK_END)

@@ -21,48 +21,38 @@ Setting = StrictStr | StrictInt | StrictFloat | StrictBool
 
 START_LIMIT_NS: Final = 300 * NS_PER_S
 """The time until a server must be ready, recovery after a crash included."""
-STOP_LIMIT_NS: Final = 600 * NS_PER_S
-"""The time of an orderly shutdown, which writes all dirty data."""
+STOP_LIMIT_NS: Final = 600 * NS_PER_S  # the time of an orderly shutdown, which writes all dirty data
 ROLE: Final = "workload"
 """The role of the load's sessions. It owns its database and has no further rights."""
 
 
 @dataclass(frozen=True)
 class DatabaseServer(ABC):
-    """A workload's own server, with its data on the measured stack and its socket in the private folder.
+    """A workload's own server, with its data on the measured stack and its socket in the private folder."""
 
-    Attributes:
-        prefix: The beginning of its steps' ids.
-        context: The workload's.
-        connections: The sessions that it must allow.
-        settings: The settings that differ from the server's defaults.
-    """
-
-    tools: ClassVar[tuple[str, ...]]
-    """The programs that `steps` run, without those of clients."""
+    tools: ClassVar[tuple[str, ...]]  # the programs that `steps` run, without those of clients
     title: ClassVar[str]
-    user: ClassVar[str]
-    """The user of server and clients, who owns the data."""
+    folder: ClassVar[str]
+    user: ClassVar[str]  # the user of server and clients, who owns the data
     empty_bytes: ClassVar[int]
     """An estimate of the space for a server without tables and the logs of its first load."""
-    owned: ClassVar[Mapping[str, str]]
-    """The settings that are given already, each with a remedy."""
-    allowed: ClassVar[Forms]
-    """The settings that a study may give."""
+    owned: ClassVar[Mapping[str, str]]  # the settings that are given already, each with a remedy
+    allowed: ClassVar[Forms]  # the settings that a study may give
 
-    prefix: str
-    context: WorkloadContext
-    connections: int
+    prefix: str  # the beginning of its steps' ids
+    context: WorkloadContext  # the workload's
+    connections: int  # the sessions that it must allow
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    """The settings that differ from the server's defaults."""
 
     @abstractmethod
     def steps(self) -> list[Step]:
         """Make its folders and its data, and start it."""
 
     @property
-    @abstractmethod
     def private_folder(self) -> str:
         """The folder of its socket, outside the measured stack; its user may write there."""
+        return f"{self.context.scratch_path}/{self.folder}"
 
     @property
     @abstractmethod
@@ -85,12 +75,9 @@ class DatabaseServer(ABC):
         return self.prepare("script", "Write the script", "tee", self.script_path(name), stdin=stdin)
 
     def service(self, *argv: str, ready: tuple[str, ...], stop_signal: str) -> Step:
-        """The step that starts the server; its undo stops it.
+        """The step that starts the server with ``argv``; a client's command ``ready`` succeeds when it is up.
 
-        Args:
-            argv: The server's command.
-            ready: A client's command, which succeeds as soon as the server is ready.
-            stop_signal: Makes it write dirty data and exit.
+        ``stop_signal`` makes it write dirty data and exit.
         """
         asked = Command(
             argv=ready,

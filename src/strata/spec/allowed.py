@@ -40,7 +40,6 @@ class Form:
 
     @property
     def has_value(self) -> bool:
-        """Whether the option must have a value."""
         return not self.optional and (self.pattern is not None or self.parts is not None)
 
     def fits(self, value: str | None) -> bool:
@@ -62,7 +61,6 @@ def form(pattern: str, meaning: str, *, optional: bool = False) -> Form:
 
 
 def one_of(*values: str, optional: bool = False) -> Form:
-    """One of several words."""
     return form("|".join(map(re.escape, values)), f"one of {', '.join(values)}", optional=optional)
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, get_args
 
 from pydantic import BaseModel
 
@@ -38,6 +39,15 @@ def description_of(model: type[BaseModel], name: str) -> str:
     return model.model_fields[name].description or next(filter(None, below), "")
 
 
+def models_in(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A model, and those of the tables within its own."""
+    yield model
+    for field in model.model_fields.values():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from models_in(kind)
+
+
 @cache
 def _texts_below(module: str) -> dict[tuple[str, str], str]:
     """The texts below fields. Pydantic's `use_attribute_docstrings` would read them at each start, slowly."""
@@ -53,7 +63,6 @@ def _texts_below(module: str) -> dict[tuple[str, str], str]:
 
 
 def title(kind: str, entry: BaseModel) -> str:
-    """The declaration in one line."""
     return " · ".join([kind, *(f"{key} {value}" for key, value in declared(entry))])
 
 

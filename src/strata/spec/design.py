@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.units import Share, Size, describe_size, format_share, format_size
 
 Order = Literal["blocks", "abba", "file"]
@@ -31,40 +31,32 @@ SEEDS_MAX: Final = 20
 TRIALS_MAX: Final = 100_000
 """More than a day at a second each."""
 
-_PRECISION_MIN: Final = 0.001
-_PRECISION_MAX: Final = 0.5
-_FILL_MIN: Final = 0.01
-_FILL_MAX: Final = 0.75
-_OVERWRITES_MAX: Final = 100
-_FILE_BYTES_MIN: Final = 4 << 10
-_FILE_BYTES_MAX: Final = 1 << 30
 # With fewer there is nothing to fragment. An estimate.
 AGED_FILES_MIN: Final = 64
 
 
-def check_precision(share: float) -> float:
-    """Refuse a precision that no measurement reaches or that says nothing."""
-    if not _PRECISION_MIN <= share <= _PRECISION_MAX:
-        raise Diagnostic(
-            "a precision is from 0.1 % to 50 %",
-            remedy='"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
-        )
-    return share
-
-
-def _check_fill(share: float) -> float:
-    if not _FILL_MIN <= share <= _FILL_MAX:
-        raise Diagnostic(
-            f"ageing fills from {format_share(_FILL_MIN)} to {format_share(_FILL_MAX)} of a filesystem",
-            remedy="what is left is for the workload and for metadata",
-        )
-    return share
-
-
-def _check_file_bytes(size_bytes: int) -> int:
-    if not _FILE_BYTES_MIN <= size_bytes <= _FILE_BYTES_MAX:
-        raise Diagnostic("it must be from 4KiB to 1GiB", remedy='write for example "256KiB"')
-    return size_bytes
+Precision = Annotated[
+    Share,
+    checked(
+        lambda share: 0.001 <= share <= 0.5,  # no measurement reaches less, and more says nothing
+        "a precision is from 0.1 % to 50 %",
+        '"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
+    ),
+]
+_Fill = Annotated[
+    Share,
+    checked(
+        lambda share: 0.01 <= share <= 0.75,
+        "ageing fills from 1 % to 75 % of a filesystem",
+        "what is left is for the workload and for metadata",
+    ),
+]
+_FileSize = Annotated[
+    Size,
+    checked(
+        lambda size: 4 << 10 <= size <= 1 << 30, "it must be from 4KiB to 1GiB", 'write for example "256KiB"'
+    ),
+]
 
 
 class Age(BaseModel):
@@ -72,32 +64,20 @@ class Age(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    fill: Annotated[Share, AfterValidator(_check_fill)] = Field(
-        description="What files take afterwards, as a share of what the filesystem has, 1 % to 75 %",
-        examples=["50%"],
-    )
-    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=_OVERWRITES_MAX)] = Field(
-        default=1,
-        description="How many times as much is deleted and written as new files; 0 fills only",
-        examples=[2],
-    )
-    file_bytes: Annotated[Size, AfterValidator(_check_file_bytes)] = Field(
-        # An estimate: of the order that Agrawal et al. found as the mean of a file (FAST 2007).
-        default=256 << 10,
-        alias="file_size",
-        description="The mean size of a file; sizes have a gamma distribution",
-        examples=["256KiB"],
-    )
+    fill: _Fill = Field(examples=["50%"])
+    """What files take afterwards, as a share of what the filesystem has, 1 % to 75 %"""
+    overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] = Field(1, examples=[2])
+    """How many times as much is deleted and written as new files; 0 fills only"""
+    file_bytes: _FileSize = Field(256 << 10, alias="file_size", examples=["256KiB"])
+    """The mean size of a file; sizes have a gamma distribution"""
 
     def filled_bytes(self, capacity_bytes: int) -> int:
-        """The space of its files in a filesystem of this capacity."""
         return int(self.fill * capacity_bytes)
 
     def files(self, capacity_bytes: int) -> int:
         return self.filled_bytes(capacity_bytes) // self.file_bytes
 
     def diagnostics(self, stack: str, capacity_bytes: int) -> Iterator[Diagnostic]:
-        """Files that are too large for the space to fill."""
         if self.files(capacity_bytes) < AGED_FILES_MIN:
             filled = format_size(self.filled_bytes(capacity_bytes))
             yield Diagnostic(
@@ -109,7 +89,6 @@ class Age(BaseModel):
 
 
 def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
-    """Refuse a study with too many trials."""
     if trials > TRIALS_MAX:
         yield Diagnostic(
             f"the study has {trials:,} trials, more than {TRIALS_MAX:,}",
@@ -121,7 +100,6 @@ def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
 def precision_diagnostics(
     seeds: Iterable[int], precision: float | None, seeds_max: int | None
 ) -> Iterator[Diagnostic]:
-    """Mistakes in the relations between ``seeds``, ``precision`` and ``seeds_max``."""
     count = len(list(seeds))
     if seeds_max is None:
         return
@@ -141,7 +119,6 @@ def precision_diagnostics(
 
 
 def describe_order(order: Order, order_seed: int) -> str:
-    """The order of the stacks in a block, in words."""
     drawn = f"drawn from the study's name and order_seed {order_seed}"
     return {
         "blocks": f"stacks at random in each block, {drawn}",

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -50,7 +51,6 @@ class Device:
 
     @property
     def model(self) -> DeviceKind:
-        """The kind, of a modelled device."""
         return KINDS[self.kind]
 
     def number(self, name: str) -> float:
@@ -110,7 +110,6 @@ def device_folder() -> Path:
 
 
 def bundled_devices() -> list[str]:
-    """The names of the bundled devices, in alphabetical order."""
     return sorted(file.stem for file in device_folder().glob("*.toml"))
 
 
@@ -126,7 +125,12 @@ def find_device(model: str, relative_to: Path | None = None, *, as_member: bool 
             f'there is no device "{model}"',
             remedy=f'{joined} give the path of a device file, "./{model[:40]}.toml"',
         )
-    return load_device(device_folder() / f"{model}.toml", as_member=as_member)
+    return _bundled_device(device_folder() / f"{model}.toml", as_member=as_member)
+
+
+@cache
+def _bundled_device(file: Path, *, as_member: bool) -> Device:
+    return load_device(file, as_member=as_member)
 
 
 def load_device(file: Path, *, as_member: bool = False) -> Device:
@@ -144,8 +148,9 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
     raw = tables.get("parameters")
     parameters: dict[str, Parameter] = {}
     if kind is not None and isinstance(raw, dict):
-        parameters = _read_parameters(kind.parameters, raw, diagnostics)
-    published = _read_published(tables.get("published"), diagnostics)
+        stated = _read("parameters", kind.parameters, TEXT_PARAMETERS, raw, diagnostics)
+        parameters = _completed(stated, kind.parameters, raw, diagnostics)
+    published = _read("published", PUBLISHED, (), tables.get("published"), diagnostics)
     if as_member and "member" in parameters:
         diagnostics.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
     diagnostics.raise_all()
@@ -171,48 +176,48 @@ def _find_member(device: Device, file: Path, diagnostics: Diagnostics) -> Device
         return None
 
 
-def _read_parameters(
-    specs: Mapping[str, ParameterSpec], raw: Mapping[str, Any], diagnostics: Diagnostics
+def _read(
+    table: str,
+    specs: Mapping[str, ParameterSpec],
+    texts: Iterable[str],
+    raw: object,
+    diagnostics: Diagnostics,
 ) -> dict[str, Parameter]:
-    known = [*specs, *TEXT_PARAMETERS]
-    for name in raw:
-        if name not in known:
-            diagnostics.add(("parameters", name), f'unknown parameter "{name}"', remedy=nearest(name, known))
-    read: dict[str, Parameter] = {}
-    for name in known:
-        path, spec = ("parameters", name), specs.get(name)
-        if name in raw:
-            parameter = diagnostics.model(Parameter, raw[name], path)
-            if parameter is not None:
-                read[name] = parameter
-                _check_parameter(parameter, spec, path, diagnostics)
-        elif spec is not None and spec.default is not None:
-            read[name] = Parameter(value=spec.default, unit=spec.unit, source=DEFAULT_SOURCE, estimate=True)
-        elif spec is not None:
-            remedy = f"it is the {spec.meaning} in {spec.unit}"
-            diagnostics.add(path, "this parameter is missing", remedy=remedy)
-    return read
-
-
-def _read_published(raw: object, diagnostics: Diagnostics) -> dict[str, Parameter]:
-    """The published figures; a value that is not a table was reported with the file's other keys."""
+    """What a table of the file states; a value that is no table was reported with the file's other keys."""
+    known, what = [*specs, *texts], "parameter" if table == "parameters" else "figure"
     read: dict[str, Parameter] = {}
     for name, stated in raw.items() if isinstance(raw, dict) else ():
-        path = ("published", name)
-        if name not in PUBLISHED:
-            diagnostics.add(path, f'unknown figure "{name}"', remedy=nearest(name, PUBLISHED))
-        elif (figure := diagnostics.model(Parameter, stated, path)) is not None:
-            read[name] = figure
-            _check_parameter(figure, PUBLISHED[name], path, diagnostics)
-    return {name: read[name] for name in PUBLISHED if name in read}
+        if name not in known:
+            diagnostics.add((table, name), f'unknown {what} "{name}"', remedy=nearest(name, known))
+        elif (parameter := diagnostics.model(Parameter, stated, (table, name))) is not None:
+            read[name] = parameter
+            if name in specs:
+                _check_parameter(parameter, specs[name], (table, name), diagnostics)
+    return {name: read[name] for name in known if name in read}
+
+
+def _completed(
+    read: Mapping[str, Parameter],
+    specs: Mapping[str, ParameterSpec],
+    stated: Collection[str],
+    diagnostics: Diagnostics,
+) -> dict[str, Parameter]:
+    """The parameters with the kind's defaults."""
+    found = dict(read)
+    for name, spec in specs.items():
+        if name in stated:
+            continue
+        if spec.default is None:
+            remedy = f"it is the {spec.meaning} in {spec.unit}"
+            diagnostics.add(("parameters", name), "this parameter is missing", remedy=remedy)
+        else:
+            found[name] = Parameter(value=spec.default, unit=spec.unit, source=DEFAULT_SOURCE, estimate=True)
+    return {name: found[name] for name in (*specs, *TEXT_PARAMETERS) if name in found}
 
 
 def _check_parameter(
-    parameter: Parameter, spec: ParameterSpec | None, path: tuple[str, str], diagnostics: Diagnostics
+    parameter: Parameter, spec: ParameterSpec, path: tuple[str, str], diagnostics: Diagnostics
 ) -> None:
-    """Check unit and bounds; a text for the reader, without ``spec``, has none."""
-    if spec is None:
-        return
     value, remedy = parameter.value, f"it is the {spec.meaning}"
     if parameter.unit != spec.unit:
         cause = f'the unit is "{parameter.unit}", and must be "{spec.unit}"'

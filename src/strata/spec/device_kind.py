@@ -7,8 +7,8 @@ everywhere, are used on floats, and `nearest` makes every value an integer.
 
 from __future__ import annotations
 
-import functools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -75,7 +75,6 @@ class ParameterSpec:
     choices: tuple[str, ...] = ()
 
     def driver_line(self, value: float) -> str:
-        """The driver's line for a value in ``unit``."""
         scale = _PPM_PER_PERCENT if self.key.endswith("_ppm") else _DRIVER_SCALES[self.unit]
         return f"{self.key}={nearest(value * scale)}"
 
@@ -85,22 +84,33 @@ def nearest(value: float) -> int:
     return math.floor(value + 0.5)
 
 
-real = ParameterSpec
-whole = functools.partial(ParameterSpec, whole=True)
+def parameter_table(table: str) -> dict[str, ParameterSpec]:
+    """Parameters from a table: name, values, meaning and the driver's ``[key]``, two spaces or more apart.
+
+    Values are ``int MINIMUM..MAXIMUM UNIT = DEFAULT``, without ``int`` if they are real numbers; ``text``; or
+    words with ``|`` between them. A parameter without a default must be stated.
+    """
+    read = {}
+    for row in re.sub(r"\n {30,}", " ", table).strip().splitlines():
+        name, values, last = re.split(r" {2,}", row.strip(), maxsplit=2)
+        meaning, _, key = last.rstrip("]").partition(" [")
+        stated, equals, default = values.partition(" =")
+        bounds, _, unit = stated.removeprefix("int ").partition(" ")
+        low, dots, high = bounds.partition("..")
+        if dots:
+            limits = _number(low), _number(high), _number(default.strip()) if equals else None
+            is_whole = stated.startswith("int ")
+            read[name] = ParameterSpec(meaning, unit or "1", *limits, key=key, whole=is_whole)
+        else:
+            words = tuple(bounds.split("|")) if "|" in bounds else ()
+            text = default.strip() if equals else None
+            read[name] = ParameterSpec(meaning, unit, default=text, text=True, choices=words)
+    return read
 
 
-def count(meaning: str, *bounds: int, key: str = "") -> ParameterSpec:
-    """A whole number without a unit, with its minimum, maximum and perhaps default."""
-    return whole(meaning, "1", *bounds, key=key)
-
-
-def flag(meaning: str, *default: int, key: str = "") -> ParameterSpec:
-    """0 or 1."""
-    return count(meaning, 0, 1, *default, key=key)
-
-
-CAPACITY: Final = whole("addressable bytes, a multiple of 512", "B", 1 << 20, 1 << 60)
-QUEUE_DEPTH: Final = count("commands that the device holds at once", 1, 1024)
+def _number(text: str) -> float:
+    base, _, power = text.partition("^")
+    return int(base) ** int(power or 1) if base.isdigit() else float(text)
 
 
 class DeviceKind:
@@ -137,30 +147,26 @@ class DeviceKind:
         return [line for line in lines if not line.startswith(("volatile_cache=", "fua="))]
 
 
-def _iops(what: str) -> ParameterSpec:
-    return real(f"rate of random 4-KiB {what}", "IOPS", 0.1, 100e6)
-
-
-def _rate(meaning: str) -> ParameterSpec:
-    return real(meaning, "MB/s", 0.1, 100_000.0)
-
-
-PUBLISHED: Final[Mapping[str, ParameterSpec]] = {
-    "random_read_4k_qd1": _iops("reads, one at a time"),
-    **{f"random_read_4k_qd{depth}": _iops(f"reads, {depth} at a time") for depth in (4, 16, 32, 64, 256)},
-    "random_write_4k_qd1": _iops("writes, one at a time"),
-    "random_write_4k_qd32": _iops("writes, 32 at a time, a fresh device"),
-    "random_write_4k_qd32_steady": _iops("writes, 32 at a time, in the steady state"),
-    "sequential_read": _rate("sequential reads, wherever the maker measured"),
-    "sequential_read_outer": _rate("sequential reads at the first sector"),
-    "sequential_read_middle": _rate("sequential reads at half the capacity"),
-    "sequential_read_inner": _rate("sequential reads at the last sector"),
-    "sequential_write": _rate("sequential writes, wherever the maker measured"),
-    "latency_read_4k_qd1": real("latency of random 4-KiB reads, one at a time", "us", 0.01, 1e7),
-    "latency_write_4k_qd1": real("latency of random 4-KiB writes, one at a time", "us", 0.01, 1e7),
-    "flush_latency": real("latency of a flush after one 4-KiB write", "ms", 0.0, 10_000),
-    "flush_rate": real("rate of 4-KiB writes with a flush after each", "1/s", 0.01, 10e6),
-}
+PUBLISHED: Final[Mapping[str, ParameterSpec]] = parameter_table("""
+    random_read_4k_qd1           0.1..1e8 IOPS  rate of random 4-KiB reads, one at a time
+    random_read_4k_qd4           0.1..1e8 IOPS  rate of random 4-KiB reads, 4 at a time
+    random_read_4k_qd16          0.1..1e8 IOPS  rate of random 4-KiB reads, 16 at a time
+    random_read_4k_qd32          0.1..1e8 IOPS  rate of random 4-KiB reads, 32 at a time
+    random_read_4k_qd64          0.1..1e8 IOPS  rate of random 4-KiB reads, 64 at a time
+    random_read_4k_qd256         0.1..1e8 IOPS  rate of random 4-KiB reads, 256 at a time
+    random_write_4k_qd1          0.1..1e8 IOPS  rate of random 4-KiB writes, one at a time
+    random_write_4k_qd32         0.1..1e8 IOPS  rate of random 4-KiB writes, 32 at a time, a fresh device
+    random_write_4k_qd32_steady  0.1..1e8 IOPS  rate of random 4-KiB writes, 32 at a time, in the steady state
+    sequential_read              0.1..1e5 MB/s  sequential reads, wherever the maker measured
+    sequential_read_outer        0.1..1e5 MB/s  sequential reads at the first sector
+    sequential_read_middle       0.1..1e5 MB/s  sequential reads at half the capacity
+    sequential_read_inner        0.1..1e5 MB/s  sequential reads at the last sector
+    sequential_write             0.1..1e5 MB/s  sequential writes, wherever the maker measured
+    latency_read_4k_qd1          0.01..1e7 us   latency of random 4-KiB reads, one at a time
+    latency_write_4k_qd1         0.01..1e7 us   latency of random 4-KiB writes, one at a time
+    flush_latency                0..1e4 ms      latency of a flush after one 4-KiB write
+    flush_rate                   0.01..1e7 1/s  rate of 4-KiB writes with a flush after each
+""")
 """The keys of ``[published]``, each optional, in the order of a data sheet: figures of makers and reviews.
 
 They are compared with the model and never its input."""

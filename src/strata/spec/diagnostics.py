@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar, get_args
 
@@ -49,12 +50,16 @@ class Diagnostics:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self.lines = key_lines(text)
+        self._text = text
         self._found: list[StudyError] = []
         self._known: set[tuple[Path, str]] = set()
 
+    @cached_property
+    def lines(self) -> dict[Path, int]:
+        """The line of each key, for messages."""
+        return key_lines(self._text)
+
     def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
-        """Report a mistake at the key ``path``."""
         if (path, cause) not in self._known:  # several stacks may have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
@@ -98,7 +103,6 @@ class Diagnostics:
 
 
 def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | None]:
-    """The cause and the remedy of a mistake that pydantic found in a table of ``model``."""
     kind, value, path = detail["type"], detail["input"], detail["loc"]
     context: dict[str, Any] = detail.get("ctx", {})
     last = next((each for each in reversed(path) if isinstance(each, str)), "")
@@ -119,7 +123,6 @@ def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | 
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys that a model takes in a file."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -209,7 +212,6 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
 
 
 def _refuse_unfit(value: object, path: Path, diagnostics: Diagnostics) -> None:
-    """Refuse texts and keys with characters that control a terminal."""
     if isinstance(value, str):
         if (found := unfit(value)) is not None:
             cause = f"this text has the control character U+{ord(found):04X}"

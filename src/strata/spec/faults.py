@@ -6,39 +6,46 @@ Times are virtual, since the lab's boot. A fault ends with the boot that it was 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.spec.registry import Registry
 from strata.units import Duration, format_duration
 
 FAULTS_MAX: Final = 64
-_FACTOR_MAX: Final = 10_000
+_HUNDREDTHS: Final = ("factor",)
 
-
-def _check_factor(factor: float) -> float:
-    if not 1 <= factor <= _FACTOR_MAX:
-        raise Diagnostic(
-            f"the factor {factor:g} is not in 1 to {_FACTOR_MAX}", remedy="10 is ten times as slow"
-        )
-    return factor
+Sector = Annotated[StrictInt, Field(ge=0, le=1 << 55)]
+From = Annotated[Duration, Field(alias="at", description="From when on", examples=["10s"])]
+Factor = Annotated[
+    StrictFloat | StrictInt,
+    checked(
+        lambda factor: 1 <= factor <= 10_000,
+        "the factor {:g} is not in 1 to 10000",
+        "10 is ten times as slow",
+    ),
+]
 
 
 class Fault(BaseModel, ABC):
-    """The base of the faults. A subclass names itself as ``fault: Literal["gone"] = "gone"``."""
+    """The base of the faults. A subclass names itself as ``fault: Literal["gone"] = "gone"``.
+
+    Its other keys are the driver's arguments, in the order of ``kernel/disk/faults.h``.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     fault: str
 
     @property
-    @abstractmethod
     def numbers(self) -> tuple[int, ...]:
-        """The driver's arguments, in the order of ``kernel/disk/faults.h``."""
+        """The driver's arguments: times in ns, 0 for none; factors in hundredths."""
+        stated = ((name, value or 0) for name, value in self if name != "fault")
+        return tuple(round(value * 100) if name in _HUNDREDTHS else value for name, value in stated)
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         """The parts of this fault that a disk of ``capacity_sectors`` cannot have."""
@@ -49,18 +56,16 @@ class Fault(BaseModel, ABC):
 
 
 class _Place(Fault):
-    first_sector: Annotated[StrictInt, Field(ge=0, le=1 << 55)] = Field(
-        description="The first of the sectors, of 512 bytes", examples=[2048]
-    )
-    sectors: Annotated[StrictInt, Field(ge=1, le=1 << 55)] = Field(description="How many", examples=[8])
+    first_sector: Sector = Field(examples=[2048])
+    """The first of the sectors, of 512 bytes"""
+    sectors: Annotated[Sector, Field(ge=1)] = Field(examples=[8])
+    """How many"""
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
-        if self.first_sector + self.sectors > capacity_sectors:
-            yield Diagnostic(
-                f"the disk ends before sector {self.first_sector + self.sectors}",
-                remedy=f"it has {capacity_sectors} sectors",
-                key="sectors",
-            )
+        end = self.first_sector + self.sectors
+        if end > capacity_sectors:
+            remedy = f"it has {capacity_sectors} sectors"
+            yield Diagnostic(f"the disk ends before sector {end}", remedy=remedy, key="sectors")
 
 
 class Unreadable(_Place):
@@ -68,66 +73,43 @@ class Unreadable(_Place):
 
     fault: Literal["unreadable"] = "unreadable"
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return (self.first_sector, self.sectors)
-
 
 class Corrupt(_Place):
     """From then on the sectors read as something else, without any error, until they are written again."""
 
     fault: Literal["corrupt"] = "corrupt"
-    at_ns: Duration = Field(alias="at", description="From when on", examples=["10s"])
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return (self.first_sector, self.sectors, self.at_ns)
+    at_ns: From
 
 
 class Gone(Fault):
     """From then on every command fails, including commands in progress."""
 
     fault: Literal["gone"] = "gone"
-    at_ns: Duration = Field(alias="at", description="From when on", examples=["30s"])
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return (self.at_ns,)
+    at_ns: Annotated[From, Field(examples=["30s"])]
 
 
 class Slow(Fault):
     """Commands that arrive meanwhile take `factor` times as long."""
 
     fault: Literal["slow"] = "slow"
-    from_ns: Duration = Field(default=0, alias="from", description="The beginning", examples=["10s"])
-    until_ns: Duration | None = Field(
-        default=None, alias="until", description="The end; default: never", examples=["20s"]
-    )
-    factor: Annotated[StrictFloat | StrictInt, AfterValidator(_check_factor)] = Field(
-        description="How many times as long", examples=[10]
-    )
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return (self.from_ns, self.until_ns or 0, round(self.factor * 100))
+    from_ns: Duration = Field(0, alias="from", examples=["10s"])
+    """The beginning"""
+    until_ns: Duration | None = Field(None, alias="until", examples=["20s"])
+    """The end; default: never"""
+    factor: Factor = Field(examples=[10])
+    """How many times as long"""
 
     def diagnostics(self, capacity_sectors: int) -> Iterable[Diagnostic]:
         if self.until_ns is not None and self.until_ns <= self.from_ns:
-            yield Diagnostic(
-                f"it ends at {format_duration(self.until_ns)} but begins at {format_duration(self.from_ns)}",
-                remedy="let it end later",
-                key="until",
-            )
+            ends, begins = format_duration(self.until_ns), format_duration(self.from_ns)
+            cause = f"it ends at {ends} but begins at {begins}"
+            yield Diagnostic(cause, remedy="let it end later", key="until")
 
 
 class IgnoresFlush(Fault):
     """The disk acknowledges a flush at once, whatever is in its write cache."""
 
     fault: Literal["ignores-flush"] = "ignores-flush"
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        return ()
 
 
 FAULTS: Final = Registry[Fault]("fault", [Unreadable, Corrupt, Gone, Slow, IgnoresFlush])

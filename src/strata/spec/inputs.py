@@ -80,7 +80,6 @@ def read_input(source: str, folder: Path) -> InputFile | None:
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
-    """The size of each regular file of an archive, which is decompressed."""
     packed_bytes = os.fstat(file.fileno()).st_size
     sizes: dict[str, int] = {}
     unpacked_bytes = 0

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
-from strata.spec.allowed import Allowing
+from strata.spec.allowed import Allowing, Forms
 from strata.spec.names import Diagnostic
 from strata.spec.step import Phase, Prerequisites, Step
 from strata.spec.trial import derive_uuid
@@ -39,7 +39,6 @@ class LowerInterface:
     maximum: int | None = 1
 
     def fits(self, count: int) -> bool:
-        """Whether it can stand on this many."""
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
     def __str__(self) -> str:
@@ -68,7 +67,6 @@ class Geometry:
 
     @property
     def stripe_bytes(self) -> int:
-        """The data of a full stripe."""
         return self.chunk_bytes * self.data_chunks
 
 
@@ -94,7 +92,6 @@ class Provided:
 
     @property
     def smallest_bytes(self) -> int:
-        """The capacity of the smallest, or 0."""
         return min(self.capacities_bytes, default=0)
 
     def of(self, capacity_bytes: int) -> Provided:
@@ -126,6 +123,7 @@ class LayerContext:
         prefix: The beginning of its steps' ids, if it is not ``name``.
         tenants: The tenants that share the layer, if it is the uppermost shared one.
         tenant: The one of them whose share is acted on, as by a snapshot of one tenant's volume.
+        capacities: The capacities of all of the study's devices in bytes, by name.
     """
 
     name: str
@@ -138,6 +136,7 @@ class LayerContext:
     prefix: str = ""
     tenants: tuple[str, ...] = ()
     tenant: str | None = None
+    capacities: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def of_tenant(self) -> LayerContext:
@@ -240,6 +239,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     prerequisites: ClassVar[Prerequisites]
     kernel_log: ClassVar[KernelLog]
     packages: ClassVar[tuple[str, ...]] = ()
+    allowed: ClassVar[Mapping[str, Forms]] = {}
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()
@@ -282,6 +282,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def kernel_memory_bytes(self) -> int:
         """The most memory that it takes itself, outside of any limit and without the page cache."""
+        return 0
+
+    def tables_bytes(self, named: Mapping[str, int]) -> int:
+        """The memory that it takes when it is brought up, given the capacities of its named devices."""
         return 0
 
     def caches_direct_io(self) -> bool:

@@ -25,10 +25,11 @@ from strata.spec.fit import (
     name_diagnostics,
     room_diagnostics,
     stack_diagnostics,
+    tables_diagnostics,
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.layer import Layer, LowerInterface, Provided
-from strata.spec.names import is_kebab, kebab_remedy, nearest
+from strata.spec.names import kebab_diagnostics, nearest
 from strata.spec.positions import Path as Keys
 from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.stack import Stack, names_of
@@ -95,6 +96,8 @@ class _Reader:
             self.read_device(name, table)
         for name, table in self.named("stacks").items():
             self.read_stack(name, table)
+        if head is not None:
+            self.check_tables(head.memory_bytes)
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
         if head is not None:
@@ -120,10 +123,7 @@ class _Reader:
             cause = f"there are no {kind}" + (", so the study has no trials" if kind != "devices" else "")
             self.found.add((kind,), cause, f"add for example {_EXAMPLES[kind]}")
         for name in tables:
-            if not is_kebab(name):
-                self.found.add(
-                    (kind, name), f'the name "{name[:60]}" is not in kebab case', kebab_remedy(name)
-                )
+            self.found.extend((kind, name), kebab_diagnostics(name))
         return tables
 
     def read_device(self, name: str, value: Any) -> None:
@@ -162,7 +162,6 @@ class _Reader:
         return None
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
-        """Report options that the kind of device does not have."""
         missing = {}
         if table.precondition is not None and "precondition" not in device.parameters:
             missing["precondition"] = "only a flash drive can be preconditioned"
@@ -202,12 +201,10 @@ class _Reader:
 
     @property
     def declared_devices(self) -> list[str]:
-        """The names of the study's devices, also of invalid ones."""
         tables = self.tables.get("devices")
         return list(tables) if isinstance(tables, dict) else []
 
     def check_declared(self, device: str, path: Keys) -> bool:
-        """Whether the study has the device."""
         if device in self.declared_devices:
             return True
         self.found.add(path, f'there is no device "{device}"', nearest(device, self.declared_devices))
@@ -229,7 +226,6 @@ class _Reader:
         return table.devices
 
     def check_named(self, devices: list[str], placed: list[_Placed]) -> None:
-        """Check that each device named by a key of a layer exists and is used once in the stack."""
         used = set(devices)
         for path, layer in placed:
             for key, names in layer.named_devices().items() if layer is not None else ():
@@ -278,6 +274,13 @@ class _Reader:
             return False
         return sound
 
+    def check_tables(self, memory_bytes: int) -> None:
+        capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
+        for stack in self.stacks.values():
+            if set(stack.all_devices) <= set(capacities):
+                for index, diagnostic in tables_diagnostics(stack, capacities, memory_bytes):
+                    self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
+
     def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("workloads", name)
         workload = read_workload(self.found, self.catalogue.workloads, value, path)
@@ -310,7 +313,6 @@ class _Reader:
             self.found.add(path, cause, "raise study.time_limit, or shorten warmup and duration")
 
     def left_by_age(self, held_bytes: int, stack: Stack, head: HeadTable | None) -> int:
-        """The bytes that ageing leaves to a workload."""
         age = head.age if head is not None else None
         if age is None or not stack.ages:
             return held_bytes

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator
-
 from strata.spec.layer import LayerContext
-from strata.spec.names import Diagnostic
+from strata.spec.names import checked
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import MemorySize, describe_size
 
@@ -18,7 +16,6 @@ MEMORY_PREREQUISITES: Final = Prerequisites(tools=("mkdir", "rmdir", "tee"), fea
 
 _ROOT: Final = "/sys/fs/cgroup"
 _LIMIT: Final = "/memory.max"
-_MEMORY_BYTES_MIN: Final = 64 << 20
 # The kernel slows writers down by a group's count of dirty pages, which may be two seconds old
 # (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
 # dropped, and the kernel kills: at once in virtual time, since no disk completes anything meanwhile. Above
@@ -26,16 +23,16 @@ _MEMORY_BYTES_MIN: Final = 64 << 20
 _BURST_DIVISOR: Final = 4
 
 
-def _at_least(memory_bytes: int) -> int:
-    if memory_bytes < _MEMORY_BYTES_MIN:
-        raise Diagnostic(
-            f"{describe_size(memory_bytes)} is too little memory for the programs of a guest",
-            remedy=f"give it {describe_size(_MEMORY_BYTES_MIN)} at least",
-        )
-    return memory_bytes
-
-
-MemoryLimit = Annotated[MemorySize, AfterValidator(_at_least)]
+MemoryLimit = Annotated[
+    MemorySize,
+    checked(
+        lambda memory_bytes: memory_bytes >= 64 << 20,
+        lambda memory_bytes: (
+            f"{describe_size(memory_bytes)} is too little memory for the programs of a guest"
+        ),
+        "give it 64MiB at least",
+    ),
+]
 """A key that limits memory."""
 
 
@@ -45,7 +42,6 @@ def memory_bytes_max(memory_bytes: int) -> int:
 
 
 def control_group(context: LayerContext) -> str:
-    """The folder of the control group with the context's name."""
     return f"{_ROOT}/{context.label}"
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, StrictStr
 
 _LISTED_MAX: Final = 40
 _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
@@ -34,8 +36,18 @@ class Diagnostic(ValueError):  # noqa: N818  it is an answer, often yielded and 
         self.cause, self.remedy, self.key, self.within = cause, remedy, key, within
 
 
+def checked(holds: Callable[[Any], bool], cause: str | Callable[[Any], str], remedy: str) -> AfterValidator:
+    """A pydantic validator of one condition; ``{}`` in the cause stands for the value."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise Diagnostic(cause.format(value) if isinstance(cause, str) else cause(value), remedy=remedy)
+        return value
+
+    return AfterValidator(check)
+
+
 def is_kebab(name: str) -> bool:
-    """Whether ``name`` is in kebab case: lower-case words and digits joined by hyphens."""
     return _KEBAB.fullmatch(name) is not None
 
 
@@ -49,6 +61,21 @@ def kebab_remedy(name: str) -> str:
     if kebab := to_kebab(name):
         return f'write "{kebab}"'
     return "begin with a letter; use lower-case letters and digits, joined by hyphens"
+
+
+def kebab_diagnostics(name: str) -> Iterable[Diagnostic]:
+    if not is_kebab(name):
+        yield Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+
+
+def _check_kebab(name: str) -> str:
+    for diagnostic in kebab_diagnostics(name):
+        raise diagnostic
+    return name
+
+
+KebabName = Annotated[StrictStr, AfterValidator(_check_kebab)]
+"""A name as a key of a file."""
 
 
 def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:

@@ -46,7 +46,6 @@ class _Scanner:
         self.lines.setdefault(path, bisect_left(self.line_ends, start) + 1)
 
     def key(self) -> list[str]:
-        """A dotted key, and the blanks around it."""
         keys = []
         while True:
             self.skip_blank()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from types import ModuleType
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=BaseModel)
 _ALONE_REMEDY: Final = "write each workload as a tenant of its own"
 
 
-class Registry(Mapping[str, type[T]], Generic[T]):
+class Registry(dict[str, type[T]], Generic[T]):
     """Types by name, in alphabetical order.
 
     The key ``discriminator`` of a study file holds the name: ``layer``, ``workload`` or ``fault``. It is the
@@ -34,22 +34,13 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     def __init__(self, discriminator: str, types: list[type[T]]) -> None:
         self.discriminator = discriminator
-        self._types: dict[str, type[T]] = {}
+        by_name: dict[str, type[T]] = {}
         for registered in types:
             name = registered.model_fields[discriminator].default
-            if not isinstance(name, str) or name in self._types:
+            if not isinstance(name, str) or name in by_name:
                 raise TypeError(f"{registered.__name__} has no name of its own: {name!r}")
-            self._types[name] = registered
-        self._types = dict(sorted(self._types.items()))
-
-    def __getitem__(self, name: str) -> type[T]:
-        return self._types[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._types)
-
-    def __len__(self) -> int:
-        return len(self._types)
+            by_name[name] = registered
+        super().__init__(sorted(by_name.items()))
 
 
 def discover(package: ModuleType, base: type[T], discriminator: str) -> Registry[T]:
@@ -116,7 +107,6 @@ def _read_nested(
 
 
 def _registered(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> type[T] | None:
-    """The model that a table names."""
     key = registry.discriminator
     if not isinstance(value, Mapping):
         example = f'such as {{ {key} = "{next(iter(registry))}" }}'

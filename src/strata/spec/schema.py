@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from strata.spec.describe import description_of
+from strata.spec.describe import description_of, models_in
 from strata.spec.device import bundled_devices
 from strata.spec.faults import FAULTS
 from strata.spec.registry import Catalogue, Registry
@@ -57,11 +57,13 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
 
 def _table(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    for name, field in model.model_fields.items():
-        if text := description_of(model, name):
-            schema["properties"][field.alias or name]["description"] = text
     inner = schema.pop("$defs", {})
     definitions.update(inner)
+    for table in models_in(model):
+        properties = (schema if table is model else inner.get(table.__name__, {})).get("properties", {})
+        for name, field in table.model_fields.items():
+            if (text := description_of(table, name)) and (key := properties.get(field.alias or name)):
+                key["description"] = text
     tables = [schema, *(each for each in inner.values() if "properties" in each)]
     for key in (key for table in tables for key in table["properties"].values()):
         # Models hold integers, files hold texts with units: an editor is to offer the text.

@@ -100,7 +100,14 @@ class Stack:
 
     def _ground(self, capacities_bytes: Mapping[str, int], seed: int) -> LayerContext:
         lower, provided = tuple(f"${{{name}}}" for name in self.devices), self._offered(capacities_bytes)
-        return LayerContext(self.name, seed, lower=lower, provided=provided, devices=self.devices)
+        return LayerContext(
+            self.name,
+            seed,
+            lower=lower,
+            provided=provided,
+            devices=self.devices,
+            capacities=capacities_bytes,
+        )
 
     def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
         sizes = tuple(capacities_bytes[name] for name in self.devices)
@@ -109,7 +116,6 @@ class Stack:
     def _stand(
         self, named: Sequence[tuple[str, Layer]], base: LayerContext, *, top: str
     ) -> list[LayerContext]:
-        """The contexts of layers on a base; the last mounts at ``top``."""
         contexts: list[LayerContext] = []
         lower, provided, devices = base.lower, base.provided, base.devices
         for index, (name, layer) in enumerate(named):
@@ -120,6 +126,7 @@ class Stack:
                 provided=provided,
                 devices=tuple(dict.fromkeys([*devices, *names_of(layer)])),
                 mount=top if index == len(named) - 1 else f"${{mounts}}/{name}",
+                capacities=base.capacities,
             )
             contexts.append(context)
             lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
@@ -142,7 +149,6 @@ def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key:
 
 
 def _rounded(size_bytes: int, *, up: bool = False) -> str:
-    """A size in whole MiB, if it is at least one."""
     if size_bytes < _MIB:
         return describe_size(size_bytes)
     return describe_size((-(-size_bytes // _MIB) if up else size_bytes // _MIB) * _MIB)

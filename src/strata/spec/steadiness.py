@@ -67,7 +67,6 @@ def steadiness(rates: Sequence[float]) -> Steadiness | None:
 
 
 def _mean_between(rates: Sequence[float], start: float, end: float) -> float:
-    """The mean from ``start`` to ``end``, counted in intervals."""
     first, last = int(start), min(int(end), len(rates) - 1)
     parts = ((rates[at], min(end, at + 1) - max(start, at)) for at in range(first, last + 1))
     return sum(rate * max(part, 0.0) for rate, part in parts) / (end - start)

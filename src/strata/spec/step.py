@@ -83,7 +83,6 @@ class Command(BaseModel):
     expect_exit: tuple[int, ...] = (0,)
 
     def texts(self) -> Iterator[str]:
-        """Every text that may hold variables."""
         yield from (*self.argv, *self.environment.values(), self.cwd, self.stdin or "")
 
     def mapped(self, change: Callable[[str], str]) -> Self:

@@ -15,14 +15,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.errors import StudyError
-from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, check_precision
+from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, Precision
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, KebabName, checked, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Share, Size, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Size, describe_size
 
 MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux and the agent take half of it; in 64 MiB most programs cannot start."""
@@ -32,18 +32,6 @@ RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 
 _ASKED: Final = ("precondition",)
 """Parameters of a device that a study can set, and which therefore hold for a real disk too."""
-
-
-def _check_name(name: str) -> str:
-    if not is_kebab(name):
-        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
-    return name
-
-
-def _check_text(text: str) -> str:
-    if not text.strip():
-        raise Diagnostic("this text is empty", remedy="state the study's question in one sentence")
-    return text
 
 
 def _check_seeds(seeds: list[int]) -> list[int]:
@@ -62,19 +50,20 @@ def _check_seeds(seeds: list[int]) -> list[int]:
     return seeds
 
 
-def _check_memory(memory_bytes: int) -> int:
-    if memory_bytes < MEMORY_BYTES_MIN or memory_bytes % (1 << 20):
-        raise Diagnostic(
-            f"a lab cannot have {describe_size(memory_bytes)} of memory",
-            remedy=f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
-        )
-    return memory_bytes
-
-
-def _check_positive(time_ns: int) -> int:
-    if time_ns < NS_PER_MS:
-        raise Diagnostic("this time is shorter than 1ms", remedy="write a longer one")
-    return time_ns
+Question = Annotated[
+    StrictStr, checked(str.strip, "this text is empty", "state the study's question in one sentence")
+]
+LabMemory = Annotated[
+    MemorySize,
+    checked(
+        lambda size: size >= MEMORY_BYTES_MIN and size % (1 << 20) == 0,
+        lambda size: f"a lab cannot have {describe_size(size)} of memory",
+        f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
+    ),
+]
+Period = Annotated[
+    Duration, checked(lambda ns: ns >= NS_PER_MS, "this time is shorter than 1ms", "write a longer one")
+]
 
 
 class _Table(BaseModel):
@@ -84,119 +73,64 @@ class _Table(BaseModel):
 class HeadTable(_Table):
     """``[study]``: the question, and the seeds."""
 
-    name: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
-        description="The study's name, in kebab case", examples=["quickstart"]
-    )
-    question: Annotated[StrictStr, AfterValidator(_check_text)] = Field(
-        description="The question that the study answers; the report opens with it",
-        examples=["Which filesystem should hold a small PostgreSQL?"],
-    )
-    seeds: Annotated[list[StrictInt], AfterValidator(_check_seeds)] = Field(
-        description="One trial of each stack and workload per seed; everything random derives from it",
-        examples=[[1, 2, 3]],
-    )
-    order: Order = Field(
-        default="blocks",
-        description="The order of the stacks in each block (a workload with a seed). blocks: random; abba: "
-        "random, and mirrored for every other seed; file: as declared",
-        examples=["abba"],
-    )
-    order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(
-        default=1, description="The seed of the random order, together with the study's name", examples=[2]
-    )
-    precision: Annotated[Share, AfterValidator(check_precision)] | None = Field(
-        default=None,
-        description="Add seeds until the 95 % interval of every ratio reaches no further than this to either "
-        "side, with six seeds at least, or until seeds_max is reached; default: only the declared"
-        " seeds",
-        examples=["2.5%"],
-    )
+    name: KebabName = Field(examples=["quickstart"])
+    """The study's name, in kebab case"""
+    question: Question = Field(examples=["Which filesystem should hold a small PostgreSQL?"])
+    """The question that the study answers; the report opens with it"""
+    seeds: Annotated[list[StrictInt], AfterValidator(_check_seeds)] = Field(examples=[[1, 2, 3]])
+    """One trial of each stack and workload per seed; everything random derives from it"""
+    order: Order = Field("blocks", examples=["abba"])
+    """The order of the stacks in each block (a workload with a seed). blocks: random; abba: random, and
+    mirrored for every other seed; file: as declared"""
+    order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(1, examples=[2])
+    """The seed of the random order, together with the study's name"""
+    precision: Precision | None = Field(None, examples=["2.5%"])
+    """Add seeds until the 95 % interval of every ratio reaches no further than this to either side, with six
+    seeds at least, or until seeds_max is reached; default: only the declared seeds"""
     seeds_max: Annotated[StrictInt, Field(ge=1, le=SEEDS_DECLARED_MAX)] | None = Field(
-        default=None,
-        description=f"With a precision: how many seeds each workload may come to; default: {SEEDS_MAX}",
-        examples=[SEEDS_MAX],
+        None, examples=[SEEDS_MAX]
     )
-    age: Age | None = Field(
-        default=None,
-        description="Age every filesystem before its workload's own preparation; default: they are new",
-        examples=['{ fill = "50%", overwrites = 2 }'],
-    )
-    time_limit_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
-        default=30 * 60 * NS_PER_S,
-        alias="time_limit",
-        description="The time that one trial may take: virtual time in the lab, wall time on a host",
-        examples=["30m"],
-    )
-    sample_interval_ns: Annotated[Duration, AfterValidator(_check_positive)] = Field(
-        default=NS_PER_S,
-        alias="sample_interval",
-        description="How often disks, memory and CPU are sampled",
-        examples=["1s"],
-    )
-    memory_bytes: Annotated[MemorySize, AfterValidator(_check_memory)] = Field(
-        default=MEMORY_BYTES,
-        alias="memory",
-        description="Memory of the lab's machine; a host has its own",
-        examples=["2GiB"],
-    )
-    trace: StrictBool = Field(
-        default=True,
-        description="Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`",
-        examples=[True],
-    )
+    """With a precision: how many seeds each workload may come to; default: 20"""
+    age: Age | None = Field(None, examples=['{ fill = "50%", overwrites = 2 }'])
+    """Age every filesystem before its workload's own preparation; default: they are new"""
+    time_limit_ns: Period = Field(30 * 60 * NS_PER_S, alias="time_limit", examples=["30m"])
+    """The time that one trial may take: virtual time in the lab, wall time on a host"""
+    sample_interval_ns: Period = Field(NS_PER_S, alias="sample_interval", examples=["1s"])
+    """How often disks, memory and CPU are sampled"""
+    memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
+    """Memory of the lab's machine; a host has its own"""
+    trace: StrictBool = Field(True, examples=[True])
+    """Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`"""
 
 
 class DeviceTable(_Table):
     """``[devices.NAME]``: one disk of the study."""
 
-    model: StrictStr = Field(
-        description="A bundled device (`strata devices`), or the path of a device file ending in .toml, "
-        "relative to the study",
-        examples=["wd-re4-500gb"],
-    )
-    capacity_bytes: Size | None = Field(
-        default=None,
-        alias="capacity",
-        description="Use only this much of the disk, from its first sector on; default: all of it",
-        examples=["100GiB"],
-    )
-    precondition: Literal["none", "filled", "steady"] | None = Field(
-        default=None,
-        description="Of a flash drive at the start: nothing written, filled once in order, or overwritten at "
-        "random until its speed no longer changes; default: what the device says, usually none",
-        examples=["steady"],
-    )
-    write_cache: StrictBool = Field(
-        default=True,
-        description="Whether its volatile write cache is on; without it every write is on the medium before "
-        "it is acknowledged",
-        examples=[False],
-    )
-    faults: list[Any] = Field(
-        default=[],
-        description="Its faults, and when they occur",
-        examples=['[{ fault = "gone", at = "30s" }]'],
-    )
+    model: StrictStr = Field(examples=["wd-re4-500gb"])
+    """A bundled device (`strata devices`), or the path of a device file ending in .toml, relative to the
+    study"""
+    capacity_bytes: Size | None = Field(None, alias="capacity", examples=["100GiB"])
+    """Use only this much of the disk, from its first sector on; default: all of it"""
+    precondition: Literal["none", "filled", "steady"] | None = Field(None, examples=["steady"])
+    """Of a flash drive at the start: nothing written, filled once in order, or overwritten at random until
+    its speed no longer changes; default: what the device says, usually none"""
+    write_cache: StrictBool = Field(True, examples=[False])
+    """Whether its volatile write cache is on; without it every write is on the medium before it is
+    acknowledged"""
+    faults: list[Any] = Field([], examples=['[{ fault = "gone", at = "30s" }]'])
+    """Its faults, and when they occur"""
 
 
 class StackTable(_Table):
     """``[stacks.NAME]``: the layers between the disks and the workload."""
 
-    devices: list[StrictStr] | None = Field(
-        default=None,
-        description="The disks it stands on, by name; default: all that no layer names by a key of its own, "
-        "in the order of the file",
-        examples=[["disk0"]],
-    )
-    layers: list[Any] = Field(
-        description="The layers from the disks upwards; none: the bare disk",
-        examples=['[{ layer = "ext4" }]'],
-    )
-    each: list[Any] = Field(
-        default=[],
-        description="Further layers, which each tenant has of its own on its share of the others",
-        examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'],
-    )
+    devices: list[StrictStr] | None = Field(None, examples=[["disk0"]])
+    """The disks it stands on, by name; default: all that no layer names by a key of its own, in the order of
+    the file"""
+    layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
+    """The layers from the disks upwards; none: the bare disk"""
+    each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
+    """Further layers, which each tenant has of its own on its share of the others"""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import Annotated, Final, NamedTuple, Self
 from uuid import UUID
 
 from pydantic import PlainSerializer, PlainValidator
@@ -30,7 +30,6 @@ class CellKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The cell of that name; a ValueError if the text is none."""
         match = _CELL.fullmatch(text)
         if match is None:
             raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD')
@@ -53,25 +52,20 @@ class TrialKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The trial of that name; a ValueError if the text is none."""
         match = _TRIAL.fullmatch(text)
         if match is None:
             raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD.sSEED')
         return cls(match[1], match[2], int(match[3]))
 
 
-def _cell(value: Any) -> CellKey:
-    return value if isinstance(value, CellKey) else CellKey.parse(str(value))
+def _named(kind: type[CellKey] | type[TrialKey]) -> PlainValidator:
+    return PlainValidator(lambda value: value if isinstance(value, kind) else kind.parse(str(value)))
 
 
-def _trial(value: Any) -> TrialKey:
-    return value if isinstance(value, TrialKey) else TrialKey.parse(str(value))
-
-
-CellName = Annotated[CellKey, PlainValidator(_cell), PlainSerializer(str, return_type=str)]
+CellName = Annotated[CellKey, _named(CellKey), PlainSerializer(str, return_type=str)]
 """A cell as a key in a file: its name."""
 
-TrialName = Annotated[TrialKey, PlainValidator(_trial), PlainSerializer(str, return_type=str)]
+TrialName = Annotated[TrialKey, _named(TrialKey), PlainSerializer(str, return_type=str)]
 """A trial as a key in a file: its name."""
 
 

@@ -17,7 +17,7 @@ from strata.errors import RunError
 from strata.spec.allowed import Allowing
 from strata.spec.layer import Interface, Placed
 from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
@@ -41,13 +41,11 @@ def _check_interventions(interventions: list[Intervention]) -> list[Intervention
     return interventions
 
 
-def _check_interval(interval_ns: int) -> int:
-    if interval_ns < NS_PER_MS:
-        raise Diagnostic("the interval must be 1ms at least", remedy='write for example "10s"')
-    return interval_ns
-
-
 Interventions = Annotated[list[Intervention], AfterValidator(_check_interventions)]
+Interval = Annotated[
+    Duration,
+    checked(lambda ns: ns >= NS_PER_MS, "the interval must be 1ms at least", 'write for example "10s"'),
+]
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,6 @@ class Outputs:
             ) from None
 
     def file(self, step_id: str, name: str) -> str:
-        """The text of a file that a step collected; a `RunError` if there is none."""
         files = self.step(step_id).files
         if name not in files:
             raise RunError(
@@ -210,44 +207,25 @@ class Workload(BaseModel, Allowing, ABC):
     example: ClassVar[tuple[str, ...]] = ()
 
     workload: str
-    before_measure: Interventions = Field(
-        default=[],
-        description="What happens to the stack between preparing and measuring, in this order: `snapshot` "
-        "takes one of the uppermost layer that can, and drops it after the measured window; "
-        "`lose-disk` lets the last disk fail (in the lab); `rebuild` begins to restore the "
-        "redundancy onto a spare",
-        examples=[["snapshot"]],
-    )
+    before_measure: Interventions = Field([], examples=[["snapshot"]])
+    """What happens to the stack between preparing and measuring, in this order: `snapshot` takes one of the
+    uppermost layer that can, and drops it after the measured window; `lose-disk` lets the last disk fail (in
+    the lab); `rebuild` begins to restore the redundancy onto a spare"""
 
-    scrub: StrictBool = Field(
-        default=False,
-        description="At the end let every layer that can scrub itself do so, from the top down (MD and "
-        "dm-raid compare copies, btrfs and ZFS checksums); errors make the result invalid. btrfs "
-        "also counts those of a lost disk: after `lose-disk` its results are always invalid",
-        examples=[True],
-    )
+    scrub: StrictBool = Field(False, examples=[True])
+    """At the end let every layer that can scrub itself do so, from the top down (MD and dm-raid compare
+    copies, btrfs and ZFS checksums); errors make the result invalid. btrfs also counts those of a lost disk:
+    after `lose-disk` its results are always invalid"""
 
-    snapshot_every_ns: Annotated[Duration, AfterValidator(_check_interval)] | None = Field(
-        default=None,
-        alias="snapshot_every",
-        description="During the measured window take a snapshot of the uppermost layer that can at this "
-        "interval, none at its ends: 10s takes five in a window of 60 s. The window must have a "
-        "given length. Default: none",
-        examples=["10s"],
-    )
-    fragmentation: StrictBool = Field(
-        default=False,
-        description="Before and after the measured window count the extents of the files of every filesystem "
-        "of the stack (an image lies in one, too), and the pieces of free space",
-        examples=[True],
-    )
-    linear_read: StrictBool = Field(
-        default=False,
-        description="Before and after the measured window read all files of the workload from beginning to "
-        "end, with cold caches, to see what fragmentation costs; the window then begins with cold"
-        " caches, too",
-        examples=[True],
-    )
+    snapshot_every_ns: Interval | None = Field(None, alias="snapshot_every", examples=["10s"])
+    """During the measured window take a snapshot of the uppermost layer that can at this interval, none at
+    its ends: 10s takes five in a window of 60 s. The window must have a given length. Default: none"""
+    fragmentation: StrictBool = Field(False, examples=[True])
+    """Before and after the measured window count the extents of the files of every filesystem of the stack
+    (an image lies in one, too), and the pieces of free space"""
+    linear_read: StrictBool = Field(False, examples=[True])
+    """Before and after the measured window read all files of the workload from beginning to end, with cold
+    caches, to see what fragmentation costs; the window then begins with cold caches, too"""
 
     @abstractmethod
     def steps(self, context: WorkloadContext) -> list[Step]:
@@ -270,7 +248,6 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def data_bytes(self) -> int | None:
-        """The size of the data set that its window works on, if that is known."""
         return None
 
     @property

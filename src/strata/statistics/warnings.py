@@ -15,9 +15,14 @@ from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
+from strata.statistics.interval import (
+    HALF_WIDTH_TARGET,
+    SEEDS_MIN,
+    SEEDS_WANTED,
+    SKEWED_SEEDS_MIN,
+    half_width,
+)
 from strata.statistics.level import distribution_of
-from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.significance import smallest_p_value
 from strata.statistics.summary import VALUES_ABOVE_MIN
 from strata.units import format_share, percent
@@ -60,13 +65,11 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
 
 
 def check_warnings(cell: Cell) -> list[ResultWarning]:
-    """The warnings from the checks of a cell's trials."""
     found = warnings_of_checks(record.checks for record in cell.records.values())
     return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
 
 
 def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
-    """The warnings of p-values of comparisons that were made together."""
     paired = [each for each in comparisons if each.p_value is not None and each.ratio.paired]
     if not paired:
         return []
@@ -87,7 +90,6 @@ def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
 
 
 def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
-    """Trials that do not count, and labs that differ."""
     readings = results.readings_of(cell.stack, cell.workload)
     missing = [each for each in readings if not each.usable]
     if missing:
@@ -100,7 +102,7 @@ def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
         where = f"{len(own)} of them under this cell" if len(own) > 1 else "this cell in one of them"
         yield WARNINGS["several-labs"].warning(
             f"the study's results come from {len(results.fingerprints)} different kernels, images, agents or "
-            f"settings, {where}",
+            f"settings, {where}"
         )
 
 
@@ -166,13 +168,13 @@ def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
         if behind:
             yield WARNINGS["open-loop-behind"].warning(
                 f"{lag.tenant or 'the load'} asked for more than the stack carries in {len(behind)} "
-                f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting",
+                f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting"
             )
     shown = [kind for kind in kinds if kind.quantile is not None]
     if shown and not lags:
         yield WARNINGS["coordinated-omission"].warning(
             f"{shown[0].name} is that of a closed loop: while a request is slow, the requests due "
-            "meanwhile are not sent, so that long latencies are counted too rarely",
+            "meanwhile are not sent, so that long latencies are counted too rarely"
         )
 
 
@@ -195,12 +197,12 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarn
         if spread > _SEEDS_APART:
             yield WARNINGS["percentile-interval-too-narrow"].warning(
                 f"the seeds' own {kind.name} differ by ±{percent(math.expm1(spread))}: the slowest seeds "
-                "decide the merged percentile, and its interval may then cover it in as few as 86 % of cases",
+                "decide the merged percentile, and its interval may then cover it in as few as 86 % of cases"
             )
         total = distribution_of(series.histograms).total
         above = total * (100 - series.percentile) / 100
         if above < VALUES_ABOVE_MIN:
             yield WARNINGS["few-values"].warning(
                 f"{kind.name} is made of {total:,} values, of which {above:.1f} lie above it: at least "
-                f"{VALUES_ABOVE_MIN} should",
+                f"{VALUES_ABOVE_MIN} should"
             )

@@ -56,7 +56,6 @@ def demerit(
 
 
 def _quantiles(values: Any, counts: Any) -> tuple[Floats, Floats]:
-    """The ascending values, and their cumulative probabilities."""
     array = np.asarray(values, np.float64).ravel()
     weights = np.ones(len(array)) if counts is None else np.asarray(counts, np.float64).ravel()
     if not len(array) or len(array) != len(weights) or weights.sum() <= 0 or weights.min() < 0:
@@ -170,7 +169,6 @@ def _bytes(text: str) -> int:
 
 
 def compare(device: Device, measured: Measured) -> Section:
-    """The demerit figure of the model, and both means."""
     latencies = model_ns(device, measured)
     figure = 100 * demerit(latencies, measured.latencies_ns, real_counts=measured.counts)
     real_ms = float(np.average(measured.latencies_ns, weights=measured.counts)) / NS_PER_MS

@@ -116,8 +116,6 @@ REGISTERED: Final[dict[str, Callable[[bool], Section]]] = {}
 
 
 def subject(name: str, title: str, text: str) -> Callable[[Examine], Examine]:
-    """Register a function that examines a subject."""
-
     def register(examine: Examine) -> Examine:
         def section(quick: bool) -> Section:
             checks, pictures = examine(quick)
@@ -145,5 +143,4 @@ def mean_ms(trace: Trace) -> float:
 
 
 def points(x: Iterable[float], y: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """The points of a curve."""
     return tuple(zip(map(float, x), map(float, y), strict=True))

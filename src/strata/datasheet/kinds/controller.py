@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, random_trace, rate_over_writes
-from strata.datasheet.sheet import WRITES, DataSheet, Measurement
+from strata.datasheet.sheet import STEADY_WRITES, WRITES, DataSheet, Measurement
 from strata.lab.model import READ, WRITE
 
 
@@ -19,15 +19,8 @@ class ControllerSheet(DataSheet):
         if not cache_bytes or not self.device.number("battery"):
             return super().measurements()
         room = min(cache_bytes // BLOCK_BYTES // 4, WRITES)
-        full = self.random(
-            subject,
-            WRITE,
-            min(32, self.device.queue_depth),
-            3 * cache_bytes // BLOCK_BYTES,
-            how=", cache full",
-            warm_up=0.7,
-            name="random_write_4k_qd32_steady",
-        )
+        depth, count, name = min(32, self.device.queue_depth), 3 * cache_bytes // BLOCK_BYTES, STEADY_WRITES
+        full = self.random(subject, WRITE, depth, count, how=", cache full", warm_up=0.7, name=name)
         return [
             *self.reads(40_000),
             *self.fresh_writes(subject, room, ", cache empty"),

@@ -15,7 +15,7 @@ from strata.datasheet.measure import (
     rate_over_writes,
     rate_per_s,
 )
-from strata.datasheet.sheet import WRITES, DataSheet, Measurement
+from strata.datasheet.sheet import STEADY_WRITES, WRITES, DataSheet, Measurement
 from strata.lab.model import READ, WRITE
 from strata.spec.device_kinds.flash import PRECONDITIONS
 
@@ -32,7 +32,6 @@ class FlashSheet(DataSheet):
     kind = "flash"
 
     def readable(self) -> Subject:
-        """A part of the drive, written once in order."""
         return self._in_state("filled")
 
     def _in_state(self, state: str) -> Subject:
@@ -45,16 +44,8 @@ class FlashSheet(DataSheet):
 
     def measurements(self) -> list[Measurement]:
         empty, steady = self._in_state("none"), self._in_state("steady")
-        depth = min(32, self.device.queue_depth)
-        settled = self.random(
-            steady,
-            WRITE,
-            depth,
-            400_000 // self.divisor,
-            how=", steady state",
-            warm_up=0.5,
-            name="random_write_4k_qd32_steady",
-        )
+        depth, count, name = min(32, self.device.queue_depth), 400_000 // self.divisor, STEADY_WRITES
+        settled = self.random(steady, WRITE, depth, count, how=", steady state", warm_up=0.5, name=name)
         return [
             *self.reads(50_000),
             *self.fresh_writes(empty, WRITES, ", fresh"),

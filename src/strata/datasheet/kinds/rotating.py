@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from strata.datasheet.formulas import sustained_bytes_per_s
 from strata.datasheet.measure import Curve, Picture, Subject, sequential_bytes_per_s, sequential_trace
@@ -28,39 +28,26 @@ class RotatingSheet(DataSheet):
         return [*self.reads(16_000), *self._writes(), *self._zones(), *self.flushes(400)]
 
     def _writes(self) -> list[Measurement]:
-        """With a full write cache, and without one."""
         subject = Subject(self.device)
         full = [
             self.random(subject, WRITE, depth, 40_000 // self.divisor, how=", cache full", warm_up=0.6)
             for depth in self.up_to_queue_depth((1, 32))
         ]
+        bypassing: dict[str, Any] = {"how": ", cache off", "warm_up": 0.0, "flags": FUA}
         off = [
-            self.random(
-                subject,
-                WRITE,
-                depth,
-                16_000 // self.divisor,
-                how=", cache off",
-                warm_up=0.0,
-                flags=FUA,
-                name=f"random_write_4k_qd{depth}_uncached",
-            )
+            self.random(subject, WRITE, depth, 16_000 // self.divisor, name=name, **bypassing)
             for depth in self.up_to_queue_depth((1, 32))
+            for name in [f"random_write_4k_qd{depth}_uncached"]
         ]
         return [*(full if subject.is_volatile else []), *off]
 
     def _zones(self) -> list[Measurement]:
         end, read_bytes = self.device.capacity_bytes, (64 if self.quick else 256) << 20
         cache_bytes = int(self.device.number("write_cache")) << 20
+        subject = Subject(self.device)
         return [
             self.sequential(
-                Subject(self.device),
-                op,
-                total,
-                depth=2,
-                place=place,
-                how=f", {place} tracks",
-                first_byte=first,
+                subject, op, total, depth=2, place=place, how=f", {place} tracks", first_byte=first
             )
             for op, total in ((READ, read_bytes), (WRITE, read_bytes + 4 * cache_bytes))
             for place, first in (("outer", 0), ("middle", end // 2), ("inner", end - 2 * total))
@@ -68,15 +55,12 @@ class RotatingSheet(DataSheet):
 
     @property
     def note(self) -> str:
-        """The reason if a deeper queue gains nothing."""
         window, depth = self.device.whole("scheduler_window"), self.device.queue_depth
         if window >= depth:
             return ""
         same = "; that is why QD32 equals QD16" if window <= 16 <= depth else ""
-        return (
-            f"It chooses among the {window} oldest commands of its queue of {depth} "
-            f"(scheduler_window), so that a deeper queue brings nothing more{same}."
-        )
+        oldest = f"the {window} oldest commands of its queue of {depth} (scheduler_window)"
+        return f"It chooses among {oldest}, so that a deeper queue brings nothing more{same}."
 
     def pictures(self) -> tuple[Picture, ...]:
         return (self._seeks(), self._rates_by_place())
@@ -104,8 +88,5 @@ class RotatingSheet(DataSheet):
                 subject.open(), READ, subject.sectors, first_byte=first, total_bytes=length, depth=2
             )
             measured.append((first / _GB, sequential_bytes_per_s(trace, 2) / _MB))
-        curves = (
-            Curve("zones, by formula", (*steps, end), "steps"),
-            Curve("reads", tuple(measured), "dots"),
-        )
+        curves = Curve("zones, by formula", (*steps, end), "steps"), Curve("reads", tuple(measured), "dots")
         return Picture("Sequential rate", "place, GB", "MB/s", curves)

@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.keys import multiple_of, whole
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -17,6 +16,7 @@ from strata.layers.lvm.volume_group import (
     extents,
     sector_diagnostics,
 )
+from strata.layers.options import multiple_of, whole
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
@@ -29,20 +29,14 @@ _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
 class CachedVolume(LvmLayer):
-    """The base of the layers that are a volume with a cache volume attached.
+    """The base of the layers that are a volume with a cache volume attached."""
 
-    Attributes:
-        segment_type: The type to which LVM converts the volume.
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
-    segment_type: ClassVar[str]
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    requires = LowerInterface("block")
+    device_keys = ("cache",)
+    segment_type: ClassVar[str]  # the type to which LVM converts the volume
+    prerequisites = Prerequisites(tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate"))
     # drivers/md/{dm-cache-target,dm-writecache}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: (?:cache|writecache): .*(?:failed|error|could not|until repaired|unable to"
             r"|aborting current metadata|switching cache to (?:read-only|fail)).*",
@@ -71,15 +65,16 @@ class CachedVolume(LvmLayer):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return extents(min(lower_bytes)) * EXTENT_BYTES
 
-    def convert_options(self) -> list[str]:
-        """The options of lvconvert for the cache."""
+    def convert_options(self, cache_bytes: int) -> list[str]:
+        """The options of lvconvert for a cache of this size."""
         raise NotImplementedError
 
     def build(self, context: LayerContext) -> list[Step]:
         group = self.group(context)
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         whole = ("--extents", "100%PVS", group.name)
-        attach = ("--type", self.segment_type, "--cachevol", _CACHE_VOLUME, *self.convert_options())
+        options = self.convert_options(context.capacities[self.cache])
+        attach = ("--type", self.segment_type, "--cachevol", _CACHE_VOLUME, *options)
         return [
             *group.create(),
             group.step(
@@ -89,33 +84,32 @@ class CachedVolume(LvmLayer):
                 *("lvcreate", "--activate", "n", "--zero", "n", "--wipesignatures", "n"),
                 *("--name", _CACHE_VOLUME, *whole, cache),
             ),
-            group.step(
+            group.make(
                 "volume",
                 "Make the volume that is cached",
                 *("lvcreate", "--zero", "y", "--wipesignatures", "y", "--name", VOLUME, *whole, backing),
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "attach",
                 "Attach the cache",
                 *("lvconvert", *attach, f"{group.name}/{VOLUME}"),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 
 
-# LVM refuses more (allocation/cache_pool_max_chunks): their table would fill the memory.
+# LVM refuses more (allocation/cache_pool_max_chunks): their table would fill the memory. It computes a larger
+# chunk for a cache pool (lib/metadata/cache_manip.c), but for a --cachevol it does not.
 _CHUNKS_MAX: Final = 1_000_000
+_CHUNK_BYTES: Final = 64 << 10
+_CHUNK_STEP_BYTES: Final = 32 << 10
 
 
 class DmCache(CachedVolume):
     """A volume whose hot chunks are moved to the device ``cache``, where they are read and written."""
 
-    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
-        features=("dm:cache",)
-    )
-    segment_type: ClassVar[str] = "cache"
+    prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:cache",))
+    segment_type = "cache"
 
     layer: Literal["dm-cache"] = "dm-cache"
     mode: Literal["writethrough", "writeback", "passthrough"] = "writethrough"
@@ -123,11 +117,11 @@ class DmCache(CachedVolume):
     drops the chunk from the cache; passthrough caches no reads either"""
     policy: Literal["smq"] = "smq"
     """The policy that decides which chunks are hot; the only one since Linux 4.6"""
-    chunk_bytes: Annotated[Size, multiple_of(32 << 10, 32 << 10, 1 << 30)] | None = Field(
+    chunk_bytes: Annotated[Size, multiple_of(_CHUNK_STEP_BYTES, _CHUNK_STEP_BYTES, 1 << 30)] | None = Field(
         None, alias="chunk", examples=["256KiB"]
     )
-    """The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a cache of more than a
-    million chunks"""
+    """The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or the least by which a cache
+    has a million chunks at most: 512 KiB on 500 GB"""
     migration_threshold_bytes: Annotated[Size, multiple_of(SECTOR_BYTES)] | None = Field(
         None, alias="migration_threshold", examples=["16MiB"]
     )
@@ -143,10 +137,12 @@ class DmCache(CachedVolume):
                 key="chunk",
             )
 
-    def convert_options(self) -> list[str]:
+    def convert_options(self, cache_bytes: int) -> list[str]:
         options = ["--cachemode", self.mode, "--cachepolicy", self.policy]
-        if self.chunk_bytes is not None:
-            options += ["--chunksize", f"{self.chunk_bytes}b"]
+        steps = -(-cache_bytes // (_CHUNKS_MAX * _CHUNK_STEP_BYTES))
+        chunk_bytes = self.chunk_bytes or max(_CHUNK_BYTES, steps * _CHUNK_STEP_BYTES)
+        if chunk_bytes != _CHUNK_BYTES or self.chunk_bytes:
+            options += ["--chunksize", f"{chunk_bytes}b"]
         if self.migration_threshold_bytes is not None:
             options += [
                 "--cachesettings",
@@ -166,10 +162,8 @@ class DmWritecache(CachedVolume):
     Reads that miss the cache go past it. It is taken down when everything is written back.
     """
 
-    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
-        features=("dm:writecache",)
-    )
-    segment_type: ClassVar[str] = "writecache"
+    prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:writecache",))
+    segment_type = "writecache"
 
     layer: Literal["dm-writecache"] = "dm-writecache"
     block_bytes: Literal[512, 4096] = Field(4096, alias="block_size")
@@ -200,7 +194,12 @@ class DmWritecache(CachedVolume):
     def provided(self, lower: Provided) -> Provided:
         return super().provided(lower).with_sectors(self.block_bytes)
 
-    def convert_options(self) -> list[str]:
+    def tables_bytes(self, named: Mapping[str, int]) -> int:
+        """A struct wc_entry and a struct wc_memory_entry for each block: 72 bytes in the lab's kernel."""
+        entry_bytes, on_disk_bytes = 56, 16
+        return named[self.cache] // (self.block_bytes + on_disk_bytes) * (entry_bytes + on_disk_bytes)
+
+    def convert_options(self, cache_bytes: int) -> list[str]:
         settings = {
             "block_size": self.block_bytes,
             "high_watermark": self.high_watermark_percent,

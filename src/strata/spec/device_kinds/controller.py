@@ -7,16 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import (
-    QUEUE_DEPTH,
-    DeviceKind,
-    Parameter,
-    ParameterSpec,
-    count,
-    flag,
-    real,
-    whole,
-)
+from strata.spec.device_kind import DeviceKind, Parameter, parameter_table
 from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES
 
@@ -24,7 +15,6 @@ if TYPE_CHECKING:
     from strata.spec.device import Device
 
 _MEMBERS_MIN: Final = {"single": 1, "raid0": 1, "raid10": 2, "raid5": 3, "raid6": 4}
-_RATE_MB: Final = 17_000.0  # of the driver's link, 2^34 bytes/s
 
 
 class Controller(DeviceKind):
@@ -36,35 +26,27 @@ class Controller(DeviceKind):
         "A battery-backed write cache in front of member disks. `member` names another device, as a study "
         "does; `capacity` follows from level and members."
     )
-    parameters: ClassVar = {
-        "capacity": whole("addressable bytes; by default what the members give", "B", 0, 1 << 60, 0),
-        "member": ParameterSpec("device file of each member disk", "", text=True),
-        "members": count("member disks", 1, 32, key="members"),
-        "level": ParameterSpec("how data lie on the members", "", text=True, choices=tuple(_MEMBERS_MIN)),
-        "stripe_size": whole(
-            "data of one member in a row (strip, chunk)", "KiB", 4, 65_536, key="stripe_bytes"
-        ),
-        "cache_size": real("write cache that the battery keeps", "MiB", 0, 1 << 20, key="cache_bytes"),
-        "battery": flag("whether the battery is good; 0: writes go through", 1, key="battery"),
-        "command_overhead": real(
-            "time of a command in the controller, overlapping", "us", 0, 1e6, key="overhead_ns"
-        ),
-        "command_interval": real("least time between two commands' starts", "us", 0, 1e6, key="interval_ns"),
-        "link_rate": real(
-            "host to controller; 0: takes no time", "MB/s", 0, _RATE_MB, key="link_bytes_per_s"
-        ),
-        "high_water": whole(
-            "dirty part of the cache at which destaging starts", "%", 1, 100, key="high_percent"
-        ),
-        "low_water": whole("dirty part of the cache at which it stops", "%", 0, 100, key="low_percent"),
-        "destage_depth": count("destages at once, for each member", 1, 64, key="destage_depth"),
-        "destage_size": whole("largest destage, for each member", "KiB", 4, 1 << 20, key="destage_bytes"),
-        "idle_time": real("pause of the host after which all is destaged", "ms", 0, 1e6, key="idle_ns"),
-        "queue_depth": QUEUE_DEPTH,
-    }
+    # The largest link_rate is the driver's: 2^34 bytes/s.
+    parameters: ClassVar = parameter_table("""
+        capacity          int 0..2^60 B = 0  addressable bytes; by default what the members give
+        member            text              device file of each member disk
+        members           int 1..32         member disks [members]
+        level             single|raid0|raid10|raid5|raid6  how data lie on the members
+        stripe_size       int 4..2^16 KiB   data of one member in a row (strip, chunk) [stripe_bytes]
+        cache_size        0..2^20 MiB       write cache that the battery keeps [cache_bytes]
+        battery           int 0..1 = 1      whether the battery is good; 0: writes go through [battery]
+        command_overhead  0..1e6 us         time of a command in the controller, overlapping [overhead_ns]
+        command_interval  0..1e6 us         least time between two commands' starts [interval_ns]
+        link_rate         0..17000 MB/s     host to controller; 0: takes no time [link_bytes_per_s]
+        high_water        int 1..100 %      dirty part of the cache at which destaging starts [high_percent]
+        low_water         int 0..100 %      dirty part of the cache at which it stops [low_percent]
+        destage_depth     int 1..64         destages at once, for each member [destage_depth]
+        destage_size      int 4..2^20 KiB   largest destage, for each member [destage_bytes]
+        idle_time         0..1e6 ms         pause of the host after which all is destaged [idle_ns]
+        queue_depth       int 1..1024       commands that the device holds at once
+    """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """Level and members, water marks, and a stated capacity against the members'."""
         level, members = device.text("level"), device.whole("members")
         if members < _MEMBERS_MIN[level]:
             cause = f"{level} needs at least {_MEMBERS_MIN[level]} members"

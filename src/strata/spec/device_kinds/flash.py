@@ -7,17 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import (
-    CAPACITY,
-    QUEUE_DEPTH,
-    DeviceKind,
-    Parameter,
-    ParameterSpec,
-    count,
-    flag,
-    nearest,
-    real,
-)
+from strata.spec.device_kind import DeviceKind, Parameter, nearest, parameter_table
 from strata.spec.names import Diagnostic
 from strata.units import NS_PER_US
 
@@ -30,16 +20,6 @@ PAGE_TYPES: Final = ("lower", "middle", "upper", "top")
 PRECONDITIONS: Final = {"none": 0, "steady": 1, "filled": 2}
 """The states in which a study can start a drive."""
 
-_US: Final = 1e6
-
-
-def _times(what: str) -> dict[str, ParameterSpec]:
-    times = {f"page_{what}_time_lower": real(f"time to {what} a lower page", "us", 0.001, _US)}
-    for kind in PAGE_TYPES[1:]:
-        meaning = f"time to {what} {'an' if kind == 'upper' else 'a'} {kind} page; 0: none"
-        times[f"page_{what}_time_{kind}"] = real(meaning, "us", 0, _US, 0)
-    return times
-
 
 class Flash(DeviceKind):
     """A drive of flash or 3D XPoint."""
@@ -48,67 +28,56 @@ class Flash(DeviceKind):
     title = "Flash drives"
     introduction = "Dies behind channels behind a link, a write buffer, a map and its cleaning."
     has_write_cache = True
-    parameters: ClassVar = {
-        "capacity": CAPACITY,
-        "over_provisioning": real(
-            "cells above the capacity, as a part of it", "%", 0.1, 1000, key="spare_ppm"
-        ),
-        "dies": count("dies that work at the same time, planes taken as one", 1, 512, key="dies"),
-        "channels": count("channels between the dies and the controller", 1, 64, key="channels"),
-        "page_size": real("what a die reads or programs at once", "KiB", 0.5, 1024, key="page_bytes"),
-        "mapping_unit": real("unit of the map", "KiB", 0.5, 64, 4, key="mapping_unit_bytes"),
-        "pages_per_block": count("pages that a die erases at once", 1, 65_536, key="pages_per_block"),
-        **_times("read"),
-        **_times("program"),
-        "erase_time": real("time to erase a block", "ms", 0, 1000, key="erase_ns"),
-        "program_suspend_time": real(
-            "until a read interrupts a program; 0: never", "us", 0, _US, 0, key="program_suspend_ns"
-        ),
-        "erase_suspend_time": real(
-            "until a read interrupts an erase; 0: never", "us", 0, _US, 0, key="erase_suspend_ns"
-        ),
-        "link_rate": real("data rate to the host", "MB/s", 1, 100_000, key="link_bytes_per_s"),
-        "link_rate_write": real(
-            "the same from the host; 0: equal", "MB/s", 0, 100_000, 0, key="link_write_bytes_per_s"
-        ),
-        "link_duplex": flag("1: both directions at once (PCIe)", 0, key="link_duplex"),
-        "channel_rate": real(
-            "data rate of a channel; 0: never the limit", "MB/s", 0, 100_000, 0, key="channel_bytes_per_s"
-        ),
-        "command_time": real("time of the link that a command takes", "us", 0, 10_000, key="command_ns"),
-        "interface_latency_read": real(
-            "firmware and interface, of a read", "us", 0, 10_000, key="interface_read_ns"
-        ),
-        "interface_latency_write": real(
-            "firmware and interface, of other commands", "us", 0, 10_000, key="interface_write_ns"
-        ),
-        "write_buffer": real(
-            "data that are complete before they are programmed", "MiB", 0.01, 65_536, key="buffer_bytes"
-        ),
-        "power_loss_protection": flag("1: nothing acknowledged is lost"),
-        "flush_time": real("what a flush takes besides the programs", "us", 0, _US, key="flush_ns"),
-        "flush_queued": flag("0: waits for all, and all wait (SATA)", 0, key="flush_queued"),
-        "fua": flag("1: takes writes that are to be durable", 0),
-        "discard": flag("1: takes discards (TRIM)", 1, key="discard"),
-        "slc_cache": real(
-            "data that is programmed fast before it is folded", "GiB", 0, 4096, 0, key="slc_bytes"
-        ),
-        "slc_program_time": real("time to program a page of it", "us", 0, _US, 0, key="slc_program_ns"),
-        "slc_idle_time": real("idleness after which it is folded", "ms", 0, _US, 0, key="slc_idle_ns"),
-        "in_place": flag("1: overwrites in place (3D XPoint)", 0, key="in_place"),
-        "precondition": count("at the start: 0 empty, 1 steady, 2 filled", 0, 2, 0, key="precondition"),
-        "hardware_queues": count(
-            "submission queues; more than one: no I/O scheduler (the lab has one CPU)",
-            1,
-            128,
-            1,
-            key="hardware_queues",
-        ),
-        "queue_depth": QUEUE_DEPTH,
-    }
+    parameters: ClassVar = parameter_table("""
+        capacity                  int 2^20..2^60 B  addressable bytes, a multiple of 512
+        over_provisioning         0.1..1000 %       cells above the capacity, as a part of it [spare_ppm]
+        dies                      int 1..512        dies that work at the same time, planes taken as one
+                                                    [dies]
+        channels                  int 1..64         channels between the dies and the controller [channels]
+        page_size                 0.5..1024 KiB     what a die reads or programs at once [page_bytes]
+        mapping_unit              0.5..64 KiB = 4   unit of the map [mapping_unit_bytes]
+        pages_per_block           int 1..2^16       pages that a die erases at once [pages_per_block]
+        page_read_time_lower      0.001..1e6 us     time to read a lower page
+        page_read_time_middle     0..1e6 us = 0     time to read a middle page; 0: none
+        page_read_time_upper      0..1e6 us = 0     time to read an upper page; 0: none
+        page_read_time_top        0..1e6 us = 0     time to read a top page; 0: none
+        page_program_time_lower   0.001..1e6 us     time to program a lower page
+        page_program_time_middle  0..1e6 us = 0     time to program a middle page; 0: none
+        page_program_time_upper   0..1e6 us = 0     time to program an upper page; 0: none
+        page_program_time_top     0..1e6 us = 0     time to program a top page; 0: none
+        erase_time                0..1000 ms        time to erase a block [erase_ns]
+        program_suspend_time      0..1e6 us = 0     until a read interrupts a program; 0: never
+                                                    [program_suspend_ns]
+        erase_suspend_time        0..1e6 us = 0     until a read interrupts an erase; 0: never
+                                                    [erase_suspend_ns]
+        link_rate                 1..1e5 MB/s       data rate to the host [link_bytes_per_s]
+        link_rate_write           0..1e5 MB/s = 0   the same from the host; 0: equal [link_write_bytes_per_s]
+        link_duplex               int 0..1 = 0      1: both directions at once (PCIe) [link_duplex]
+        channel_rate              0..1e5 MB/s = 0   data rate of a channel; 0: never the limit
+                                                    [channel_bytes_per_s]
+        command_time              0..1e4 us         time of the link that a command takes [command_ns]
+        interface_latency_read    0..1e4 us         firmware and interface, of a read [interface_read_ns]
+        interface_latency_write   0..1e4 us         firmware and interface, of other commands
+                                                    [interface_write_ns]
+        write_buffer              0.01..2^16 MiB    data that are complete before they are programmed
+                                                    [buffer_bytes]
+        power_loss_protection     int 0..1          1: nothing acknowledged is lost
+        flush_time                0..1e6 us         what a flush takes besides the programs [flush_ns]
+        flush_queued              int 0..1 = 0      0: waits for all, and all wait (SATA) [flush_queued]
+        fua                       int 0..1 = 0      1: takes writes that are to be durable
+        discard                   int 0..1 = 1      1: takes discards (TRIM) [discard]
+        slc_cache                 0..4096 GiB = 0   data that is programmed fast before it is folded
+                                                    [slc_bytes]
+        slc_program_time          0..1e6 us = 0     time to program a page of it [slc_program_ns]
+        slc_idle_time             0..1e6 ms = 0     idleness after which it is folded [slc_idle_ns]
+        in_place                  int 0..1 = 0      1: overwrites in place (3D XPoint) [in_place]
+        precondition              int 0..2 = 0      at the start: 0 empty, 1 steady, 2 filled [precondition]
+        hardware_queues           int 1..128 = 1    submission queues; more than one: no I/O scheduler (the
+                                                    lab has one CPU) [hardware_queues]
+        queue_depth               int 1..1024       commands that the device holds at once
+    """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """The relations between parameters that the driver needs."""
         page, unit = device.number("page_size") * 1024, device.number("mapping_unit") * 1024
         for name, size in (("page_size", page), ("mapping_unit", unit)):
             if size != int(size) or int(size) & (int(size) - 1):
@@ -162,11 +131,9 @@ def _page_time_diagnostics(device: Device) -> Iterable[Diagnostic]:
 
 
 def precondition(state: str) -> Parameter:
-    """The parameter for a study's choice of `PRECONDITIONS`."""
     return Parameter(value=PRECONDITIONS[state], unit="1", source="the study", estimate=False)
 
 
 def _times_ns(device: Device, what: str) -> list[int]:
-    """The times to ``read`` or ``program`` each type of page that the drive has."""
     times = (device.number(f"page_{what}_time_{kind}") for kind in PAGE_TYPES)
     return [max(1, nearest(time * NS_PER_US)) for time in times if time]

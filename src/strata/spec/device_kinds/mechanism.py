@@ -43,7 +43,6 @@ class SeekCurve:
         return self.a + self.b * math.sqrt(self.k) / 2
 
     def at(self, x: float) -> float:
-        """The seek time in milliseconds at the fraction ``x`` of the full stroke."""
         return self.a + self.b * math.sqrt(x) if x <= self.k else self.c + self.e * x
 
     @property

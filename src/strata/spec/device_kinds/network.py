@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import CAPACITY, QUEUE_DEPTH, DeviceKind, nearest, real
+from strata.spec.device_kind import DeviceKind, nearest, parameter_table
 from strata.spec.names import Diagnostic
 from strata.units import NS_PER_MS, SECTOR_BYTES
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from strata.spec.device import Device
 
 _TOKENS_MAX: Final = 1 << 32  # the largest bucket of the driver
-_RATE_MIB: Final = 16_384.0  # of the driver's link, 2^34 bytes/s
 _SECTORS_PER_MIB: Final = (1 << 20) // SECTOR_BYTES
 _OCTAVES: Final = 16
 _STEPS: Final = 8
@@ -31,31 +30,27 @@ class Network(DeviceKind):
     name = "network"
     title = "Volumes in the network"
     introduction = "A volume in the network: token buckets, then a latency that is drawn."
-    parameters: ClassVar = {
-        "capacity": CAPACITY,
-        "read_latency_median": real("median of a read's way there and back, no waiting", "ms", 0.0, 1000),
-        "write_latency_median": real("median of a write's way there and back, no waiting", "ms", 0.0, 1000),
-        "latency_sigma": real("standard deviation of the latency's natural logarithm", "1", 0.0, 1.5),
-        "operation_rate": real("operations that it sustains", "1/s", 1, 10_000_000),
-        "operation_burst_rate": real("the same while credits last; 0: none", "1/s", 0, 1e7, 0),
-        "operation_credits": real("operations that can be saved up for bursts", "1", 0, _TOKENS_MAX, 0),
-        "operation_credits_initial": real("of those, at the start", "1", 0, _TOKENS_MAX, 0),
-        "operation_size_max": real(
-            "a larger I/O counts as several operations", "KiB", 0.5, 1 << 20, key="unit_bytes"
-        ),
-        "byte_rate": real("data that it sustains", "MiB/s", 0.01, _RATE_MIB),
-        "byte_burst_rate": real("the same while credits last; 0: none", "MiB/s", 0, _RATE_MIB, 0),
-        "byte_credits": real("data that can be saved up for bursts", "GiB", 0, 2047, 0),
-        "byte_credits_initial": real("of those, at the start", "GiB", 0, 2047, 0),
-        "token_interval": real("depth of a bucket without credits", "ms", 0.001, 60_000),
-        "link_rate": real(
-            "rate to all volumes; 0: not a limit", "MiB/s", 0, _RATE_MIB, 0, key="link_bytes_per_s"
-        ),
-        "queue_depth": QUEUE_DEPTH,
-    }
+    # The largest rates are the driver's: 2^34 bytes/s.
+    parameters: ClassVar = parameter_table("""
+        capacity                   int 2^20..2^60 B  addressable bytes, a multiple of 512
+        read_latency_median        0..1000 ms        median of a read's way there and back, no waiting
+        write_latency_median       0..1000 ms        median of a write's way there and back, no waiting
+        latency_sigma              0..1.5            standard deviation of the latency's natural logarithm
+        operation_rate             1..1e7 1/s        operations that it sustains
+        operation_burst_rate       0..1e7 1/s = 0    the same while credits last; 0: none
+        operation_credits          0..2^32 = 0       operations that can be saved up for bursts
+        operation_credits_initial  0..2^32 = 0       of those, at the start
+        operation_size_max         0.5..2^20 KiB     a larger I/O counts as several operations [unit_bytes]
+        byte_rate                  0.01..2^14 MiB/s  data that it sustains
+        byte_burst_rate            0..2^14 MiB/s = 0  the same while credits last; 0: none
+        byte_credits               0..2047 GiB = 0   data that can be saved up for bursts
+        byte_credits_initial       0..2047 GiB = 0   of those, at the start
+        token_interval             0.001..60000 ms   depth of a bucket without credits
+        link_rate                  0..2^14 MiB/s = 0  rate to all volumes; 0: not a limit [link_bytes_per_s]
+        queue_depth                int 1..1024       commands that the device holds at once
+    """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
-        """Credits and burst rate belong together."""
         for what in ("operation", "byte"):
             credits, burst = device.number(f"{what}_credits"), device.number(f"{what}_burst_rate")
             if (credits > 0) != (burst > 0):

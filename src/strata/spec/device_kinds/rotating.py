@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import CAPACITY, DeviceKind, ParameterSpec, count, flag, nearest, real, whole
+from strata.spec.device_kind import DeviceKind, nearest, parameter_table
 from strata.spec.device_kinds.mechanism import grown_defects, measured_seeks, mechanism, shingle_cache_bytes
 from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES
@@ -24,74 +24,46 @@ class Rotating(DeviceKind):
     title = "Rotating disks"
     introduction = "A disk with one mechanism: seek, rotation, queue, caches; optionally shingled."
     has_write_cache = True
-    parameters: ClassVar = {
-        "capacity": CAPACITY,
-        "rotation_speed": real("rotational speed", "rpm", 1000, 60_000),
-        "seek_average_read": real("mean seek over pairs of random tracks", "ms", 0.01, 100),
-        "seek_average_write": real("the same for writes; 0: see write_settle", "ms", 0.0, 100, 0.0),
-        "seek_track_to_track": real("seek to the next track", "ms", 0.0, 100),
-        "seek_full_stroke": real("seek from the first track to the last", "ms", 0.01, 200),
-        "seek_intercept": real("the seek curve's value at distance zero", "ms", 0.0, 100),
-        "seek_table": ParameterSpec(
-            'a measured curve, which then counts instead of the four values above: "1 0.8, 10 1.2, ..."',
-            "tracks ms",
-            text=True,
-            default="",
-        ),
-        "sustained_rate_outer": real("sequential rate of the outermost zone", "MB/s", 0.1, 2000),
-        "sustained_rate_inner": real("sequential rate of the innermost zone", "MB/s", 0.1, 2000),
-        "zone_count": count("zones of equal sectors per track", 1, 64),
-        "track_skew": real("angle between the ends of a track and the next", "rev", 0.0, 0.99),
-        "command_overhead": real("time to decode a command", "ms", 0.0, 100, key="overhead_ns"),
-        "buffer_overhead": real(
-            "the same where only the buffer is needed; 0: as long",
-            "ms",
-            0.0,
-            100,
-            0.0,
-            key="buffer_overhead_ns",
-        ),
-        "write_settle": real("added to the seek of a write", "ms", 0.0, 100, 0.0),
-        "physical_sector": whole(
-            "bytes that are written at once; a smaller write takes one more turn",
-            "B",
-            512,
-            4096,
-            512,
-            key="physical_block_bytes",
-        ),
-        "grown_defects": count("bad sectors that live elsewhere", 0, 512, 0),
-        "link_rate": real(
-            "data rate to the host; 0: takes no time", "MB/s", 0, 10_000, 0, key="link_bytes_per_s"
-        ),
-        "queue_depth": count("commands that the device holds at once", 1, 32),
-        "scheduler_window": count("oldest commands among which it picks the nearest", 1, 32),
-        "scheduler_wait_limit": real(
-            "age from which the oldest command goes first", "ms", 0.0, 100_000, key="wait_limit_ns"
-        ),
-        "read_segments": count("streams that it reads ahead for; 0: none", 0, 64, 0, key="read_segments"),
-        "read_segment_size": real(
-            "how far it reads ahead of each", "KiB", 0, 1 << 20, 0, key="read_segment_bytes"
-        ),
-        "write_cache": real("volatile write cache; 0: none", "MiB", 0, 1 << 20, 0, key="write_cache_bytes"),
-        "write_cache_runs": count(
-            "runs of dirty sectors that it can hold", 0, 65_536, 0, key="write_cache_extents"
-        ),
-        "destage_high": real("filled to this part, it is emptied whatever else waits", "%", 1, 100, 75),
-        "destage_window": count("nearest dirty runs that it chooses from", 1, 1024, 8, key="destage_window"),
-        "destage_idle": real(
-            "without commands for this long, it is emptied", "ms", 0, 100_000, 50, key="destage_idle_ns"
-        ),
-        "fua": flag("1: takes writes that are to be durable", 0),
-        "discard": flag("1: takes discards (TRIM)", 0, key="discard"),
-        "shingle_cache": real("of a shingled disk: the persistent cache", "GiB", 0, 4096, 0),
-        "shingle_band": real(
-            "tracks that can only be written in order", "MiB", 0, 4096, 0, key="shingle_band_bytes"
-        ),
-        "cleaning_idle": real(
-            "without commands for this long, bands are cleaned", "ms", 0, 1e6, 1000, key="cleaning_idle_ns"
-        ),
-    }
+    parameters: ClassVar = parameter_table("""
+        capacity              int 2^20..2^60 B  addressable bytes, a multiple of 512
+        rotation_speed        1000..60000 rpm   rotational speed
+        seek_average_read     0.01..100 ms      mean seek over pairs of random tracks
+        seek_average_write    0..100 ms = 0.0   the same for writes; 0: see write_settle
+        seek_track_to_track   0..100 ms         seek to the next track
+        seek_full_stroke      0.01..200 ms      seek from the first track to the last
+        seek_intercept        0..100 ms         the seek curve's value at distance zero
+        seek_table            text tracks ms =  a measured curve, which then counts instead of the four values
+                                                above: "1 0.8, 10 1.2, ..."
+        sustained_rate_outer  0.1..2000 MB/s    sequential rate of the outermost zone
+        sustained_rate_inner  0.1..2000 MB/s    sequential rate of the innermost zone
+        zone_count            int 1..64         zones of equal sectors per track
+        track_skew            0..0.99 rev       angle between the ends of a track and the next
+        command_overhead      0..100 ms         time to decode a command [overhead_ns]
+        buffer_overhead       0..100 ms = 0.0   the same where only the buffer is needed; 0: as long
+                                                [buffer_overhead_ns]
+        write_settle          0..100 ms = 0.0   added to the seek of a write
+        physical_sector       int 512..4096 B = 512  bytes that are written at once; a smaller write takes one
+                                                more turn [physical_block_bytes]
+        grown_defects         int 0..512 = 0    bad sectors that live elsewhere
+        link_rate             0..1e4 MB/s = 0   data rate to the host; 0: takes no time [link_bytes_per_s]
+        queue_depth           int 1..32         commands that the device holds at once
+        scheduler_window      int 1..32         oldest commands among which it picks the nearest
+        scheduler_wait_limit  0..1e5 ms         age from which the oldest command goes first [wait_limit_ns]
+        read_segments         int 0..64 = 0     streams that it reads ahead for; 0: none [read_segments]
+        read_segment_size     0..2^20 KiB = 0   how far it reads ahead of each [read_segment_bytes]
+        write_cache           0..2^20 MiB = 0   volatile write cache; 0: none [write_cache_bytes]
+        write_cache_runs      int 0..2^16 = 0   runs of dirty sectors that it can hold [write_cache_extents]
+        destage_high          1..100 % = 75     filled to this part, it is emptied whatever else waits
+        destage_window        int 1..1024 = 8   nearest dirty runs that it chooses from [destage_window]
+        destage_idle          0..1e5 ms = 50    without commands for this long, it is emptied
+                                                [destage_idle_ns]
+        fua                   int 0..1 = 0      1: takes writes that are to be durable
+        discard               int 0..1 = 0      1: takes discards (TRIM) [discard]
+        shingle_cache         0..4096 GiB = 0   of a shingled disk: the persistent cache
+        shingle_band          0..4096 MiB = 0   tracks that can only be written in order [shingle_band_bytes]
+        cleaning_idle         0..1e6 ms = 1000  without commands for this long, bands are cleaned
+                                                [cleaning_idle_ns]
+    """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         yield from _seek_diagnostics(device)

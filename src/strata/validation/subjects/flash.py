@@ -20,7 +20,6 @@ _OVERWRITES = {7.0: 12.0, 12.0: 8.0, 20.0: 6.0, 28.0: 6.0, 50.0: 6.0}
 
 
 def analytic(spare: float) -> float:
-    """Write amplification for cells = (1 + spare) capacity."""
     alpha = 1 + spare
     return float(alpha / (alpha + lambertw(-alpha * np.exp(-alpha), 0).real))
 
