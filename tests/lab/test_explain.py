@@ -33,10 +33,10 @@ CAPACITY = 20 << 30
 LOAD = """
 [workloads.oltp]
 workload = "pgbench"
-scale = 2
+scale = 1
 clients = 10
 warmup = "1s"
-duration = "5s"
+duration = "2s"
 """
 # Buffered writes with one fsync, direct writes, and one through the page cache of another size.
 SCRIPT = """

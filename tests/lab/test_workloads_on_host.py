@@ -17,8 +17,9 @@ from strata.runners.assembled import loops_under
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-# `tree`, `load` and `fill-and-fragment` run the same programs, and the lab runs these, too.
-SLOW = ("filesystem-life", "blog", "file-storm")
+# `tree`, `load`, `fill-and-fragment`, test_host.py and `sql-suite` run the same programs, and the lab runs
+# these, too.
+SLOW = ("filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp")
 TOO_FAST = "shorter than half a second"
 
 

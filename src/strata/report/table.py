@@ -64,8 +64,8 @@ class Cell:
 class Column:
     """A column of text, truths or numbers; text is set from the left, everything else from the right.
 
-    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or one of numbers for
-    `strata.units.format_value`.
+    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, ``figure`` (a number as
+    text), or one of numbers for `strata.units.format_value`.
     """
 
     title: str
@@ -74,7 +74,6 @@ class Column:
     meaning: str = ""  # for readers of the data
     is_stack: bool = False  # the heading is a stack's name
     width: int | None = None  # the least width in a terminal, in characters
-    align: Literal["", "left", "right"] = ""  # overrides the unit's side
     tone: Tone = ""  # of the cells without their own
     is_whole: bool = False  # its text is never folded in a terminal
 
@@ -84,7 +83,7 @@ class Column:
 
     @property
     def is_left(self) -> bool:
-        return self.align == "left" if self.align else self.unit in _TEXTS
+        return self.unit in _TEXTS
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _text(cell: Cell, column: Column) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if unit in _TEXTS:
+    if unit in _TEXTS or unit == "figure":
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     return f"{value:,}" if unit == "count" else format_value(value, unit)
 
@@ -131,16 +130,21 @@ def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> Renderab
     made = RichTable(
         box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
     )
+    rows = [[_rich(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows]
     for index, column in enumerate(table.columns):
+        is_text = column.is_left or index == 0
+        # A heading is folded between its words, a number never.
+        words = column.title.split()
+        words += [] if is_text else [line for row in rows for line in str(row[index]).splitlines()]
         made.add_column(
             Text(column.title),
             justify="left" if column.is_left else "right",
             overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut or column.is_whole or not (column.is_left or index == 0),
-            min_width=column.width,
+            no_wrap=is_cut or column.is_whole,
+            min_width=max(column.width or 0, *map(len, words), 0),
         )
-    for row in table.rows:
-        made.add_row(*(_rich(value, column) for value, column in zip(row, table.columns, strict=True)))
+    for cells in rows:
+        made.add_row(*cells)
     body = Padding(made, (0, 0, 0, indent)) if indent else made
     if not table.title:
         return body

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self
 from uuid import UUID
 
@@ -123,6 +123,7 @@ class LayerContext:
         prefix: The beginning of its steps' ids, if it is not ``name``.
         tenants: The tenants that share the layer, if it is the uppermost shared one.
         tenant: The one of them whose share is acted on, as by a snapshot of one tenant's volume.
+        capacities: The capacities of all of the study's devices in bytes, by name.
     """
 
     name: str
@@ -135,6 +136,7 @@ class LayerContext:
     prefix: str = ""
     tenants: tuple[str, ...] = ()
     tenant: str | None = None
+    capacities: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def of_tenant(self) -> LayerContext:
@@ -280,6 +282,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def kernel_memory_bytes(self) -> int:
         """The most memory that it takes itself, outside of any limit and without the page cache."""
+        return 0
+
+    def tables_bytes(self, named: Mapping[str, int]) -> int:
+        """The memory that it takes when it is brought up, given the capacities of its named devices."""
         return 0
 
     def caches_direct_io(self) -> bool:
