@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 from strata.plan.workload_sheet import example_table
 from strata.results.snapshot import StudySnapshot
 from strata.spec.diagnostics import Diagnostics, keys_of
-from strata.spec.names import nearest
-from strata.spec.positions import Path
+from strata.spec.names import Path, nearest
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
 

@@ -46,21 +46,13 @@ class LowerInterface:
             return "no device"
         if self.kind != "block" or self.minimum == self.maximum == 1:
             return _ONE[self.kind]
-        if self.maximum is None:
-            return f"{self.minimum} or more block devices"
-        if self.minimum == self.maximum:
-            return f"{self.minimum} block devices"
-        return f"{self.minimum} to {self.maximum} block devices"
+        most = " or more" if self.maximum is None else f" to {self.maximum}"
+        return f"{self.minimum}{'' if self.minimum == self.maximum else most} block devices"
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a block device is striped over others; a filesystem is aligned to it.
-
-    Attributes:
-        chunk_bytes: Size of the contiguous part on one of them.
-        data_chunks: Chunks of data, without parity, in a full stripe.
-    """
+    """How a block device is striped over others: ``data_chunks`` of a full stripe are not parity."""
 
     chunk_bytes: int
     data_chunks: int
@@ -200,13 +192,7 @@ class KernelLog:
 
 @dataclass(frozen=True)
 class Share:
-    """One tenant's part of a layer that several share.
-
-    Attributes:
-        steps: Make it, after `Layer.build`.
-        path: A block device, a folder, or a shared pool's name.
-        provided: Its capacity.
-    """
+    """One tenant's part of a layer that several share, which the steps make after `Layer.build`."""
 
     steps: list[Step]
     path: str
@@ -247,7 +233,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def build(self, context: LayerContext) -> list[Step]:
         """The steps that make the layer and bring it up, each with the undo of what it brought up.
 
-        Made with `LayerContext.step`; a step that overwrites devices has ``destroys=context.devices``.
+        A step that overwrites devices has ``destroys=context.devices``.
         """
 
     @abstractmethod
@@ -301,12 +287,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         }
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Why this layer cannot be built on ``lower``, which is as `requires` says.
-
-        Args:
-            lower: The interface that the layer stands on.
-            named: The capacity in bytes of each device of `named_devices`.
-        """
+        """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""
         return ()
 
     def unavailable(self) -> str | None:

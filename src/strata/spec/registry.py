@@ -15,8 +15,7 @@ from pydantic import BaseModel
 
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.layer import Layer
-from strata.spec.names import nearest
-from strata.spec.positions import Path
+from strata.spec.names import Path, nearest
 from strata.spec.workload import Workload
 
 T = TypeVar("T", bound=BaseModel)

@@ -34,10 +34,8 @@ def _check_interventions(interventions: list[Intervention]) -> list[Intervention
     if twice is not None:
         raise Diagnostic(f'"{twice}" stands here twice', remedy="a stack can undergo it only once")
     if "rebuild" in interventions and "lose-disk" not in interventions[: interventions.index("rebuild")]:
-        raise Diagnostic(
-            "there is nothing to rebuild before a disk is lost",
-            remedy='write before_measure = ["lose-disk", "rebuild"]',
-        )
+        remedy = 'write before_measure = ["lose-disk", "rebuild"]'
+        raise Diagnostic("there is nothing to rebuild before a disk is lost", remedy=remedy)
     return interventions
 
 
@@ -136,20 +134,17 @@ class Outputs:
         try:
             return self.steps[step_id]
         except KeyError:
-            raise RunError(
+            cause, remedy = (
                 f'the events hold no step "{step_id}"',
-                place=f"step {step_id}",
-                remedy="the trial ended before it; rerun the trial",
-            ) from None
+                "the trial ended before it; rerun the trial",
+            )
+            raise RunError(cause, place=f"step {step_id}", remedy=remedy) from None
 
     def file(self, step_id: str, name: str) -> str:
         files = self.step(step_id).files
         if name not in files:
-            raise RunError(
-                f'the step left no file "{name}"',
-                place=f"step {step_id}",
-                remedy="its collected path matched nothing; see the step's output with `strata show`",
-            )
+            remedy = "its collected path matched nothing; see the step's output with `strata show`"
+            raise RunError(f'the step left no file "{name}"', place=f"step {step_id}", remedy=remedy)
         return files[name]
 
 
@@ -255,10 +250,7 @@ class Workload(BaseModel, Allowing, ABC):
         return False
 
     def inputs(self) -> Mapping[str, str]:
-        """The files that its steps read as ``${input-NAME}``, by name: a path, or ``strata:`` and a name.
-
-        A path is relative to the study's folder.
-        """
+        """The archives that its steps read: by NAME of ``${input-NAME}`` a path from the study, or ``strata:…``."""
         return {}
 
     @classmethod
