@@ -112,7 +112,6 @@ def pair_diagnostics(
 
 
 def option_text(value: object) -> str:
-    """A value of a study file for a program: true and false are 1 and 0."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

@@ -102,30 +102,24 @@ class Provided:
 
 @dataclass(frozen=True)
 class LayerContext:
-    """What a layer needs to know to become steps.
+    """What a layer needs to know to become steps; paths have ``${variable}``s.
 
     Attributes:
-        name: The layer's name in its stack.
-        seed: The trial's seed. Everything random is derived from it by name.
-        lower: The paths below it, with ``${variable}``s: block devices, one mount point, or a pool's name.
+        lower: The paths below it: block devices, one mount point, or a pool's name.
         provided: The capacities and the geometry of these.
         devices: The names of the study's devices whose content the layer destroys: below it, or in its keys.
-        mount: The mount point of a filesystem: ``${mount}`` on top of its stack.
-        phase: The phase of its steps.
-        prefix: The beginning of its steps' ids, if it is not ``name``.
-        tenants: The tenants that share the layer, if it is the uppermost shared one.
-        tenant: The one of them whose share is acted on, as by a snapshot of one tenant's volume.
+        tenant: The one of ``tenants`` whose share is acted on, as by a snapshot of one tenant's volume.
     """
 
-    name: str
-    seed: int
+    name: str  # in its stack
+    seed: int  # the trial's, from which everything random is derived by name
     lower: tuple[str, ...]
     provided: Provided
     devices: tuple[str, ...] = ()
-    mount: str = "${mount}"
+    mount: str = "${mount}"  # of a filesystem
     phase: Phase = "build"
-    prefix: str = ""
-    tenants: tuple[str, ...] = ()
+    prefix: str = ""  # the beginning of its steps' ids, if it is not ``name``
+    tenants: tuple[str, ...] = ()  # that share the layer, if it is the uppermost shared one
     tenant: str | None = None
 
     @property

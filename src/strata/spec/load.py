@@ -242,9 +242,8 @@ class _Reader:
                 provided, sound = None, False
                 continue
             requires = layer.requires
-            if provided is not None and not (
-                requires.kind == provided.kind and requires.fits(provided.count)
-            ):
+            fits = provided is None or (requires.kind == provided.kind and requires.fits(provided.count))
+            if provided is not None and not fits:
                 shown = f"{provided} ({below})" if below else str(provided)
                 cause = f"{layer.layer} takes {requires}, but stands on {shown}"
                 self.found.add(path, cause, _join_remedy(requires, provided, self.catalogue))
@@ -259,9 +258,8 @@ class _Reader:
                 provided = layer.provided(provided)
             below = layer.layer
         if sound and provided is not None and (provided.kind == "pool" or provided.count != 1):
-            cause = (
-                f"the stack ends in {provided}, but workloads run on a mounted filesystem or one block device"
-            )
+            cause = f"the stack ends in {provided}, but workloads run on "
+            cause += "a mounted filesystem or one block device"
             self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))
             return False
         return sound

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: phases of steps on a stack, and the metrics they yield.
-
-A workload is one file in ``strata/workloads/`` with one subclass of `Workload`; the catalogue finds it there.
-"""
+"""Workloads: phases of steps on a stack, and the metrics they yield: a file each in `strata.workloads`."""
 
 from __future__ import annotations
 
@@ -48,28 +45,21 @@ Interval = Annotated[
 
 @dataclass(frozen=True)
 class WorkloadContext:
-    """The context in which a workload becomes steps.
+    """The context in which a workload becomes steps; paths have ``${variable}``s.
 
     Attributes:
-        name: The workload's name in the study.
-        seed: The trial's seed. Everything random is derived from it by name.
-        target: The path that it runs on, with ``${variable}``s.
-        target_kind: A folder of a mounted filesystem, or a block device.
-        scratch_path: A private folder that is not on the measured stack, with ``${variable}``s.
         window: A name for the files (logs) of one of several measured windows: a tenant runs ``alone`` before
             all run together.
-        memory_bytes: Memory that it has: a lab's, or a tenant's.
-        layers: The layers below it, from the lowest on, for a workload that acts on layers itself.
     """
 
-    name: str
-    seed: int
-    target: str = "${mount}"
+    name: str  # in the study
+    seed: int  # the trial's, from which everything random is derived by name
+    target: str = "${mount}"  # a folder of a mounted filesystem, or a block device
     target_kind: Interface = "filesystem"
-    scratch_path: str = "${scratch}"
+    scratch_path: str = "${scratch}"  # a private folder that is not on the measured stack
     window: str = ""
-    memory_bytes: int = MEMORY_BYTES
-    layers: tuple[Placed, ...] = ()
+    memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
+    layers: tuple[Placed, ...] = ()  # below it, from the lowest on, for a workload that acts on layers itself
 
     @property
     def mount_path(self) -> str:
@@ -90,18 +80,13 @@ class WorkloadContext:
 
 @dataclass(frozen=True)
 class StepOutput:
-    """The output of a step in the events; its times are in the runner's time domain.
-
-    Attributes:
-        files: The text of each collected file, by its name in the plan.
-        undo_ns: The duration of its undo, within the plan or at teardown; 0 without one.
-    """
+    """The output of a step in the events; its times are in the runner's time domain."""
 
     stdout: str = ""
     stderr: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # the collected texts, by their names in the plan
     duration_ns: int = 0
-    undo_ns: int = 0
+    undo_ns: int = 0  # of its undo, within the plan or at teardown
     exit_code: int | None = 0
 
     def took(self, name: str, phase: Phase) -> Metric:
@@ -157,18 +142,12 @@ def unreadable(step_id: str, cause: str, text: str) -> RunError:
 
 @dataclass(frozen=True)
 class Tenant:
-    """One of several workloads that run at the same time, each on its own part of the stack.
-
-    Attributes:
-        memory_bytes: The limit of its programs and its page cache; None: no limit of its own.
-        before: A workload before that, beside those of the others: an installation.
-        alone: A run by itself, to see the cost of the others; None: no such run.
-    """
+    """One of several workloads that run at the same time, each on its own part of the stack."""
 
     load: Workload
-    memory_bytes: int | None = None
-    before: Workload | None = None
-    alone: Workload | None = None
+    memory_bytes: int | None = None  # the limit of its programs and its page cache, if it has one of its own
+    before: Workload | None = None  # beside those of the others: an installation
+    alone: Workload | None = None  # a run by itself, to see the cost of the others
 
 
 class Workload(BaseModel, Allowing, ABC):
@@ -250,7 +229,7 @@ class Workload(BaseModel, Allowing, ABC):
         return False
 
     def inputs(self) -> Mapping[str, str]:
-        """The archives that its steps read: by NAME of ``${input-NAME}`` a path from the study, or ``strata:…``."""
+        """The archives of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}
 
     @classmethod
