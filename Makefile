@@ -28,11 +28,11 @@ demo: setup  ## Compare ext4, XFS and btrfs for PostgreSQL and fio on one modell
 	@echo "A look inside:    $(STRATA) lab shell studies/quickstart.toml --stack xfs"
 
 .PHONY: test
-test: setup-all lint  ## Lint and every test but the slow ones; the totals are the last line
+test: setup-all  ## Lint and every test but the slow ones; the totals are the last line
 	@.venv/bin/python scripts/run_tests.py
 
 .PHONY: test-all
-test-all: setup-all lint  ## Lint and every test
+test-all: setup-all  ## Lint and every test
 	@.venv/bin/python scripts/run_tests.py --slow
 
 CUTS := 1000

@@ -27,11 +27,14 @@ from strata.statistics.level import (
     Level,
     MeanLevel,
     PercentileLevel,
+    Positions,
+    influences,
     interval_between,
     interval_of,
+    leave_one_out,
     once,
+    resamples,
 )
-from strata.statistics.resampling import Positions, influences, leave_one_out, resamples
 from strata.statistics.selftest import SHAPES, Shape, interval_of_means
 
 Ends = tuple[Floats, Floats]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest and cargo's tests; prints the ten slowest tests and, as the last line, the totals of both."""
+"""Runs the linters, cargo's tests and pytest at the same time.
+
+Prints the ten slowest tests and, as the last line, the totals of both.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,11 +67,11 @@ class Slowest:
 
 
 def run(
-    argv: Sequence[str], totals_of: Callable[[str], Totals], keep: Callable[[str], bool] = lambda _: False
+    argv: Sequence[str], totals_of: Callable[[str], Totals], say: Callable[[str], None], *, shown: str = ""
 ) -> Totals:
-    """Run tests and print their output, except for the lines to keep.
+    """Run tests, and say each line of their output.
 
-    A failure that no test counted (collection, compilation) counts as one.
+    A failure that no test counted (collection, compilation, a checker) counts as one.
     """
     cache = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata"))
     environment = {"CARGO_TARGET_DIR": str(cache / "cargo"), **os.environ}
@@ -75,13 +79,36 @@ def run(
     with subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if not keep(line):
-                print(line, end="", flush=True)
+            say(line)
             totals += totals_of(line.rstrip())
     if process.returncode != 0 and totals.failed == 0:
-        print(f"{argv[0]} ended with exit status {process.returncode}")
+        say(f"{shown or argv[0]} ended with exit status {process.returncode}\n")
         totals += Totals(failed=1)
     return totals
+
+
+class Beside(threading.Thread):
+    """The linters, whose lines are printed at once, then cargo's tests, whose lines are kept.
+
+    They need a CPU for less than two minutes, and much of that time cargo's tests only wait.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.totals = Totals()
+        self.lines: list[str] = []
+
+    def run(self) -> None:
+        """See `threading.Thread.run`."""
+        self.totals += run(["scripts/lint"], lambda _: Totals(), said, shown="lint")
+        cargo = ["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"]
+        self.totals += run(cargo, cargo_totals, self.lines.append)
+
+
+def said(line: str) -> None:
+    """Print a whole line, whatever else prints some."""
+    sys.stdout.write(line)
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -89,13 +116,18 @@ def main() -> int:
     chosen = [] if "--slow" in sys.argv else ["-m", "not slow"]
     if "--slow" in sys.argv:
         os.environ.setdefault("STRATA_EXAMPLES", "1")
-    # One worker for each CPU. A file is never divided, so that what its tests share is made once; the files
-    # come in the order of tests/conftest.py, the longest first.
-    workers = ["-n", str(len(os.sched_getaffinity(0))), "--dist", "loadfile", "--no-loadscope-reorder"]
+    beside = Beside()
+    beside.start()
+    # One worker for each CPU, and one that uses the time in which they wait for a disk or a clock. A file is
+    # never divided, so that what its tests share is made once; the files come in the order of
+    # tests/conftest.py, the longest first.
+    workers = ["-n", str(len(os.sched_getaffinity(0)) + 1), "--dist", "loadfile", "--no-loadscope-reorder"]
     slowest = Slowest()
     pytest = [sys.executable, "-m", "pytest", "--durations=10", "--durations-min=0.1", *workers, *chosen]
-    totals = run(pytest, pytest_totals, slowest.takes)
-    totals += run(["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"], cargo_totals)
+    totals = run(pytest, pytest_totals, lambda line: None if slowest.takes(line) else said(line))
+    beside.join()
+    print(*beside.lines, sep="", end="")
+    totals += beside.totals
     print("The slowest tests:", *map(str.rstrip, slowest.lines), totals, sep="\n", flush=True)
     return 1 if totals.failed or not totals.passed else 0
 

@@ -8,12 +8,10 @@ from functools import cache
 from typing import Any
 
 from made_results import made_record
-from strata.advice.pattern import Pattern
-from strata.advice.uses import Need, Use, Weight
+from strata.advice.uses import Need, Pattern, Use, Weight
 from strata.plan.model import Trial
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
-from strata.results.record import ResultRecord, TimeDomain
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomain
 from strata.spec.metric import Better, Metric
 from strata.statistics.study import Cell, StudyResults
 

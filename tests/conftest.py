@@ -70,13 +70,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Give each of pytest-xdist's workers a CPU of its own: a lab stays on one, and two would share it.
 
-    Tests that are about CPUs find all of them in ``STRATA_TEST_CPUS``.
+    One worker more than there are CPUs may use all of them. Tests that are about CPUs find all of them in
+    ``STRATA_TEST_CPUS``.
     """
     cpus = sorted(os.sched_getaffinity(0))
     os.environ.setdefault("STRATA_TEST_CPUS", ",".join(map(str, cpus)))
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if worker.startswith("gw"):
-        os.sched_setaffinity(0, {cpus[int(worker[2:]) % len(cpus)]})
+    if worker.startswith("gw") and int(worker[2:]) < len(cpus):
+        os.sched_setaffinity(0, {cpus[int(worker[2:])]})
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import fcntl
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,8 @@ _SHORT: Final = {
     "files": "100",
     "size": '"8MiB"',
 }
+# Of the others some count whole seconds.
+_SHORT_FIO: Final = {**_SHORT, "duration": '"500ms"', "warmup": '"500ms"'}
 _KEY: Final = re.compile(rf"\b({'|'.join(_SHORT)})( *= *)(\"[^\"]*\"|[\d_]+)")
 _RESULTS: Final = re.compile(r"\bresults/([a-z0-9-]+)")
 
@@ -44,13 +46,19 @@ _RESULTS: Final = re.compile(r"\bresults/([a-z0-9-]+)")
 def cut(study: str) -> str:
     """A study with one seed, whose workloads take as little as they can."""
     lines = []
-    in_workloads = False
+    in_workloads, values = False, _SHORT
     for line in study.splitlines():
         if line.startswith("["):
-            in_workloads = line.lstrip("[").startswith("workloads.")
-        short = _KEY.sub(lambda key: f"{key[1]}{key[2]}{_SHORT[key[1]]}", line) if in_workloads else line
+            in_workloads, values = line.lstrip("[").startswith("workloads."), _SHORT
+        if line == 'workload = "fio"':
+            values = _SHORT_FIO
+        short = _shortened(line, values) if in_workloads else line
         lines.append(re.sub(r"^seeds = .*", "seeds = [1]", short))
     return "\n".join(lines) + "\n"
+
+
+def _shortened(line: str, values: Mapping[str, str]) -> str:
+    return _KEY.sub(lambda key: f"{key[1]}{key[2]}{values[key[1]]}", line)
 
 
 def prepare(folder: Path) -> None:

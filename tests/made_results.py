@@ -23,17 +23,18 @@ from strata.results.reading import result_text
 from strata.results.record import (
     TIME_PARTS,
     Charges,
+    Choice,
     Fingerprint,
     RealTime,
     ResultRecord,
     SamplesSummary,
+    StudySnapshot,
     Throughput,
     TimeDomain,
     Validity,
     Versions,
     measured,
 )
-from strata.results.snapshot import Choice, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import QUANTILES, empty_histogram, encode, record
 from strata.spec.metric import Metric

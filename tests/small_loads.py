@@ -7,10 +7,10 @@ from typing import Final
 
 SMALL: Final = {
     "fio": 'preset = "random-mix-4k"\nsize = "32MiB"\nwarmup = "1s"\nduration = "2s"',
-    "pgbench": 'scale = 1\nclients = 4\nwarmup = "1s"\nduration = "2s"',
+    "pgbench": 'scale = 1\nclients = 4\nwarmup = "1s"\nduration = "1s"',
     "sysbench-oltp": (
         'server = "mariadb"\nscript = "legacy-complex"\nrows = 2000\nthreads = 4\nwarmup = "1s"\n'
-        'duration = "2s"\nsettings = { innodb_buffer_pool_size = "32M" }'
+        'duration = "1s"\nsettings = { innodb_buffer_pool_size = "32M" }'
     ),
     "sql-suite": "rows = 1000\ncommits = 20\ntables = 4\ncolumns = 20\nbig_rows = 5",
     "dd": 'content = "random"\nsize = "16MiB"',

@@ -41,7 +41,7 @@ _RESTLESS: Final = re.compile(
     r"sched_domain|userprocess|/sys/kernel/mm/.*stat|_status$"
 )
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_POLL_S: Final = 0.02
+_POLL_S: Final = 0.05
 
 
 def adopt_orphans() -> None:

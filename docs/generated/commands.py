@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generated.markdown import block, code, codes, prose, table
-from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
+from strata.cli.man import EXIT_CODES, Command, Parameter, command_tree, walk
 
 _COMMON = frozenset({"--help", "--quiet"})
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from generated.markdown import code, prose, table
-from strata.advice.pattern import Pattern
-from strata.advice.uses import NeedTable, Use, UseTable, WeightTable, bundled_uses
+from strata.advice.uses import Need, Pattern, Use, UseTable, WeightTable, bundled_uses
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ability
 
@@ -24,7 +23,7 @@ def keys() -> str:
     tables = (
         ("`[uses.NAME]`", UseTable),
         ("`[uses.NAME.weights.WEIGHT]`", WeightTable),
-        ("`[[uses.NAME.needs]]`", NeedTable),
+        ("`[[uses.NAME.needs]]`", Need),
     )
     return "".join(f"### {title}\n\n{_keys(model)}" for title, model in tables)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 from screenshots import hold_against
-from watched import NewPage, overflow_px, violations
+from watched import EVERY_VIEW, NewPage, overflow_px, violations
 
 from made_results import made_results
 from strata.report import heat_map
@@ -190,12 +190,11 @@ def test_the_keyboard_reaches_every_control_and_shows_where_it_is(shown: Page) -
     assert shown.evaluate("document.querySelector('.skip').dataset.stop") == reached[0]
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width_px", WIDTHS_PX)
+@pytest.mark.parametrize(("width_px", "scheme"), EVERY_VIEW)
 def test_nothing_stands_in_the_way_of_a_reader(
-    new_page: NewPage, report: str, width_px: int, dark: bool
+    new_page: NewPage, report: str, width_px: int, scheme: str
 ) -> None:
-    page = new_page(width_px=width_px, color_scheme="dark" if dark else "light")
+    page = new_page(width_px=width_px, color_scheme=scheme)
     page.goto(report)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     # What has not been near the window is not laid out yet.

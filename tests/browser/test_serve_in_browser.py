@@ -11,19 +11,17 @@ from pathlib import Path
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, expect
-from watched import NewPage, overflow_px, violations
+from watched import EVERY_VIEW, NewPage, overflow_px, violations
 
 from made_results import made_results
 from strata.results.store import ResultsFolder
-from strata.serve.app import application
-from strata.serve.server import bound
+from strata.serve.app import application, bound
 from strata.spec.trial import TrialKey
 
 pytestmark = pytest.mark.browser
 
 STACKS, WORKLOADS, SEEDS = 3, 2, 2
 TRIALS = STACKS * WORKLOADS * SEEDS
-WIDTHS_PX = (400, 1024, 1920)
 # How long a page may take to show what has happened, on a machine however loaded: a limit, not a measure.
 PATIENCE_MS = 60_000
 
@@ -154,8 +152,7 @@ def test_from_the_overview_one_comes_to_a_trial_and_to_the_report(page: Page, se
     expect(page.locator("[data-reference]").first).to_have_text("xfs")
 
 
-@pytest.mark.parametrize("width_px", WIDTHS_PX)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width_px", "scheme"), EVERY_VIEW)
 @pytest.mark.parametrize("place", ["", "study/made/", "study/made/trial/ext4.postgresql.s1"])
 def test_pages_can_be_used_by_everybody(
     new_page: NewPage, served_whole: str, width_px: int, scheme: str, place: str

@@ -19,6 +19,12 @@ NewPage = Callable[..., Page]
 """Opens a watched page; keywords are those of Playwright's ``Browser.new_context``, and ``width_px``."""
 
 _HEIGHT_PX: Final = 900
+EVERY_VIEW: Final = [
+    pytest.param(width_px, scheme, marks=[pytest.mark.slow] * ((width_px == 1024) != (scheme == "dark")))
+    for width_px in (400, 1024, 1920)
+    for scheme in ("light", "dark")
+]
+"""Each width of a window with each colour scheme; ``make test`` has each of either once."""
 _ARGUMENTS: Final = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--hide-scrollbars", "--font-render-hinting=none", "--force-color-profile=srgb"),

@@ -22,9 +22,9 @@ from strata.statistics.study import StudyResults
 
 FOLDER = Path(__file__).parent / "advice"
 NEEDS = (
-    Need("disk-loss", "required", "it should go on"),
-    Need("snapshot", "wished", "a way back"),
-    Need("grow", "wished", "it grows"),
+    Need(capability="disk-loss", level="required", why="it should go on"),
+    Need(capability="snapshot", level="wished", why="a way back"),
+    Need(capability="grow", level="wished", why="it grows"),
 )
 SERVER = use(weight("database", 60), weight("mail", 25), weight("files", 15), needs=NEEDS)
 PLAIN = use(weight("database", 1))

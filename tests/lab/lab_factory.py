@@ -60,7 +60,7 @@ def stacks(*names: str) -> str:
 def mix(*, duration: str = "2s", size: str = "128MiB") -> str:
     return (
         '\n[workloads.mix]\nworkload = "fio"\npreset = "random-mix-4k"\n'
-        f'size = "{size}"\nwarmup = "1s"\nduration = "{duration}"\n'
+        f'size = "{size}"\nwarmup = "500ms"\nduration = "{duration}"\n'
     )
 
 

@@ -30,7 +30,7 @@ from strata.spec.study import Study
 from strata.units import NS_PER_S
 
 MODEL: Final = "generic-sata-ssd"
-CAPACITIES: Final = ("512MiB", "1GiB", "4GiB", "16GiB", "64GiB")
+CAPACITIES: Final = ("256MiB", "512MiB", "1GiB", "4GiB", "16GiB", "64GiB")
 """The disks' sizes that are tried: lives are cheap on small disks, but some cases need larger ones."""
 LOAD: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'
 SEED: Final = 1

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,8 +39,8 @@ from watched_world import State, World, adopt_orphans, descendants, differences,
 RunnerKind = Literal["lab", "host"]
 Target = Literal["strata", "group", "trial"]
 
-STUDY: Final = head("storm", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="500ms", size="4MiB")
-TRIALS: Final = 4
+SEEDS: Final = (1, 2)
+_STACKS: Final = ("ext4", "xfs")
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGQUIT)
 _TARGETS: Final[tuple[Target, ...]] = ("strata", "strata", "group", "trial")
 # Those that no program can answer: what was under way is then removed by `clean`, or by the next run.
@@ -77,6 +77,7 @@ class Storm:
     kind: RunnerKind
     path: Path
     env: dict[str, str]
+    trials: int
     before: State = field(default_factory=dict)
     diagnostics: list[str] = field(default_factory=list)
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -127,7 +128,7 @@ class Storm:
         kept, earlier = finished(self.results), set(self._found())
         process = self.start(self.results)
         # What is left of the study takes the less the more is finished; starting always takes its time.
-        delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / TRIALS, 1))
+        delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / self.trials, 1))
         time.sleep(delay_s)
         reached = self._send(process, blow)
         what = f"{blow.number.name} to {reached} after {delay_s:.2f} s"
@@ -223,16 +224,28 @@ def hashes_of(results: Path) -> dict[str, str]:
 
 
 def run_storm(
-    kind: RunnerKind, lab: Lab, count: int, *, seed: int, console: Console, enough: Event = _NEVER
+    kind: RunnerKind,
+    lab: Lab,
+    count: int,
+    *,
+    seed: int,
+    console: Console,
+    enough: Event = _NEVER,
+    seeds: Sequence[int] = SEEDS,
 ) -> Storm:
-    """Send ``count`` signals, fewer once there are enough; the findings say what went wrong."""
+    """Send ``count`` signals, fewer once there are enough; the findings say what went wrong.
+
+    The study has two trials for each of its own ``seeds``.
+    """
     adopt_orphans()
     with public_folder() as path:
         for name in ("scratch", "beside"):
             (path / name).mkdir(mode=0o755)
         (path / "beside" / "file").write_text("beside\n")
-        (path / "study.toml").write_text(STUDY)
-        storm = Storm(kind, path, environment(path / "cache", shared_lab(lab, path / "shared")))
+        study = head("storm", [*seeds], "1GiB") + stacks(*_STACKS) + mix(duration="500ms", size="4MiB")
+        (path / "study.toml").write_text(study)
+        env = environment(path / "cache", shared_lab(lab, path / "shared"))
+        storm = Storm(kind, path, env, len(_STACKS) * len(seeds))
         storm.before = storm.world.record()
         duration_s = storm.undisturbed(path / "undisturbed")
         expected = hashes_of(path / "undisturbed")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lab_factory import head, mix, on_host, public_folder, records, stacks, strata
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials

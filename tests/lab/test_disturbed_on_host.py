@@ -16,7 +16,7 @@ import pytest
 from lab_factory import head, mix, public_folder, stacks
 from rich.console import Console
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.errors import LabError
 from strata.execution.display import LineDisplay
 from strata.execution.run import run_study

@@ -14,12 +14,11 @@ import pytest
 from lab_factory import head, run_text, stacks
 
 from strata.explanation.analysis import Explanation, explain
-from strata.explanation.comparison import compare
+from strata.explanation.comparison import compare, sentences
 from strata.explanation.replay import replay
-from strata.explanation.sentences import sentences
 from strata.explanation.source import Source, read_source
 from strata.lab import Lab
-from strata.lab.bindings import disk_seed
+from strata.lab.initrd import disk_seed
 from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner
@@ -34,10 +33,10 @@ CAPACITY = 20 << 30
 LOAD = """
 [workloads.oltp]
 workload = "pgbench"
-scale = 2
+scale = 1
 clients = 10
 warmup = "1s"
-duration = "5s"
+duration = "2s"
 """
 # Buffered writes with one fsync, direct writes, and one through the page cache of another size.
 SCRIPT = """

@@ -26,7 +26,7 @@ from lab_factory import (
     strata,
 )
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_trial, trials
@@ -41,8 +41,7 @@ OLTP = """
 workload = "pgbench"
 scale = 1
 clients = 2
-warmup = "1s"
-duration = "2s"
+duration = "1s"
 """
 STUDY = head("host", [1], "4GiB") + stacks("ext4", "xfs", "btrfs") + OLTP + mix(duration="1s", size="16MiB")
 STACKS = ("ext4", "xfs", "btrfs")

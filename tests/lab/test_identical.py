@@ -32,10 +32,10 @@ pytestmark = pytest.mark.lab
 OLTP = """
 [workloads.oltp]
 workload = "pgbench"
-scale = 3
+scale = 1
 clients = 10
-warmup = "2s"
-duration = "6s"
+warmup = "1s"
+duration = "3s"
 """
 VERIFY = """
 [workloads.verify]

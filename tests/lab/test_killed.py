@@ -30,7 +30,7 @@ from strata.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="32MiB")
+STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="8MiB")
 KILLS = 4
 # Labs notice their starter's death at once, but the kernel takes a moment to take them down.
 PATIENCE_S = 10.0

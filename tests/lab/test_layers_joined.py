@@ -33,7 +33,7 @@ def study_of(drawn: Drawn, folder: Path) -> Study | None:
     """The study of a drawn stack, unless it is refused on small disks, or is for no machine."""
     try:
         study = on_the_smallest_disks(
-            lambda size: read(folder, drawn.text(LOAD, model=MODEL, capacity=size)), CAPACITIES[:2]
+            lambda size: read(folder, drawn.text(LOAD, model=MODEL, capacity=size)), CAPACITIES[1:3]
         )
     except DiagnosticsError:
         return None

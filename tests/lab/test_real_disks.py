@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from lab_factory import STRATA, environment, public_folder, records, shared_lab, strata
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.runners.leftovers import processes_of
 

@@ -28,8 +28,9 @@ STACKS = {
 
 SLOW = ("os-installation", "tenants")
 """The one takes a minute even on a quiet machine, but runs on a host; the others have tests of their own."""
-ONCE = {"blog", "filesystem-life", "pgbench"}
-"""Repeated by `make test-all` alone: `load`, `tree` and test_identical.py repeat the same programs."""
+ONCE = {"blog", "filesystem-life", "pgbench", "sql-suite"}
+"""Repeated by `make test-all` alone: `load`, `tree`, test_identical.py and `sysbench-oltp` repeat the same
+programs."""
 
 
 def test_every_workload_has_a_small_load() -> None:

@@ -11,14 +11,15 @@ import pytest
 from lab_factory import head, on_host, public_folder, records, stacks, strata
 
 from small_loads import SMALL, small_load
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.runners.assembled import loops_under
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-# `tree`, `load` and `fill-and-fragment` run the same programs, and the lab runs these, too.
-SLOW = ("filesystem-life", "blog", "file-storm")
+# `tree`, `load`, `fill-and-fragment`, test_host.py and `sql-suite` run the same programs, and the lab runs
+# these, too.
+SLOW = ("filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp")
 TOO_FAST = "shorter than half a second"
 
 

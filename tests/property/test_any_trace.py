@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.explanation.attribution import attribute
+from strata.explanation.analysis import attribute
 from strata.explanation.replay import replay
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, ModelledDisk

@@ -6,7 +6,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.statistics.ratio import compare
+from strata.statistics.comparison import compare
 from strata.statistics.significance import holm
 from strata.statistics.summary import Series, summarize
 

@@ -18,7 +18,7 @@ from strata.runners.fake import FakeRunner, Output
 from strata.spec.load import load_study
 from strata.spec.step import Step
 from strata.spec.study import Study
-from strata.spec.trial import TrialKey
+from strata.spec.trial import CellKey, TrialKey
 
 TEXT = """\
 [study]
@@ -85,6 +85,9 @@ class RecordingDisplay(Display):
 
     def abandoned(self, trial: Trial) -> None:
         self.events.append(f"abandoned {trial.id}")
+
+    def given_up(self, cell: CellKey, why: str) -> None:
+        self.events.append(f"given up {cell}")
 
     def say(self, text: str) -> None:
         self.events.append(f"say {text}")

@@ -17,8 +17,15 @@ import numpy as np
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, sha256_hex
 from strata.results.build import build_record
 from strata.results.events import read_events
-from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import (
+    Charges,
+    Choice,
+    Fingerprint,
+    RealTime,
+    ResultRecord,
+    StudySnapshot,
+    Versions,
+)
 from strata.results.store import Attempt, ResultsFolder
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric

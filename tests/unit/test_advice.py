@@ -17,8 +17,8 @@ from strata.statistics.study import StudyResults
 
 DATABASE = use(weight("database", 1))
 MIXED = use(weight("database", 70), weight("mail", 30))
-DISK_LOSS = Need("disk-loss", "required", "it should go on")
-SNAPSHOT = Need("snapshot", "wished", "a way back")
+DISK_LOSS = Need(capability="disk-loss", level="required", why="it should go on")
+SNAPSHOT = Need(capability="snapshot", level="wished", why="a way back")
 
 
 def advice_on(results: StudyResults, on: Use = DATABASE, can: Capabilities | None = None) -> Advice:

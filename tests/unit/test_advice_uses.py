@@ -8,13 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from strata.advice.pattern import declared_workloads, read_pattern
-from strata.advice.uses import Use, bundled_uses, chosen_uses, read_uses, reweighted
+from strata.advice.uses import (
+    Use,
+    bundled_uses,
+    chosen_uses,
+    declared_workloads,
+    read_pattern,
+    read_uses,
+    reweighted,
+)
 from strata.capabilities.probes import PROBES
 from strata.errors import DiagnosticsError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ABILITIES
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import Choice, StudySnapshot
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.registry import read_workload
 

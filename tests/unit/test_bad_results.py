@@ -18,7 +18,7 @@ import pytest
 from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_trial
 
 from strata.cli import main
-from strata.cli.reference import command_tree
+from strata.cli.man import command_tree
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
 

@@ -72,14 +72,16 @@ def output(probe_plan: ProbePlan, failed: str | None = None, *, moved_bytes: int
     events = Events(path=Path("events.jsonl"), sha256="0" * 64)
     for step in probe_plan.steps:
         code = codes.get(step.id.rsplit("-", 1)[0].replace("-", "_"), 1 if step.id == failed else 0)
-        ending = Ending("ok", code, None, 1000, 0, 0, 0, False, None)
+        ending = Ending(step=step.id, outcome="ok", exit_code=code, duration_ns=1000)
         events.steps[step.id] = StepRun(step.id, step.phase, step.argv, 0, 1000, ending)
         for at, count in (("step_start", 7), ("step_end", 7 + moved_bytes)):
-            events.accounts.append(AccountReading(0, step.id, at, "disk0", {"write_bytes": count}))
+            events.accounts.append(
+                AccountReading(step=step.id, at=at, name="disk0", account={"write_bytes": count})
+            )
         if step.id == failed:
             break
     outcome = "failed" if failed else "ok"
-    events.end = AgentEnd(outcome, failed, "exit code 1" if failed else None)
+    events.end = AgentEnd(outcome=outcome, failed_step=failed, reason="exit code 1" if failed else None)
     return events
 
 

@@ -17,9 +17,8 @@ from typer.testing import CliRunner
 
 from strata.cli import COMMANDS_BY_PANEL, app
 from strata.cli import check as check_command
-from strata.cli.man import manual_page, page_name
+from strata.cli.man import EXIT_CODES, Command, command_tree, manual_page, page_name, walk
 from strata.cli.output import is_quiet
-from strata.cli.reference import EXIT_CODES, Command, command_tree, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 STRATA = Path(sys.executable).with_name("strata")

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app
-from strata.cli.complete import complete_device
+from strata.cli.parameters import complete_device
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.sheet import Rating
 from strata.errors import LabError
-from strata.report.sketch import sketch
+from strata.report.device_plot import sketch
 from strata.spec.device import Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.spec.device_kinds.mechanism import mechanism

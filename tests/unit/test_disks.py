@@ -11,7 +11,7 @@ import pytest
 from disk_machine import BY_ID, GIB, Tree
 from typer.testing import CliRunner
 
-from strata.cli import app, complete
+from strata.cli import app, parameters
 from strata.disks.health import health
 from strata.disks.inventory import Disk, disks
 
@@ -182,10 +182,10 @@ def test_a_shell_completes_disks_by_id_once_the_device_is_typed(
 ) -> None:
     tree.disk("sda", "S1").part("sda", 1)
     folder = tree.root / "dev/disk/by-id"
-    monkeypatch.setattr(complete, "_BY_ID", folder)
+    monkeypatch.setattr(parameters, "_BY_ID", folder)
 
-    assert complete.complete_disk("disk0") == []
-    assert complete.complete_disk(f"disk0={folder}/ata") == [
+    assert parameters.complete_disk("disk0") == []
+    assert parameters.complete_disk(f"disk0={folder}/ata") == [
         f"disk0={folder}/ata-DISK_ROOT",
         f"disk0={folder}/ata-DISK_S1",
     ]

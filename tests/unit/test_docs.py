@@ -13,7 +13,7 @@ import pytest
 from doc_exceptions import INSTEAD, NOT_RUN
 from doc_folder import begins, cut, reason_not_to_run, run_page, words_of
 from doc_pages import ROOT, Page, command_of, files, pages
-from strata.cli.reference import Command, command_tree
+from strata.cli.man import Command, command_tree
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 

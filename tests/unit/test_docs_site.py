@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from doc_pages import ROOT
-from strata.cli.reference import EXIT_CODES, command_tree, walk
+from strata.cli.man import EXIT_CODES, command_tree, walk
 from strata.plan.catalogue import catalogue
 from strata.spec.device import bundled_devices
 from strata.spec.diagnostics import keys_of

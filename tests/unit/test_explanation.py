@@ -11,12 +11,9 @@ import pytest
 from results_factory import FINGERPRINT, S, plan_of
 
 from strata.errors import ResultError
-from strata.explanation.analysis import Explanation, explain
-from strata.explanation.attribution import attribute
-from strata.explanation.comparison import IDLE, compare
-from strata.explanation.page import render
-from strata.explanation.picture import address_map
-from strata.explanation.sentences import sentences
+from strata.explanation.analysis import Explanation, attribute, explain
+from strata.explanation.comparison import IDLE, compare, sentences
+from strata.explanation.page import address_map, render
 from strata.explanation.source import Source
 from strata.explanation.tables import explanation_plain, tables
 from strata.results.record import (

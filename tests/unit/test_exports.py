@@ -22,8 +22,7 @@ from strata.cli import app
 from strata.errors import ResultError
 from strata.report.advice_text import recommendation
 from strata.report.data import CELLS, TRIALS, cells_table, trials_table
-from strata.report.exports.folder import FORMATS, MANIFEST, export
-from strata.report.exports.markdown import to_markdown
+from strata.report.export import FORMATS, MANIFEST, export, to_markdown
 from strata.report.figures import figures
 from strata.report.heat_map import draw_heat_map, heat_map, shade
 from strata.report.table import csv_text, objects, parquet

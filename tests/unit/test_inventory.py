@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.cli.reference import command_tree, walk
+from strata.cli.man import command_tree, walk
 from strata.plan.catalogue import catalogue
 from strata.spec.device_kinds import KINDS
 from strata.spec.metric import COMMON

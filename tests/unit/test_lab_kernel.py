@@ -18,7 +18,7 @@ from strata.lab.cache import Cache
 from strata.lab.kernel import KernelBuild, build_kernel, check_config, patched_files
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
-from strata.lab.source import LEFT_OUT, source_from_tarball
+from strata.lab.source import LEFT_OUT, Workshop, source_from_tarball
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """\
@@ -85,11 +85,12 @@ def no_apt() -> Apt:
     raise AssertionError("a tarball needs no mirror")
 
 
+def workshop(root: Path, folder: Path) -> Workshop:
+    return Workshop(Cache(root), Recipe.read(folder), SILENCE, no_apt, {}, jobs=1)
+
+
 def build(root: Path, folder: Path, tarball: Path) -> KernelBuild:
-    entry = build_kernel(
-        Cache(root), Recipe.read(folder), SILENCE, apt=no_apt, locked_version=None, tarball=tarball, jobs=1
-    )
-    return KernelBuild.of(entry)
+    return KernelBuild.of(build_kernel(workshop(root, folder), tarball))
 
 
 def test_a_kernel_is_the_source_with_our_files_and_patches(
@@ -105,7 +106,7 @@ def test_a_kernel_is_the_source_with_our_files_and_patches(
 def test_building_does_not_change_the_unpacked_source(tmp_path: Path, folder: Path, tarball: Path) -> None:
     build(tmp_path / "cache", folder, tarball)
 
-    source = source_from_tarball(Cache(tmp_path / "cache"), tarball, "7.2", SILENCE)
+    source = source_from_tarball(workshop(tmp_path / "cache", folder), tarball)
 
     assert (source.path / "linux" / "hello.c").read_text() == "int hello;\n"
     assert not (source.path / "linux" / "linux").exists()

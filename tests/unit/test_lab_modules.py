@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab.bindings import lab_bindings
 from strata.lab.image import ImageBuild
+from strata.lab.initrd import lab_bindings
 from strata.lab.kernel import KernelBuild
 from strata.lab.lab import Lab, ensure_for, groups_of, module_bindings, module_files, part_setting
 from strata.lab.modules import Module, ModulesBuild

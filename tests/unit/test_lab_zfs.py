@@ -20,8 +20,8 @@ from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.kernel import build_kernel, interface_of
 from strata.lab.modules import ModulesBuild, build_modules
 from strata.lab.progress import SILENCE
-from strata.lab.recipe import Recipe
-from strata.lab.source import module_source
+from strata.lab.recipe import ModuleSource, Recipe, project_root
+from strata.lab.source import Workshop, module_source
 
 VERSION = "2.4.4-1~bpo13+1"
 OTHER = "2.4.3-1"
@@ -94,28 +94,13 @@ class Ground:
     tarball: Path
 
     def kernel(self) -> Entry:
-        return build_kernel(
-            self.cache,
-            Recipe.read(self.recipe),
-            SILENCE,
-            apt=no_mirror,
-            locked_version=None,
-            tarball=self.tarball,
-            jobs=1,
-        )
+        shop = Workshop(self.cache, Recipe.read(self.recipe), SILENCE, no_mirror, {}, jobs=1)
+        return build_kernel(shop, self.tarball)
 
     def modules(self, *names: str, version: str = VERSION, kernel: Entry | None = None) -> list[Entry]:
         recipe = Recipe.read(self.recipe)
-        return build_modules(
-            self.cache,
-            recipe,
-            [recipe.group(name) for name in names],
-            kernel or self.kernel(),
-            SILENCE,
-            apt=no_mirror,
-            locked={"zfs-dkms": version},
-            jobs=1,
-        )
+        shop = Workshop(self.cache, recipe, SILENCE, no_mirror, {"zfs-dkms": version}, jobs=1)
+        return build_modules(shop, [recipe.group(name) for name in names], kernel or self.kernel())
 
     def zfs(self, *, version: str = VERSION) -> Entry:
         (entry,) = self.modules("zfs", version=version)
@@ -238,5 +223,7 @@ def test_a_mirror_with_another_series_is_refused(tmp_path: Path) -> None:
             assert package == "zfs-dkms"
             return "2.5.0-1", 1
 
+    shop = Workshop(Cache(tmp_path), Recipe.read(project_root() / "kernel"), SILENCE, Mirror, {})
+
     with pytest.raises(LabError, match=r"zfs-dkms is 2\.5\.0-1, and the lab's patches are for 2\.4"):
-        module_source(Cache(tmp_path), "zfs-dkms", "2.4", None, Mirror, SILENCE)
+        module_source(shop, ModuleSource("zfs-dkms", "2.4", (), (), ()))

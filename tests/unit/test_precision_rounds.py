@@ -23,7 +23,6 @@ from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
 from strata.spec.step import Step
 from strata.spec.trial import CellKey, TrialKey, derive_seed
-from strata.statistics.precision import unconverged
 from strata.statistics.study import gather
 from study_texts import mistakes
 
@@ -54,7 +53,7 @@ def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> 
     display = options.pop("display", RecordingDisplay())
 
     def unsure(results: ResultsFolder) -> Mapping[CellKey, float]:
-        return unconverged(gather(results), study.precision or 0.0)
+        return gather(results).unconverged(study.precision or 0.0)
 
     given = {"jobs": 1, "unconverged": unsure, **options}
     return run_study(study, folder / "results", runner, display, **given)

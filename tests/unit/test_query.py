@@ -172,19 +172,26 @@ HOSTILE = (
 )
 
 
+@pytest.fixture(scope="module")
+def beside_secrets(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
+    """Results that have been queried, beside files that a query must not reach: no test changes them."""
+    folder = make_study(tmp_path_factory.mktemp("hostile") / "re'sults", seeds=(1, 2))
+    query(folder, "select 1")
+    outside = folder.path.parent / "outside"
+    outside.mkdir()
+    (outside / "secret.csv").write_text("a,b\nPASSWORD,1\n")
+    (outside / "secret.parquet").write_bytes((folder.path / "query" / "metrics.parquet").read_bytes())
+    return folder
+
+
 @pytest.mark.parametrize("sql", HOSTILE)
 def test_a_query_reaches_no_file_but_its_tables_and_no_network(
-    folder: ResultsFolder, tmp_path: Path, sql: str
+    beside_secrets: ResultsFolder, sql: str
 ) -> None:
-    query(folder, "select 1")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    secret = outside / "secret.csv"
-    secret.write_text("a,b\nPASSWORD,1\n")
-    parquet = outside / "secret.parquet"
-    parquet.write_bytes((folder.path / "query" / "metrics.parquet").read_bytes())
+    folder, outside = beside_secrets, beside_secrets.path.parent / "outside"
+    secret, parquet = outside / "secret.csv", outside / "secret.parquet"
     own = str(folder.path / "query").replace("'", "''")
-    before = _tree(tmp_path)
+    before = _tree(outside.parent)
 
     with socket.create_server(("127.0.0.1", 0)) as network:
         network.setblocking(False)
@@ -195,7 +202,7 @@ def test_a_query_reaches_no_file_but_its_tables_and_no_network(
             network.accept()
 
     assert "PASSWORD" not in str(caught.value)
-    assert _tree(tmp_path) == before
+    assert _tree(outside.parent) == before
 
 
 def _tree(folder: Path) -> dict[Path, bytes]:

@@ -124,7 +124,7 @@ def test_stacks_are_drawn_from_the_study_file_with_what_each_layer_gives(tmp_pat
     (drawn,) = stack_views(snapshot)
 
     assert [level.name for level in drawn.levels] == ["ext4", "lvm-thin", "md"]
-    assert [level.kind for level in drawn.levels] == ["filesystem", "block", "block"]
+    assert [level.provides for level in drawn.levels] == ["filesystem", "block", "block"]
     assert "block device, 64 GiB" in drawn.levels[2].notes
     assert [disk.name for disk in drawn.disks] == ["disk0", "disk1", "disk2", "disk3"]
 

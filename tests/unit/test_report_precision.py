@@ -12,11 +12,11 @@ from rich.console import Console
 
 from made_results import made_results
 from strata.report.data import study_plain
-from strata.report.exports.markdown import to_markdown
+from strata.report.export import to_markdown
 from strata.report.origin import declared_seeds, precision_notes, seeds_words
 from strata.report.page import render
 from strata.report.terminal import study_view
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import StudySnapshot
 from strata.serve.pages import Pages
 from strata.serve.watch import Watch
 from strata.spec.trial import CellKey

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.errors import RunError
 from strata.runners.assembled import Assembled, loops_under
 from strata.runners.block_devices import CONNECTIONS_NAME, Attached, Connections, connections_left, take

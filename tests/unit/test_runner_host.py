@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from execution_factory import fake_runner, study_in
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
 from strata.lab.folder import private_folder

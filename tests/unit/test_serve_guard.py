@@ -21,8 +21,7 @@ from starlette.testclient import TestClient
 
 from made_results import made_results
 from strata.errors import ToolError
-from strata.serve.app import application
-from strata.serve.server import bound
+from strata.serve.app import application, bound
 
 HOST = "http://127.0.0.1:8000"
 FIRST = "ext4.postgresql.s1"

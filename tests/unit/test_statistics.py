@@ -12,11 +12,9 @@ from strata.results.store import ResultsFolder
 from strata.spec.histogram import decode, empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.trial import TrialKey
-from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.comparison import Comparison, MetricKind, compare
 from strata.statistics.curve import percentile_band
-from strata.statistics.level import Distribution, MeanLevel, PercentileLevel, distribution_of
-from strata.statistics.ratio import compare
-from strata.statistics.resampling import resamples
+from strata.statistics.level import Distribution, MeanLevel, PercentileLevel, distribution_of, resamples
 from strata.statistics.study import gather
 from strata.statistics.summary import Series, summarize
 

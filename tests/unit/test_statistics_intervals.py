@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from strata.statistics.comparison import compare
 from strata.statistics.interval import Floats, adjusted, skewness_of_mean, standard_error, student
 from strata.statistics.level import (
     Distribution,
     MeanLevel,
     Method,
     PercentileLevel,
+    Positions,
     interval_between,
     interval_of,
+    resamples,
 )
-from strata.statistics.ratio import compare
-from strata.statistics.resampling import Positions, resamples
 from strata.statistics.selftest import SHAPES, interval_of_means
 from strata.statistics.summary import Series, summarize
 

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from made_results import made_results
-from strata.statistics.interval import Interval
-from strata.statistics.outliers import outliers
-from strata.statistics.precision import half_width, unconverged
+from strata.statistics.interval import Interval, half_width
 from strata.statistics.selftest import (
     SHAPES,
     FalsePositives,
@@ -22,6 +20,7 @@ from strata.statistics.selftest import (
     synthetic_false_positive_rate,
 )
 from strata.statistics.study import gather
+from strata.statistics.summary import outliers
 
 
 def values(count: int, spread: float = 0.02) -> dict[int, float]:
@@ -87,11 +86,11 @@ def test_cells_that_are_not_precise_enough_are_named_with_the_best_of_their_work
     unsure = gather(made_results(tmp_path / "unsure", stacks=3, workloads=1, seeds=6, spread=0.2))
     few = gather(made_results(tmp_path / "few", stacks=3, workloads=1, seeds=5, spread=0.001))
 
-    assert unconverged(sure) == {}
-    assert len(unconverged(unsure)) == 3
-    assert all(0.025 < width < math.inf for width in unconverged(unsure).values())
-    assert set(unconverged(few).values()) == {math.inf}
-    assert unconverged(unsure, target=10.0) == {}
+    assert sure.unconverged() == {}
+    assert len(unsure.unconverged()) == 3
+    assert all(0.025 < width < math.inf for width in unsure.unconverged().values())
+    assert set(few.unconverged().values()) == {math.inf}
+    assert unsure.unconverged(target=10.0) == {}
 
 
 def test_a_study_of_one_stack_is_judged_by_its_own_mean(tmp_path: Path) -> None:
@@ -99,7 +98,7 @@ def test_a_study_of_one_stack_is_judged_by_its_own_mean(tmp_path: Path) -> None:
     (workload,) = results.workloads
     own = results.summaries(workload, results.metrics(workload)[0].name)[results.stacks[0]]
 
-    assert unconverged(results) == {(results.stacks[0], workload): half_width(own.interval)}
+    assert results.unconverged() == {(results.stacks[0], workload): half_width(own.interval)}
 
 
 def test_a_seed_far_from_the_others_is_labelled() -> None:

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from strata.spec.metric import Better
-from strata.statistics.comparison import Comparison, MetricKind, together
-from strata.statistics.ratio import Ratio, compare
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, together
 from strata.statistics.significance import (
     holm,
     rank_sum_p_value,

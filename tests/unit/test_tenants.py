@@ -25,8 +25,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, StepOutput, Workload
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
-from strata.workloads.tenants.aggregate import fairness
-from strata.workloads.tenants.tenants import Tenants, TenantTable
+from strata.workloads.tenants import Tenants, TenantTable, fairness
 from study_texts import mistakes, read
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"

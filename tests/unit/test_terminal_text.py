@@ -15,8 +15,7 @@ from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_tr
 import command_line
 from strata.console import Terminal
 from strata.printable import json_text, printable
-from strata.results.record import Validity
-from strata.results.snapshot import Choice
+from strata.results.record import Choice, Validity
 from strata.results.store import ResultsFolder
 from strata.spec.trial import TrialKey
 from study_texts import SOUND

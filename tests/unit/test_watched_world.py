@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.disks.mounts import mounts
+from strata.disks.machine import mounts
 from watched_world import World, adopt_orphans, descendants, differences, reap, watched
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for devices, mounts and settings")

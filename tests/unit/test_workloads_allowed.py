@@ -14,10 +14,10 @@ from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Workload
-from strata.workloads.archive.tree import Tree
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
 from strata.workloads.pgbench import Pgbench
+from strata.workloads.tree import Tree
 from study_texts import read
 
 ROOT_STEPS = ("sync", "tee", "chown", "blockdev", "install")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app
-from strata.cli.complete import complete_workload
+from strata.cli.parameters import complete_workload
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import workload_sheet

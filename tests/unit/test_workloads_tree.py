@@ -14,8 +14,8 @@ from strata.plan.placement import placed_layers
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
-from strata.workloads.archive.filesystem_life import FilesystemLife
-from strata.workloads.archive.tree import Tree
+from strata.workloads.filesystem_life import FilesystemLife
+from strata.workloads.tree import Tree
 from study_texts import read, stack_text
 
 LIFE = 'workload = "filesystem-life"\nmembers = ["linux-*/fs"]'

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from strata.advice.evidence import Evidence, evidence_of
+from strata.advice.evidence import Evidence, Scorer, evidence_of
 from strata.advice.model import (
     COVERAGE_MIN,
     Advice,
@@ -19,8 +19,6 @@ from strata.advice.model import (
     Standing,
     Worse,
 )
-from strata.advice.pattern import declared_workloads
-from strata.advice.score import Scorer
 from strata.advice.settling import settlings
 from strata.advice.uses import Need, Use, bundled_uses
 from strata.plan.catalogue import catalogue
@@ -36,7 +34,7 @@ def advise(
     results: StudyResults, uses: Sequence[Use], capabilities: Capabilities | None, *, evidence: bool = True
 ) -> list[Advice]:
     """Advise on each use, in their order; without ``evidence`` hundreds of cells take a second less."""
-    adviser = _Adviser(results, capabilities, evidence=evidence)
+    adviser = _Adviser(results, capabilities, evidence, Scorer(results))
     return [adviser.advise(use) for use in uses]
 
 
@@ -48,20 +46,19 @@ def advise_on_all(
     return advise(results, uses, capabilities, evidence=evidence)
 
 
+@dataclass(frozen=True)
 class _Adviser:
     """Shared by the advice on several uses of one study."""
 
-    def __init__(self, results: StudyResults, capabilities: Capabilities | None, *, evidence: bool) -> None:
-        self._results = results
-        self._evidence_wanted = evidence
-        self._capabilities = capabilities
-        self._scorer = Scorer(results)
-        self._declared: Mapping[str, Mapping[str, Any]] = declared_workloads(results.snapshot)
+    _results: StudyResults
+    _capabilities: Capabilities | None
+    _evidence_wanted: bool
+    _scorer: Scorer
 
     def advise(self, use: Use) -> Advice:
         unfit = {out.stack: out for need in use.needs for out in self._without(need)}
         left = [stack for stack in self._results.stacks if stack not in unfit]
-        evidence = evidence_of(self._results, use, self._declared, left, self._scorer)
+        evidence = evidence_of(self._results, use, left, self._scorer)
         standings: tuple[Standing, ...] = ()
         if len(evidence.stacks) > 1 and evidence.covered >= COVERAGE_MIN and evidence.parts:
             standings = self._standings(use, evidence)
@@ -70,7 +67,9 @@ class _Adviser:
         leaders = front if conclusion != "too few seeds" else ()
         tied = [each.score for each in standings if each.score is not None and each.stack in front]
         asked = [each.stack for each in standings] or left
-        unprobed = tuple(need for need in use.needs if self._unknown(need, asked))
+        unprobed = tuple(
+            need for need in use.needs if None in [self._verdict(stack, need.capability) for stack in asked]
+        )
         return Advice(
             use=use,
             study=self._results.snapshot.name,
@@ -103,25 +102,14 @@ class _Adviser:
         cell = self._capabilities.of(stack, capability) if self._capabilities is not None else None
         return cell.verdict if cell is not None and cell.verdict != "failed" else None
 
-    def _having(self, capability: str) -> list[str]:
-        stacks = self._results.stacks
-        return [stack for stack in stacks if self._verdict(stack, capability) in _HAVING]
-
     def _without(self, need: Need) -> Iterator[Excluded]:
-        """The stacks that lack a requirement that another stack of the study meets."""
-        having = self._having(need.capability)
-        if need.level != "required" or not having:
+        verdicts = {stack: self._verdict(stack, need.capability) for stack in self._results.stacks}
+        if need.level != "required" or self._capabilities is None or not {*verdicts.values()} & {*_HAVING}:
             return
-        for stack in self._results.stacks:
-            if self._verdict(stack, need.capability) == "no":
-                why = f"{self._title(need.capability)}: no ({need.why})"
+        for stack, verdict in verdicts.items():
+            if verdict == "no":
+                why = f"{self._capabilities.title(need.capability)}: no ({need.why})"
                 yield Excluded(stack, "requirement", why, need.capability)
-
-    def _title(self, capability: str) -> str:
-        return self._capabilities.title(capability) if self._capabilities is not None else capability
-
-    def _unknown(self, need: Need, stacks: Sequence[str]) -> bool:
-        return any(self._verdict(stack, need.capability) is None for stack in stacks)
 
     def _standings(self, use: Use, evidence: Evidence) -> tuple[Standing, ...]:
         """The stacks' places: the leader, then the others by their scores against it.
@@ -185,7 +173,6 @@ class _Adviser:
                 )
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
-        """Parts at which another stack is clearly better, each with the best stack."""
         for part in evidence.parts:
             ranking = self._results.ranking(part.workload, part.kind)
             for other in ranking[: ranking.index(stack)]:
@@ -209,7 +196,6 @@ class _Adviser:
 
 
 def _front(standings: Sequence[Standing]) -> tuple[str, ...]:
-    """The leader, and the stacks that the evidence does not separate from it."""
     return tuple(each.stack for each in standings if each.score is None or each.score.verdict != "worse")
 
 

@@ -1,19 +1,115 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a study that count for a use: by workload, metric, stack and seed."""
+"""The results of a study that count for a use, and the scores of the stacks by them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from strata.advice.model import Coverage, Excluded, Part
-from strata.advice.score import Scorer, shares_of
-from strata.advice.uses import HEADLINE, Use, Weight
+from strata.advice.uses import HEADLINE, Use, Weight, declared_workloads
 from strata.spec.trial import CellKey
-from strata.statistics.comparison import MetricKind
-from strata.statistics.interval import SEEDS_MIN
+from strata.statistics.comparison import Comparison, MetricKind, Ratio
+from strata.statistics.interval import SEEDS_MIN, Floats
+from strata.statistics.level import Level, Method, Positions, Remembering, interval_of, once, resamples
 from strata.statistics.study import StudyResults
+
+SCORE = MetricKind("score", "1", "higher", headline=True)
+
+
+@dataclass(frozen=True)
+class Remembered(Remembering):
+    """A level with its computed values: uses and pairs of stacks draw the same seeds."""
+
+    level: Level
+
+    def log_at(self, positions: Positions) -> Floats:
+        return self.once(
+            (positions.shape, positions.tobytes()), lambda: np.asarray(np.log(self.level.at(positions)))
+        )
+
+
+@dataclass(frozen=True)
+class Score:
+    """A stack's score as a level: above another's is better.
+
+    Every metric's level is a function of the seeds drawn, and so is their weighted mean: one draw of seeds
+    serves all workloads, so that effects of a seed on several workloads stay together.
+    """
+
+    parts: Sequence[tuple[float, Remembered]]
+
+    @property
+    def method(self) -> Method:
+        """Merged histograms, if any part has them: they decide how the interval is made."""
+        merged = any(level.level.method == "merged histogram" for _, level in self.parts)
+        return "merged histogram" if merged else "geometric mean"
+
+    def log_at(self, positions: Positions) -> Floats:
+        return np.asarray(sum(share * level.log_at(positions) for share, level in self.parts))
+
+    def at(self, positions: Positions) -> Floats:
+        return np.asarray(np.exp(self.log_at(positions)), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Scorer(Remembering):
+    """Scores of a study's stacks, kept for several uses."""
+
+    results: StudyResults
+
+    def seeds(self, stack: str, part: Part) -> frozenset[int]:
+        """The seeds with a part's metric on a stack, above zero as a ratio needs."""
+        values = self.results.cells[stack, part.workload].series(part.kind.name).values
+        return frozenset(seed for seed, value in values.items() if value > 0)
+
+    def score(self, stack: str, parts: Iterable[Part], seeds: Sequence[int]) -> Score:
+        """A stack's score over these seeds, all of which it must have."""
+        signs = {"higher": 1.0, "lower": -1.0}
+
+        def level(part: Part) -> Remembered:
+            series = self.results.cells[stack, part.workload].series(part.kind.name)
+            place = (stack, part.workload, part.kind.name, tuple(seeds))
+            return self.once(place, lambda: Remembered(series.level(list(seeds))))
+
+        return Score([(signs[each.kind.better] * each.share, level(each)) for each in parts])
+
+    def estimates(
+        self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
+    ) -> dict[str, float]:
+        all_once = once(len(seeds))
+        return {stack: float(self.score(stack, parts, seeds).log_at(all_once)[0]) for stack in stacks}
+
+    def best_shares(
+        self, stacks: Sequence[str], parts: Sequence[Part], seeds: Sequence[int]
+    ) -> dict[str, float]:
+        """The share of the resamples in which each stack leads; equal stacks share the lead."""
+        drawn = resamples(len(seeds))
+        scores = np.stack([self.score(stack, parts, seeds).log_at(drawn.positions) for stack in stacks])
+        # Differences by rounding alone are none.
+        leads = scores >= scores.max(axis=0) - 1e-12
+        shares = (leads / leads.sum(axis=0)) @ drawn.shares
+        return {stack: float(share) for stack, share in zip(stacks, shares, strict=True)}
+
+    def against(
+        self, use: str, stack: str, baseline: str, parts: Sequence[Part], seeds: Sequence[int]
+    ) -> Comparison:
+        upper, lower = (self.score(each, parts, seeds) for each in (stack, baseline))
+        n, all_once = len(seeds), once(len(seeds))
+        ratio = float(np.exp(upper.log_at(all_once)[0] - lower.log_at(all_once)[0]))
+        return Comparison(use, stack, baseline, SCORE, Ratio(n, ratio, interval_of(n, upper, lower)))
+
+    def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
+        ratio = self.results.ratio(part.workload, part.kind.name, stack, baseline)
+        return None if ratio is None else Comparison(part.workload, stack, baseline, part.kind, ratio)
+
+
+def shares_of(weights: Mapping[str, float]) -> dict[str, float]:
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
 
 
 @dataclass(frozen=True)
@@ -33,11 +129,9 @@ class Evidence:
 
     @property
     def covered(self) -> float:
-        """The measured share of the weights."""
         return sum(each.share for each in self.coverage if each.workloads)
 
     def common_seeds(self, stacks: Sequence[str]) -> list[int]:
-        """The seeds with all parts on all these stacks."""
         each = [self.seeds[stack] for stack in stacks]
         return sorted(frozenset.intersection(*each)) if each else []
 
@@ -45,11 +139,11 @@ class Evidence:
 def evidence_of(
     results: StudyResults,
     use: Use,
-    declared: Mapping[str, Mapping[str, Any]],
     stacks: Sequence[str],
     scorer: Scorer,
 ) -> Evidence:
-    """The evidence on the candidate ``stacks``; ``declared`` has the workloads' fields by name."""
+    """The evidence on the candidate ``stacks``."""
+    declared = declared_workloads(results.snapshot)
     fitting = _fitting(results.workloads, use, declared)
     has = {
         workload: [stack for stack in stacks if results.cells[stack, workload].records]
@@ -80,7 +174,8 @@ def evidence_of(
         stack: frozenset[int].intersection(*(scorer.seeds(stack, part) for part in parts))
         for stack in (complete if parts else ())
     }
-    ranked = _with_enough_seeds(seeds)
+    enough = [stack for stack, each in seeds.items() if len(each) >= SEEDS_MIN]
+    ranked = enough if len(enough) >= 2 else list(seeds)
     out = tuple(
         Excluded(stack, "results", _lacking(results, stack, kept, len(seeds.get(stack, ()))))
         for stack in stacks
@@ -142,12 +237,6 @@ def _metrics(
         for kind in meant:
             found[kind] = found.get(kind, 0.0) + share / len(meant)
     return found
-
-
-def _with_enough_seeds(seeds: Mapping[str, frozenset[int]]) -> list[str]:
-    """The stacks with enough seeds for an interval, if there are two or more; else all."""
-    enough = [stack for stack, each in seeds.items() if len(each) >= SEEDS_MIN]
-    return enough if len(enough) >= 2 else list(seeds)
 
 
 def _lacking(results: StudyResults, stack: str, kept: set[str], seeds: int) -> str:

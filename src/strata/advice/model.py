@@ -179,7 +179,6 @@ class Advice:
 
     @property
     def leader(self) -> str | None:
-        """The one stack to choose; None where there is none."""
         return self.leaders[0] if self.conclusion == "clear" else None
 
 

@@ -13,10 +13,9 @@ from strata.advice.evidence import Evidence
 from strata.advice.model import Conclusion, Coverage, Settling, within_zone
 from strata.advice.uses import Need
 from strata.plan.catalogue import catalogue
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import StudySnapshot
 from strata.statistics.comparison import Comparison
-from strata.statistics.interval import PRACTICAL_ZONE, student_quantile
-from strata.statistics.precision import SEEDS_WANTED, half_width
+from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_WANTED, half_width, student_quantile
 from strata.statistics.study import StudyResults
 from strata.units import percent
 from strata.words import listed
@@ -55,7 +54,6 @@ def settlings(
 
 
 def _unfinished(results: StudyResults, stacks: Sequence[str], evidence: Evidence) -> Iterator[Settling]:
-    """Trials that count but have no usable result."""
     counting = {name for each in evidence.coverage for name in (*each.workloads, *each.lacking)}
     missing = [
         each.trial_id
@@ -147,7 +145,6 @@ def seeds_wanted(score: Comparison) -> int:
 
 
 def _seeds_from(declared: Sequence[int], count: int) -> list[int]:
-    """The declared seeds, and the next free numbers."""
     free = (number for number in itertools.count(1) if number not in declared)
     return [*declared, *itertools.islice(free, max(0, count - len(declared)))]
 
@@ -167,7 +164,6 @@ def _file(snapshot: StudySnapshot) -> str:
 
 
 def toml_table(name: str, table: Mapping[str, Any]) -> str:
-    """A table as it stands in a TOML file."""
     return "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]) + "\n"
 
 

@@ -9,35 +9,144 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    create_model,
+)
+from pydantic.fields import FieldInfo
 
-from strata.advice.pattern import Pattern, read_pattern
 from strata.errors import StudyError
-from strata.spec.diagnostics import Diagnostics, parse_toml, read_toml
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.plan.workload_sheet import example_table
+from strata.results.record import StudySnapshot
+from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
+from strata.spec.names import Diagnostic, KebabName, Path, is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
+from strata.workloads.keys import demanded, key
+
+# A workload that alters its stack is another measurement: only a pattern that names the key means it.
+_INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": None}
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The condition on a workload.
+
+    Attributes:
+        kind: The kind of workload.
+        declared: As it stands in the file of uses.
+        wanted: The allowed values of the kind's fields, as JSON.
+    """
+
+    kind: str
+    declared: Mapping[str, Any]
+    wanted: Mapping[str, tuple[Any, ...]]
+
+    def fits(self, workload: Mapping[str, Any]) -> bool:
+        """Whether it means a workload, given by its fields as JSON."""
+        if workload.get("workload") != self.kind:
+            return False
+        unsaid = {key: value for key, value in _INTACT.items() if key not in self.wanted}
+        return all(workload.get(key) in values for key, values in self.wanted.items()) and all(
+            workload.get(key, value) == value for key, value in unsaid.items()
+        )
+
+    def example(self, catalogue: Catalogue) -> dict[str, Any]:
+        """The table of a fitting workload, for a study file."""
+        first = {key: self._first(catalogue, key, value) for key, value in self.declared.items()}
+        return {**example_table(catalogue.workloads[self.kind]), **first}
+
+    def _first(self, catalogue: Catalogue, key: str, value: Any) -> Any:
+        field = _field(catalogue.workloads[self.kind], key)
+        several = isinstance(value, list) and field is not None and len(self.wanted[field]) > 1
+        return value[0] if several else value
+
+
+def read_pattern(diagnostics: Diagnostics, catalogue: Catalogue, value: Any, path: Path) -> Pattern | None:
+    """Read one of a weight's ``fits``; None with mistakes, which are reported."""
+    if not isinstance(value, Mapping):
+        diagnostics.add(path, "this must be a table", remedy='such as { workload = "pgbench" }')
+        return None
+    name = value.get("workload")
+    if not isinstance(name, str) or name not in catalogue.workloads:
+        cause = f'there is no workload "{str(name)[:60]}"' if "workload" in value else "this key is missing"
+        diagnostics.add((*path, "workload"), cause, remedy=nearest(str(name), catalogue.workloads))
+        return None
+    kind = catalogue.workloads[name]
+    wanted: dict[str, tuple[Any, ...]] = {}
+    sound = True
+    for given, each in value.items():
+        if given == "workload":
+            continue
+        field = _field(kind, given)
+        if field is None:
+            remedy = nearest(given, keys_of(kind))
+            diagnostics.add((*path, given), f'{name} has no key "{given}"', remedy=remedy)
+            sound = False
+            continue
+        values = _values(diagnostics, kind, field, each, (*path, given))
+        sound = sound and values is not None
+        wanted[field] = values or ()
+    return Pattern(name, dict(value), wanted) if sound else None
+
+
+def _field(kind: type[Workload], key: str) -> str | None:
+    return next((name for name, info in kind.model_fields.items() if key in (name, info.alias)), None)
+
+
+def _values(
+    diagnostics: Diagnostics, kind: type[Workload], field: str, value: Any, path: Path
+) -> tuple[Any, ...] | None:
+    """The values that a key may have, as JSON; None if one is not valid."""
+    info = kind.model_fields[field]
+    whole = Diagnostics(diagnostics.file, "")
+    read = _value(whole, info, field, value, path)
+    if not whole:
+        return (read,)
+    several = value if isinstance(value, list) and value else [value]
+    before = Diagnostics(diagnostics.file, "")
+    found = [_value(before, info, field, each, path) for each in several]
+    if not before:
+        return tuple(found)
+    for each in several:
+        _value(diagnostics, info, field, each, path)
+    return None
+
+
+def _value(diagnostics: Diagnostics, info: FieldInfo, field: str, value: Any, path: Path) -> Any:
+    key = info.alias or field
+    extra = info.json_schema_extra
+    known = extra.get("enum") if isinstance(extra, dict) else None
+    if isinstance(known, list) and value not in known:
+        names = [str(each) for each in known if each is not None]
+        diagnostics.add(path, f'"{str(value)[:60]}" is not valid here', remedy=nearest(str(value), names))
+        return None
+    model = create_model("Key", **{field: (info.annotation, info)})  # type: ignore[call-overload]
+    read = diagnostics.model(model, {key: value}, path[:-1])
+    return None if read is None else read.model_dump(mode="json")[field]
+
+
+def declared_workloads(snapshot: StudySnapshot) -> dict[str, dict[str, Any]]:
+    """Each workload's fields as JSON, by its name in the study."""
+    described = snapshot.described.get("workloads")
+    tables = described.items() if isinstance(described, dict) else ()
+    return {name: dict(each) for name, each in tables if isinstance(each, dict)}
+
 
 HEADLINE: Final = "headline"
 """Stands for a workload's headline metrics among the metrics of a weight."""
 
 Level = Literal["required", "wished"]
 """Required: a stack without it is out where another has it. Wished: its lack is named."""
-
-
-def _check_metrics(metrics: dict[str, float]) -> dict[str, float]:
-    if not metrics:
-        raise Diagnostic("there is no metric", remedy="write { headline = 1 }, or leave the key out")
-    return metrics
-
-
-def _check_name(name: str) -> str:
-    if not is_kebab(name):
-        raise Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
-    return name
 
 
 def _check_text(text: str) -> str:
@@ -57,46 +166,42 @@ class _Table(BaseModel):
 class WeightTable(_Table):
     """``[uses.NAME.weights.WEIGHT]``: how much a kind of measurement counts."""
 
-    weight: Share = Field(description="How much it counts beside the use's other weights", examples=[70])
-    fits: list[Any] = Field(
-        min_length=1,
-        description="The workloads that it is measured by: a kind, and the keys that they must have; a list "
+    weight: Share = key(..., "How much it counts beside the use's other weights", 70)
+    fits: list[Any] = key(
+        ...,
+        "The workloads that it is measured by: a kind, and the keys that they must have; a list "
         "of values means any of them",
-        examples=['[{ workload = "load", personality = "varmail" }]'],
+        '[{ workload = "load", personality = "varmail" }]',
+        min_length=1,
     )
-    metrics: Annotated[dict[str, Share], AfterValidator(_check_metrics)] = Field(
-        default={HEADLINE: 1},
-        description="How much each metric counts; `headline` stands for the workload's headline metrics",
-        examples=["{ headline = 70, latency_ns_p99 = 30 }"],
+    metrics: Annotated[
+        dict[str, Share], demanded(bool, "there is no metric", "write { headline = 1 }, or leave the key out")
+    ] = key(
+        {HEADLINE: 1},
+        "How much each metric counts; `headline` stands for the workload's headline metrics",
+        "{ headline = 70, latency_ns_p99 = 30 }",
     )
-    why: Text = Field(description="What it stands for", examples=["mails are forced out"])
+    why: Text = key(..., "What it stands for", "mails are forced out")
 
 
-class NeedTable(_Table):
+class Need(_Table):
     """``[[uses.NAME.needs]]``: a capability that the use asks for."""
 
-    capability: Annotated[StrictStr, AfterValidator(_check_name)] = Field(
-        description="A probe of `strata capabilities`", examples=["disk-loss"]
+    capability: KebabName = key(..., "A probe of `strata capabilities`", "disk-loss")
+    level: Level = key(
+        ..., "required: a stack without it is out where another has it; wished: its lack is named", "required"
     )
-    level: Level = Field(
-        description="required: a stack without it is out where another has it; wished: its lack is named",
-        examples=["required"],
-    )
-    why: Text = Field(description="What for", examples=["a server should go on when a disk fails"])
+    why: Text = key(..., "What for", "a server should go on when a disk fails")
 
 
 class UseTable(_Table):
     """``[uses.NAME]``: the use of a machine."""
 
-    title: Text = Field(description="The use in a word or two", examples=["Mail server"])
-    about: Text = Field(description="What it does, in a sentence", examples=["Every mail is a small file."])
-    source: Text = Field(
-        description="Where the weights come from; judgement is stated as such", examples=["an estimate"]
-    )
-    weights: dict[str, WeightTable] = Field(
-        min_length=1, description="What is measured, and how much it counts"
-    )
-    needs: list[NeedTable] = Field(default=[], description="The capabilities that it asks for")
+    title: Text = key(..., "The use in a word or two", "Mail server")
+    about: Text = key(..., "What it does, in a sentence", "Every mail is a small file.")
+    source: Text = key(..., "Where the weights come from; judgement is stated as such", "an estimate")
+    weights: dict[str, WeightTable] = key(..., "What is measured, and how much it counts", min_length=1)
+    needs: list[Need] = key([], "The capabilities that it asks for")
 
 
 @dataclass(frozen=True)
@@ -107,15 +212,6 @@ class Weight:
     weight: float
     fits: tuple[Pattern, ...]
     metrics: Mapping[str, float]
-    why: str
-
-
-@dataclass(frozen=True)
-class Need:
-    """A capability that a use asks for, by its probe's name."""
-
-    capability: str
-    level: Level
     why: str
 
 
@@ -148,7 +244,7 @@ def bundled_uses(catalogue: Catalogue) -> dict[str, Use]:
 
 
 def read_uses(
-    file: Path, catalogue: Catalogue, capabilities: Collection[str] | None = None
+    file: FilePath, catalogue: Catalogue, capabilities: Collection[str] | None = None
 ) -> dict[str, Use]:
     """The uses of a TOML file, by name; ``capabilities`` are the probes that a need may name.
 
@@ -166,9 +262,9 @@ def _read(
     catalogue: Catalogue,
     capabilities: Collection[str] | None,
 ) -> dict[str, Use]:
-    for key in tables:
-        if key != "uses":
-            diagnostics.add((key,), f'unknown key "{key}"', remedy=nearest(key, ["uses"]))
+    for name in tables:
+        if name != "uses":
+            diagnostics.add((name,), f'unknown key "{name}"', remedy=nearest(name, ["uses"]))
     declared = tables.get("uses", {})
     if not isinstance(declared, Mapping) or not declared:
         diagnostics.add(
@@ -206,13 +302,23 @@ def _read_use(
         elif capabilities is not None and need.capability not in capabilities:
             cause = f'there is no capability "{need.capability}"'
             diagnostics.add(where, cause, remedy=nearest(need.capability, capabilities))
-    for key, weight in table.weights.items():
-        place = (*path, "weights", key)
-        if not is_kebab(key):
-            diagnostics.add(place, f'the name "{key[:60]}" is not in kebab case', remedy=kebab_remedy(key))
-        kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(key, ())]
+    for named, weight in table.weights.items():
+        place = (*path, "weights", named)
+        if not is_kebab(named):
+            diagnostics.add(
+                place, f'the name "{named[:60]}" is not in kebab case', remedy=kebab_remedy(named)
+            )
+        kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(named, ())]
         for metric in weight.metrics:
-            if metric != HEADLINE and kinds and not any(_yields(kind, metric) for kind in kinds):
+            if (
+                metric != HEADLINE
+                and kinds
+                and all(
+                    # A workload that declares no metrics may yield any.
+                    kind.metric_specs and not any(each.is_called(metric) for each in kind.metric_specs)
+                    for kind in kinds
+                )
+            ):
                 diagnostics.add(
                     (*place, "metrics", metric),
                     f'no workload that it fits yields the metric "{metric[:60]}"',
@@ -227,13 +333,8 @@ def _read_use(
             Weight(key, each.weight, tuple(patterns.get(key, ())), dict(each.metrics), each.why)
             for key, each in table.weights.items()
         ),
-        needs=tuple(Need(each.capability, each.level, each.why) for each in table.needs),
+        needs=tuple(table.needs),
     )
-
-
-def _yields(kind: type[Workload], metric: str) -> bool:
-    """Whether a workload can yield a metric of that name; a workload that declares no metrics may."""
-    return not kind.metric_specs or any(each.is_called(metric) for each in kind.metric_specs)
 
 
 def _patterns(
@@ -242,18 +343,17 @@ def _patterns(
     """The patterns of the weights; the model reports values of a wrong shape."""
     weights = value.get("weights") if isinstance(value, Mapping) else None
     found: dict[str, list[Pattern]] = {}
-    for key, each in weights.items() if isinstance(weights, Mapping) else ():
+    for name, each in weights.items() if isinstance(weights, Mapping) else ():
         fits = each.get("fits") if isinstance(each, Mapping) else None
         for index, declared in enumerate(fits if isinstance(fits, list) else ()):
-            where = (*path, "weights", key, "fits", index)
+            where = (*path, "weights", name, "fits", index)
             pattern = read_pattern(diagnostics, catalogue, declared, where)
             if pattern is not None:
-                found.setdefault(key, []).append(pattern)
+                found.setdefault(name, []).append(pattern)
     return found
 
 
 def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
-    """The uses of these names, in their order; all without a name."""
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if name not in uses:
@@ -264,8 +364,7 @@ def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
 def reweighted(use: Use, words: Sequence[str]) -> Use:
     """The use with other weights, each a word ``NAME=NUMBER``; 0 leaves a weight out.
 
-    Raises:
-        StudyError: If one is not of this form, names no weight, or nothing is left.
+    Raises StudyError if one is not of this form, names no weight, or nothing is left.
     """
     weights = {each.name: each for each in use.weights}
     for word in words:

@@ -47,26 +47,20 @@ class ProbeOutput:
         ends: dict[tuple[str, str], dict[str, int]] = {}
         for reading in self._events.accounts:
             if reading.step in steps:
-                ends.setdefault((reading.step, reading.disk), {})[reading.at] = reading.account.get(key, 0)
+                ends.setdefault((reading.step, reading.name), {})[reading.at] = reading.account.get(key, 0)
         return sum(at.get("step_end", 0) - at.get("step_start", 0) for at in ends.values() if len(at) > 1)
 
 
 class Probe(ABC):
-    """One thing that is tried.
-
-    Attributes:
-        title: The row's heading in the matrix.
-        looks_first: Whether it boots twice; `learn` uses the first boot's trace to prepare the second.
-        unusable: The verdict if the stack does not come up again.
-        by: The name of the layer that acts.
-    """
+    """One thing that is tried."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
+    title: ClassVar[str]  # the row's heading in the matrix
     question: ClassVar[str]
     looks_first: ClassVar[bool] = False
-    unusable: ClassVar[Verdict] = "failed"
-    by: str = ""
+    """Whether it boots twice; `learn` uses the first boot's trace to prepare the second."""
+    unusable: ClassVar[Verdict] = "failed"  # the verdict if the stack does not come up again
+    by: str = ""  # the name of the layer that acts
 
     @abstractmethod
     def prepare(self, plan: ProbePlan) -> str | None:

@@ -39,14 +39,13 @@ class ProbePlan:
     """A stack, perhaps with other sizes than the study's, on which ``probe`` tries something."""
 
     def __init__(self, study: Study, stack: Stack, probe: str, seed: int = 1) -> None:
-        self.study = study
         self.stack = stack = _capable(study, stack)
-        self.probe = probe
-        self.seed = seed
+        self.study, self.probe, self.seed = study, probe, seed
         self.placed: list[Placed] = placed_layers(study, stack, seed)
         self.offers = stack.offers(study.capacities_bytes)
         self.steps: list[Step] = []
         self.operations: list[str] = []
+        self.height = len(self.placed)
         self._up: dict[int, list[str]] = {}
         self._groups = control_groups(self.placed)
         self._count = 0
@@ -62,9 +61,8 @@ class ProbePlan:
         layer, context = self.placed[-1]
         return layer.path(context)
 
-    @property
-    def height(self) -> int:
-        return len(self.placed)
+    def with_layers(self, layers: Iterable[Layer]) -> ProbePlan:
+        return ProbePlan(self.study, replace(self.stack, layers=tuple(layers)), self.probe, self.seed)
 
     def steps_of(self, index: int) -> list[str]:
         """The ids of the steps that brought up the layer at ``index`` and all above it."""
@@ -142,10 +140,8 @@ class ProbePlan:
     def use(self, index: int, path: str) -> str | None:
         """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
 
-        A block device takes the place of the layer's own, below the layers above it.
-
-        Returns:
-            Where content is then; None: in its usual place.
+        A block device takes the place of the layer's own, below the layers above it: then None is returned,
+        for content is in its usual place.
         """
         if self.placed[index][0].provides != "block" or index + 1 == self.height:
             return path

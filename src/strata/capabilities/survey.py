@@ -35,11 +35,7 @@ _PROBES_VERSION: Final = 1
 
 
 def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
-    """The probes of these names, in the matrix' order; all without a name.
-
-    Raises:
-        StudyError: If there is no such probe.
-    """
+    """The probes of these names, in the matrix' order; all without a name."""
     known = {probe.name: probe for probe in PROBES}
     for name in names:
         if name not in known:
@@ -65,12 +61,7 @@ class Survey:
         fresh: bool = False,
         finished: Callable[[Capability], None] = lambda cell: None,
     ) -> list[Capability]:
-        """Probe; the cells stack by stack, in the probes' order.
-
-        Raises:
-            Cancelled: If a signal asked for it; the cells found until then are kept.
-            LabError: If a lab could not be started.
-        """
+        """Probe; the cells stack by stack, in the probes' order. `Cancelled` keeps those found until then."""
         cpus = worker_cpus(self._runner, jobs)
         for cpu in cpus:
             self._cpus.put(cpu)

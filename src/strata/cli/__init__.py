@@ -12,6 +12,7 @@ import typer
 
 from strata.cli.application import Application, ended_by_signals, examples, lazy_group
 from strata.cli.output import set_quiet
+from strata.cli.parameters import Quiet, option
 from strata.errors import StrataError
 from strata.printable import printable, suppress_gone
 
@@ -83,11 +84,10 @@ def _version(wanted: bool) -> None:
     "6 results cannot be read or written, 130 interrupted.",
 )
 def root(
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the result and errors, nothing else.")
-    ] = False,
-    shown_version: Annotated[  # read by its callback
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    quiet: Quiet = False,
+    # Its callback reads it.
+    shown_version: Annotated[
+        bool, option("Print the version.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Which storage stack should hold this workload, on these disks?"""
@@ -148,7 +148,6 @@ def _flush() -> None:
 
 
 def _mistake(error: typer.TyperException) -> str:
-    """A mistake in what was typed, in two lines."""
     cause = error.format_message().strip().removesuffix(".")
     context = getattr(error, "ctx", None)
     place = context.command_path if context is not None else "strata"

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from strata.cli.output import notes, print_json, print_text, print_wrote
 from strata.cli.output import results as output
-from strata.cli.parameters import AsJson, AsMarkdown
+from strata.cli.parameters import AsJson, AsMarkdown, argument, option
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
@@ -20,42 +18,19 @@ if TYPE_CHECKING:
     from strata.advice.uses import Use
 
 
-EXAMPLES: Final = (
-    "strata advise results/showcase",
-    "strata advise results/showcase --use mail-server",
-    "strata advise results/showcase --use mail-server --evidence",
-    "strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10",
-    "strata advise --list",
-    "strata advise --write-uses uses.toml      # to be changed",
-    "strata advise results/showcase --uses uses.toml --markdown",
-)
-
-
 def advise(  # noqa: PLR0917  typer makes options of them
-    results: Annotated[
-        Path | None,
-        typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS"),
-    ] = None,
-    use: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this use; may be repeated.")
-    ] = None,
-    uses: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Uses of your own: these, or with --use also Strata's."),
-    ] = None,
-    weights: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="Set a weight of the use; may be repeated."),
-    ] = None,
+    results: Annotated[Path | None, argument("Folder that `strata run` wrote.", "RESULTS")] = None,
+    use: Annotated[list[str] | None, option("Only this use; may be repeated.", "NAME")] = None,
+    uses: Annotated[Path | None, option("Your uses: these, or with --use also Strata's.", "FILE")] = None,
+    weights: Annotated[list[str] | None, option("Set a weight; may be repeated.", "NAME=NUMBER")] = None,
     evidence: Annotated[
-        bool,
-        typer.Option("--evidence", help="Also every figure, every warning, and what to measure next."),
+        bool, option("Also all figures, warnings, what to measure next.", "--evidence")
     ] = False,
     list_them: Annotated[
-        bool, typer.Option("--list", help="Say what the uses are and what they weigh; needs no RESULTS.")
+        bool, option("Show the uses and their weights; needs no RESULTS.", "--list")
     ] = False,
     write_uses: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write Strata's uses to a file, to be changed.")
+        Path | None, option("Write Strata's uses to a file, to change them.", "FILE")
     ] = None,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
@@ -66,6 +41,15 @@ def advise(  # noqa: PLR0917  typer makes options of them
     stacks are ranked by the weighted geometric mean of what was measured, with an interval over the seeds.
     Of stacks within ±3 % of one another it says to take either. Where evidence is missing it chooses none and
     says which trial would settle it.
+
+    Examples:
+        strata advise results/showcase
+        strata advise results/showcase --use mail-server
+        strata advise results/showcase --use mail-server --evidence
+        strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10
+        strata advise --list
+        strata advise --write-uses uses.toml      # to be changed
+        strata advise results/showcase --uses uses.toml --markdown
     """
     if write_uses is not None:
         _write_uses(write_uses)
@@ -116,7 +100,6 @@ def _print_advice(
 
 
 def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use]:
-    """The uses to advise on."""
     from strata.advice.uses import bundled_uses, chosen_uses, read_uses, reweighted  # noqa: PLC0415
     from strata.capabilities.probes import PROBES  # noqa: PLC0415
 

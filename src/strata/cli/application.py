@@ -10,29 +10,26 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from strata.cli.complete import COMPLETERS
 from strata.cli.output import is_quiet, set_quiet
+from strata.cli.parameters import Quiet
 
 INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and errors, nothing else.")]
 
 
 def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
-    """A command's epilogue with examples, a line each.
-
-    `strata.cli.reference` parses it for the manual pages and the documentation.
-    """
+    """A command's epilogue with examples; `strata.cli.man` parses it for manual pages and documentation."""
     shown = "\n".join(lines)
     if "[" in shown:
         from rich.markup import escape  # noqa: PLC0415  most examples do without, and rich loads slowly
@@ -42,23 +39,32 @@ def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
 
 
 class Application(typer.Typer):
-    """A typer application that gives every command ``--quiet`` and completion of values."""
+    """A typer application that gives every command ``--quiet``, and shows the examples of its docstring."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, **given)
 
     def command(self, *words: Any, **given: Any) -> Callable[[Function], Function]:
-        return _sharing(super().command(*words, **given))
+        return partial(_add, super().command, *words, **given)
 
     def callback(self, **given: Any) -> Callable[[Function], Function]:
-        return _sharing(super().callback(**given))
+        return partial(_add, super().callback, **given)
+
+
+def _add(register: Callable[..., Any], *words: Any, **given: Any) -> Any:
+    *names, function = words
+    text, _, shown = inspect.cleandoc(function.__doc__ or "").partition("\n\nExamples:\n")
+    if shown:
+        given["epilog"] = examples(*(line.strip() for line in shown.splitlines()))
+    register(*names, **given)(_with_common(function, text))
+    return function
 
 
 def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
     """A root group that imports a command's module only when the command is run.
 
-    The module `strata.cli.NAME` has, by the name of the command, either its function, with the examples in
-    `EXAMPLES`, or an `Application` with commands of its own.
+    The module `strata.cli.NAME` has, by the name of the command, either its function or an `Application` with
+    commands of its own.
 
     Args:
         overview: The commands' summaries by panel and name; ``--help`` and completion need no more.
@@ -82,27 +88,17 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
             if isinstance(declared, typer.Typer):
                 application.add_typer(declared, name=name, rich_help_panel=panel)
             else:
-                application.command(name, epilog=examples(*module.EXAMPLES), rich_help_panel=panel)(declared)
+                application.command(name, rich_help_panel=panel)(declared)
             return name, get_group(application).commands[name], rest
 
     return LazyGroup
 
 
-def _sharing(register: Callable[..., Any]) -> Callable[[Function], Function]:
-    def add(function: Function) -> Function:
-        register(_with_common(function))
-        return function
-
-    return add
-
-
-def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command's function, adding ``--quiet``."""
+def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
+    """Wrap a command's function, adding ``--quiet``, with the help text's paragraphs on one line each."""
     signature = inspect.signature(function, eval_str=True)
     if "quiet" in signature.parameters:
         return function
-    for parameter in signature.parameters.values():
-        _complete(parameter.annotation)
 
     @functools.wraps(function)
     def carried_out(*words: Any, quiet: bool, **given: Any) -> Any:
@@ -118,31 +114,15 @@ def _with_common(function: Callable[..., Any]) -> Callable[..., Any]:
     carried_out.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), more]
     )
-    carried_out.__doc__ = _unwrapped(function.__doc__ or "")
+    carried_out.__doc__ = "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
     annotations = {name: each.annotation for name, each in signature.parameters.items()}
     carried_out.__annotations__ = {**annotations, "quiet": Quiet}
     return carried_out
 
 
-def _unwrapped(text: str) -> str:
-    """Paragraphs on one line each: terminals have other widths than the source."""
-    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n"))
-
-
-def _complete(annotation: Any) -> None:
-    """Complete a parameter according to its metavar."""
-    for stated in getattr(annotation, "__metadata__", ()):
-        metavar = getattr(stated, "metavar", None)
-        if metavar is not None and stated.autocompletion is None:
-            stated.autocompletion = COMPLETERS.get(metavar)
-
-
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Turn the signals that would kill the program into `SystemExit`, so that it tidies up.
-
-    A signal that is ignored stays ignored: ``nohup`` lets a program outlive its terminal.
-    """
+    """Turn deadly signals into `SystemExit`, to tidy up. One that `nohup` made be ignored stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

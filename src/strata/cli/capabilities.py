@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import is_quiet, print_json, print_text, warnings
 from strata.cli.output import results as output
-from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile
+from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, option
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
@@ -27,28 +27,14 @@ if TYPE_CHECKING:
     from strata.results.capabilities import Capabilities, Capability
 
 
-EXAMPLES: Final = (
-    "strata capabilities studies/layers.toml",
-    "strata capabilities studies/layers.toml --stack zfs-mirrors --probe send --notes",
-    "strata capabilities studies/capabilities.toml --markdown",
-)
-
-
 def capabilities(  # noqa: PLR0917  typer makes options of them
     study: StudyFile,
     stack: OnlyStacks = None,
-    probe: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this probe; may be repeated.")
-    ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The study's results folder. Default: results/NAME."),
-    ] = None,
+    probe: Annotated[list[str] | None, option("Only this probe; may be repeated.", "NAME")] = None,
+    results: Annotated[Path | None, option("The results folder. Default: results/NAME.", "DIR")] = None,
     jobs: Jobs = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Probe also what was found before.")] = False,
-    notes: Annotated[
-        bool, typer.Option("--notes", help="After the table: every finding's note and commands.")
-    ] = False,
+    fresh: Annotated[bool, option("Probe also what was found before.", "--fresh")] = False,
+    notes: Annotated[bool, option("After the table: every finding's note and commands.", "--notes")] = False,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,6 +44,11 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     builds the stack in a lab, does it, and verifies the content. A cell says yes, no or partial, the virtual
     time of the operation and the bytes that the disks moved for it. Findings are kept among the study's
     results, for `strata report` and `strata advise`; after an interruption the same command goes on.
+
+    Examples:
+        strata capabilities studies/layers.toml
+        strata capabilities studies/layers.toml --stack zfs-mirrors --probe send --notes
+        strata capabilities studies/capabilities.toml --markdown
     """
     # These take a moment to load.
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415

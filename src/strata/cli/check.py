@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from strata.cli.output import print_json
+from strata.cli.parameters import argument, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
@@ -19,12 +20,6 @@ from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.units import format_share
 from strata.words import counted
-
-EXAMPLES: Final = (
-    "strata check studies/quickstart.toml",
-    "strata check studies",
-    "strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'",
-)
 
 
 @dataclass(frozen=True)
@@ -43,18 +38,18 @@ class _Checked:
 
 
 def check(
-    study: Annotated[
-        Path,
-        typer.Argument(help="A study file, or a folder of study files.", metavar="STUDY"),
-    ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The mistakes, or what the study holds; for a folder, a list.")
-    ] = False,
+    study: Annotated[Path, argument("A study file, or a folder of study files.", "STUDY")],
+    as_json: Annotated[bool, option("The mistakes or the study; for a folder, a list.", "--json")] = False,
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
 
     In a folder, every file ending in .toml is checked; a sound one is one line. It ends with exit code 2 if
     there is a mistake.
+
+    Examples:
+        strata check studies/quickstart.toml
+        strata check studies
+        strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
     """
     if not study.is_dir():
         checked = _checked(study)

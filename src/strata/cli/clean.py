@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from strata.cli.output import notes, print_json
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument
 from strata.errors import ResultError, ToolError
 from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
@@ -17,22 +17,18 @@ from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.runners.leftovers import Journal
 
-EXAMPLES: Final = (
-    "strata clean",
-    "sudo strata clean results/quickstart",
-)
-
 
 def clean(
-    results: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Results folders. Default: those in results/.", metavar="RESULTS"),
-    ] = None,
+    results: Annotated[list[Path] | None, argument("Default: the folders in results/.", "RESULTS")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove what killed runs left behind. Results are kept.
 
     These are mounts, attached devices, attempts without a result, and folders of labs.
+
+    Examples:
+        strata clean
+        sudo strata clean results/quickstart
     """
     removed = [f"deleted {path}" for path in remove_stale(run_root())]
     for path in results or [each.parent for each in sorted(Path("results").glob("*/study.json"))]:
@@ -47,13 +43,7 @@ def clean(
 
 
 def _clean_results(path: Path, *, asked: bool) -> list[str]:
-    """Remove the leftovers of runs into one results folder, and return a line for each.
-
-    Raises:
-        ResultError: If it holds no results; or if a run is using it and the user named it (`asked`).
-        ToolError: If root is needed.
-        RunError: If something cannot be removed.
-    """
+    """A line for each leftover removed from a folder. A run that uses it is an error if the user asked."""
     folder = ResultsFolder.open(path)
     try:
         with folder.lock():

@@ -13,7 +13,7 @@ import typer
 
 from strata.cli.output import print_json, print_text
 from strata.cli.output import results as results_console
-from strata.cli.parameters import AsJson, AsMarkdown
+from strata.cli.parameters import AsJson, AsMarkdown, argument, option
 from strata.printable import printable
 from strata.results.store import ResultsFolder
 from strata.units import parse_share
@@ -30,50 +30,29 @@ _NAMED_MAX: Final = 5
 
 
 class FailOn(StrEnum):
-    """A reason for the exit code 1."""
-
     WORSE = "worse"
     UNDECIDED = "undecided"
     MISSING = "missing"
 
 
-EXAMPLES: Final = (
-    "strata compare results/before results/after",
-    "strata compare results/before results/after --fail-on worse --threshold 5%",
-    "strata compare results/quickstart:ext4 results/quickstart:xfs",
-    "strata compare results/old results/new --map ext4=ext4-m0 --markdown",
-    "strata compare results/old results/new --all-metrics --worst-first",
-)
-
-
 A = Annotated[
     str,
-    typer.Argument(
-        help="The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one of its stacks.",
-        metavar="RESULTS",
+    argument(
+        "The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one of its stacks.", "RESULTS"
     ),
 ]
-B = Annotated[
-    str,
-    typer.Argument(help="What is compared with it, B: likewise.", metavar="RESULTS"),
-]
+B = Annotated[str, argument("What is compared with it, B: likewise.", "RESULTS")]
 Globs = list[str] | None
 Renamed = Annotated[
     list[str] | None,
-    typer.Option(
-        "--map",
-        help="A stack or a workload that is called OLD in A and NEW in B; may be repeated.",
-        metavar="OLD=NEW",
-    ),
+    option("A stack or workload called OLD in A and NEW in B; may be repeated.", "--map", "OLD=NEW"),
 ]
-Threshold = Annotated[
-    str, typer.Option(help="The practical zone: a difference below it counts as equal.", metavar="PERCENT")
-]
+Threshold = Annotated[str, option("The practical zone: a difference below it counts as equal.", "PERCENT")]
 Failing = Annotated[
     list[FailOn] | None,
-    typer.Option(
-        help="Exit with 1 if a cell is worse; is undecided or has too few seeds; could not be compared. "
-        "May be repeated.",
+    option(
+        "Exit with 1 if a cell is worse; is undecided or has too few seeds; could not be compared. "
+        "May be repeated."
     ),
 ]
 
@@ -82,19 +61,13 @@ def compare(  # noqa: PLR0917  typer makes options of them
     first: A,
     second: B,
     renamed: Renamed = None,
-    stack: Annotated[Globs, typer.Option(help="Only these stacks; may be repeated.", metavar="GLOB")] = None,
-    workload: Annotated[
-        Globs, typer.Option(help="Only these workloads; may be repeated.", metavar="GLOB")
-    ] = None,
-    metric: Annotated[
-        Globs, typer.Option(help="Only these metrics, not the headlines; may be repeated.", metavar="GLOB")
-    ] = None,
-    all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Every metric.")] = False,
+    stack: Annotated[Globs, option("Only these stacks; may be repeated.", "GLOB")] = None,
+    workload: Annotated[Globs, option("Only these workloads; may be repeated.", "GLOB")] = None,
+    metric: Annotated[Globs, option("These metrics, not the headlines; may be repeated.", "GLOB")] = None,
+    all_metrics: Annotated[bool, option("Every metric.", "--all-metrics")] = False,
     threshold: Threshold = _ZONE,
     fail_on: Failing = None,
-    worst_first: Annotated[
-        bool, typer.Option("--worst-first", help="One table, the worst of B first.")
-    ] = False,
+    worst_first: Annotated[bool, option("One table, the worst of B first.", "--worst-first")] = False,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
 ) -> None:
@@ -102,6 +75,13 @@ def compare(  # noqa: PLR0917  typer makes options of them
 
     Trials are paired by their seeds. What differs between the two in versions, settings, options and plans is
     named. Results in virtual time and in wall time are never compared.
+
+    Examples:
+        strata compare results/before results/after
+        strata compare results/before results/after --fail-on worse --threshold 5%
+        strata compare results/quickstart:ext4 results/quickstart:xfs
+        strata compare results/old results/new --map ext4=ext4-m0 --markdown
+        strata compare results/old results/new --all-metrics --worst-first
     """
     # NumPy takes a third of a second to load.
     from strata.report.comparison import pair_markdown, pair_plain, pair_view  # noqa: PLC0415
@@ -132,7 +112,6 @@ def compare(  # noqa: PLR0917  typer makes options of them
 
 
 def _sides(first: str, second: str) -> tuple[Side, Side]:
-    """The two sides of the comparison. A folder that both words name is read once."""
     from strata.statistics.pairing import Side  # noqa: PLC0415
     from strata.statistics.study import StudyResults, gather  # noqa: PLC0415
 

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from strata.cli.application import Application, examples
+from strata.cli.application import Application
 from strata.cli.output import print_json, print_wrote, results, task_bar
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.units import format_size, unit_label
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 devices = Application(invoke_without_command=True)
 
 
-@devices.callback(
-    epilog=examples(
-        "strata devices", "strata devices --json | jq -r '.[].name'", "strata devices show wd-re4-500gb"
-    )
-)
+@devices.callback()
 def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the modelled devices, or show one with its data sheet."""
+    """List the modelled devices, or show one with its data sheet.
+
+    Examples:
+        strata devices
+        strata devices --json | jq -r '.[].name'
+        strata devices show wd-re4-500gb
+    """
     if context.invoked_subcommand is not None:
         return
     found = [find_device(name) for name in bundled_devices()]
@@ -54,29 +56,21 @@ def _interface(device: Device) -> str:
     return str(stated.value) if stated else ""
 
 
-@devices.command(
-    epilog=examples("strata devices show wd-re4-500gb", "strata devices show wd-re4-500gb --plot re4.svg")
-)
+@devices.command()
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A bundled device, or the path of a device file ending in .toml.",
-            metavar="DEVICE",
-        ),
-    ],
+    name: Annotated[str, argument("A bundled device, or the path of a device file, *.toml.", "DEVICE")],
     as_json: AsJson = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Measure less: figures are some per cent off.")
-    ] = False,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw its curves into this .svg, .html or .png file.")
-    ] = None,
+    quick: Annotated[bool, option("Measure less: figures are some per cent off.", "--quick")] = False,
+    plot: Annotated[Path | None, option("Draw its curves into a .svg, .html or .png file.", "--plot")] = None,
 ) -> None:
     """Show a device: its parameters, their sources, its data sheet.
 
     The data sheet is measured on the model when the command runs, with fixed seeds, so it is
     the same everywhere.
+
+    Examples:
+        strata devices show wd-re4-500gb
+        strata devices show wd-re4-500gb --plot re4.svg
     """
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
@@ -166,7 +160,7 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
 
 
 def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
-    from strata.report.sketch import sketch  # noqa: PLC0415
+    from strata.report.device_plot import sketch  # noqa: PLC0415
 
     for picture in drawn:
         curves = [curve.points for curve in picture.curves]

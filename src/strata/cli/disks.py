@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from strata.cli.output import print_json, results, warnings
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.disks import inventory
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk
@@ -29,12 +28,10 @@ from strata.spec.study import Study
 from strata.units import format_size
 
 AsDisks = Annotated[
-    list[str] | None,
-    typer.Option("--disk", metavar="NAME=DISK", help="Host: a real disk for a device of the study."),
+    list[str] | None, option("Host: a real disk for a study's device.", "--disk", "NAME=DISK")
 ]
 Erase = Annotated[
-    list[str] | None,
-    typer.Option("--erase", metavar="SERIAL", help="Host: erase the named disk with this serial number."),
+    list[str] | None, option("Host: erase the disk of this serial number.", "--erase", "SERIAL")
 ]
 WORK: Final = Path("/var/lib/strata")
 """Private folders of trials on real disks alone, which other users must be able to enter."""
@@ -42,8 +39,6 @@ WORK: Final = Path("/var/lib/strata")
 
 @dataclass(frozen=True)
 class Examined:
-    """A disk and everything found out about it."""
-
     disk: Disk
     uses: tuple[Use, ...]
     content: tuple[Signature, ...] | None  # None: not read, because the disk is in use or cannot be opened
@@ -73,21 +68,19 @@ class Examined:
         }
 
 
-EXAMPLES: Final = (
-    "sudo strata disks",
-    "sudo strata disks sda",
-    "sudo strata disks --json | jq '.[].path'",
-)
-
-
 def disks(
-    name: Annotated[str | None, typer.Argument(help="Only this one, in full.", metavar="DISK")] = None,
+    name: Annotated[str | None, argument("Only this one, in full.", "DISK")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List this machine's disks, and which a study could have.
 
     For each: its content, users and health. Nothing is written. Disks in use are not opened; only root sees
     the content of the others.
+
+    Examples:
+        sudo strata disks
+        sudo strata disks sda
+        sudo strata disks --json | jq '.[].path'
     """
     machine = Machine()
     known = inventory.disks(machine)
@@ -186,12 +179,7 @@ def real_disks(
     scratch: Path | None,
     place: Path,
 ) -> RealDisks:
-    """The disks of a run, after naming the content that will be lost.
-
-    Raises:
-        ToolError: If disks are named for the lab, or without root.
-        DiagnosticsError: Every reason why one cannot be used.
-    """
+    """The disks of a run, after naming the content that will be lost. Raises ToolError, DiagnosticsError."""
     if not host and (named or erase):
         raise ToolError(
             "real disks are for the host runner",
@@ -220,11 +208,7 @@ def real_disks(
 
 
 def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Path | None:
-    """The folder of private folders: the user's choice; else, for real disks alone, a folder of Strata's.
-
-    Raises:
-        StrataError: If a device of the study has neither a disk nor a place for its file.
-    """
+    """The user's folder of private folders; else, for real disks alone, Strata's own. Raises StrataError."""
     if scratch is not None or not chosen.chosen:
         return scratch
     used = {name for stack in study.stacks.values() for name in stack.all_devices}

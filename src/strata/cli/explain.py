@@ -6,36 +6,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
-
-import typer
+from typing import Annotated
 
 from strata.cli.output import print_json, print_wrote, results
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
-
-EXAMPLES: Final = (
-    "strata explain results/quickstart/ext4.oltp.s1",
-    "strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1",
-    "strata explain results/quickstart/ext4.oltp.s1 --html ext4.html",
-)
 
 
 def explain(
     trials: Annotated[
         list[str],
-        typer.Argument(
-            help="One trial or two: RESULTS/TRIAL each, or the results folder and then the trials' ids.",
-            metavar="TRIAL",
+        argument(
+            "One trial or two: RESULTS/TRIAL each, or the results folder and then the trials' ids.", "TRIAL"
         ),
     ],
     as_json: AsJson = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--html", "--output", "-o", help="Write one HTML page with plots to this file."),
+        Path | None, option("Write an HTML page with plots.", "--html", "--output", "-o")
     ] = None,
 ) -> None:
-    """Explain where a trial's time went; of two, why one is faster."""
+    """Explain where a trial's time went; of two, why one is faster.
+
+    Examples:
+        strata explain results/quickstart/ext4.oltp.s1
+        strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1
+        strata explain results/quickstart/ext4.oltp.s1 --html ext4.html
+    """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import analysis, source, tables  # noqa: PLC0415
     from strata.explanation.comparison import compare  # noqa: PLC0415

@@ -5,49 +5,32 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Annotated, Any
 
 from strata.cli.output import notes, print_json, print_wrote
-from strata.cli.parameters import AsJson, FromResults
+from strata.cli.parameters import AsJson, FromResults, option
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
+from strata.units import format_size
 
 _FORMATS = ("markdown", "csv", "parquet", "json", "svg", "png")
 
 
-EXAMPLES: Final = (
-    "strata export results/quickstart",
-    "strata export results/quickstart --format csv --format parquet -o numbers",
-    "strata export results/quickstart --format svg --reference xfs -o article",
-    "strata export results/quickstart --json | jq -r '.files[].path'",
-)
-
-
 def export(
     results: FromResults,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The folder to write to; RESULTS/export without it."),
-    ] = None,
+    output: Annotated[Path | None, option("The folder. Default: RESULTS/export.", "--output", "-o")] = None,
     formats: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}; may be repeated; all without it.",
             "--format",
-            help=f"{', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}; may be repeated; all without it.",
-            metavar="FORMAT",
+            "FORMAT",
             autocompletion=lambda incomplete: [name for name in _FORMATS if name.startswith(incomplete)],
         ),
     ] = None,
     *,
-    reference: Annotated[
-        str | None,
-        typer.Option(help="The stack that the heat map compares to; the first without it.", metavar="STACK"),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite files that were changed since they were exported.")
-    ] = False,
+    reference: Annotated[str | None, option("The heat map's reference. Default: the first.", "STACK")] = None,
+    force: Annotated[bool, option("Overwrite exported files that were changed since.", "--force")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write tables and figures for articles and other programs.
@@ -55,9 +38,15 @@ def export(
     report.md is the report in short. trials.csv and cells.csv, the same as Parquet and in study.json, hold
     every value and its statistics. figures/ holds each chart as SVG and PNG, named by workload and metric.
     Files of an earlier export are replaced, other files are not touched.
+
+    Examples:
+        strata export results/quickstart
+        strata export results/quickstart --format csv --format parquet -o numbers
+        strata export results/quickstart --format svg --reference xfs -o article
+        strata export results/quickstart --json | jq -r '.files[].path'
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.report.exports import folder as exports  # noqa: PLC0415
+    from strata.report import export as exports  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -82,5 +71,5 @@ def export(
         if files := [each for each in written if each.format == kind]:
             size = sum(each.bytes for each in files)
             some = files[0].path if len(files) == 1 else f"{len(files)} files, such as {files[0].path}"
-            notes().print(f"{kind}: {some}; {size:,} bytes", soft_wrap=True)
+            notes().print(f"{kind}: {some}; {format_size(size)}", soft_wrap=True)
     print_wrote(target)

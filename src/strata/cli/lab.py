@@ -3,46 +3,73 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+from rich.text import Text
 
-from strata.cli import power_cut
-from strata.cli.application import Application, examples
-from strata.cli.output import print_json, setup_progress
-from strata.cli.parameters import AsJson
+from strata.cli.application import Application
+from strata.cli.output import notes, print_json, results, setup_progress
+from strata.cli.parameters import AsJson, StudyFile, argument, chosen_cell, option
 from strata.console import Terminal
+from strata.execution.power import CutResult, Phase, cut_and_recover
 from strata.lab.cache import KINDS, Cache, Entry, cache_root
+from strata.lab.disk_image import PowerCut
+from strata.lab.folder import run_root
 from strata.lab.kernel import checkpatch
-from strata.lab.lab import caches, ensure_lab, find_entry, find_lab, parts
+from strata.lab.lab import caches, ensure_lab, find_entry, find_lab, parts, require_lab
 from strata.lab.model import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.upkeep import clean_caches, refresh_lock
-from strata.printable import json_text
+from strata.plan.catalogue import catalogue
 from strata.report.table import Cell, Table, columns, terminal
-from strata.units import format_size
+from strata.runners.base import Progress
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.units import format_duration, format_size, parse_duration
 
-lab = Application(
-    no_args_is_help=True,
-    help="""Build, show, enter and remove the lab.
+lab = Application(no_args_is_help=True)
 
-Its parts: kernel, groups of kernel modules, root image, agent, load generator. Modules and load generator
-are also built when a study first needs them.""",
-    epilog=examples(
-        "strata lab build", "strata lab status", "strata lab shell studies/quickstart.toml --stack xfs"
-    ),
-)
+_DAMAGED_EXIT: Final = 1
+_WORDS: Final = {
+    "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong. The content of "
+    "its files, such as a database, was not checked.",
+    "damaged": "The filesystem was mounted, but its checker finds damage:",
+    "not mountable": "The filesystem cannot be mounted:",
+    "kernel panicked": "The filesystem cannot be mounted: the kernel panicked:",
+    "unknown": "The recovery did not end:",
+}
 
 
-@lab.command(
-    epilog=examples("strata lab status", "strata lab status --json | jq -r .fingerprint.kernel_sha256")
-)
+@lab.callback()
+def group() -> None:
+    """Build, show, enter and remove the lab.
+
+    Its parts: kernel, groups of kernel modules, root image, agent, load generator. Modules and load generator
+    are also built when a study first needs them.
+
+    Examples:
+        strata lab build
+        strata lab status
+        strata lab shell studies/quickstart.toml --stack xfs
+    """
+
+
+@lab.command()
 def status(
     as_json: AsJson = False,
 ) -> None:
-    """Show what is built, from what, and whether it is current."""
+    """Show what is built, from what, and whether it is current.
+
+    Examples:
+        strata lab status
+        strata lab status --json | jq -r .fingerprint.kernel_sha256
+    """
     shown = _status()
     if as_json:
         print_json(shown)
@@ -108,33 +135,24 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
     }
 
 
-@lab.command(
-    epilog=examples(
-        "strata lab build",
-        "strata lab build --source linux-7.2.3.tar.xz",
-        "strata lab build --only kernel --jobs 8",
-    )
-)
+@lab.command()
 def build(
-    source: Annotated[
-        Path | None,
-        typer.Option(metavar="TARBALL", help="The kernel's source, instead of Debian's package."),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Compilers at once; by default one per CPU.")
-    ] = None,
+    source: Annotated[Path | None, option("The kernel's source, not Debian's package.", "TARBALL")] = None,
+    jobs: Annotated[int | None, option("Compilers at once; by default one per CPU.", min=1)] = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PART", help="Build only this part; repeatable. See `strata lab status`."),
+        list[str] | None, option("Build only this part; repeatable. See `strata lab status`.", "PART")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="What there is then, as `strata lab status` has it.")
-    ] = False,
+    as_json: Annotated[bool, option("What there is then, as `strata lab status` has it.", "--json")] = False,
 ) -> None:
     """Build what is missing or stale of the lab.
 
     Current parts are left alone. After an interruption the build continues where it stopped. When root
     builds, every user of the machine can use the result.
+
+    Examples:
+        strata lab build
+        strata lab build --source linux-7.2.3.tar.xz
+        strata lab build --only kernel --jobs 8
     """
     known = parts(project_root())
     chosen = tuple(part for part in known if not only or part in only)
@@ -158,23 +176,27 @@ def build(
     progress.say(f"lab: ready ({hashes}; built as well: {', '.join(others) or 'nothing'})")
 
 
-@lab.command(epilog=examples("strata lab clean", "strata lab clean --all"))
+@lab.command()
 def clean(
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also current parts, the kernel's source and the logs.")
-    ] = False,
+    everything: Annotated[bool, option("Also current parts, kernel source and logs.", "--all")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete outdated parts and build leftovers from the caches."""
+    """Delete outdated parts and build leftovers from the caches.
+
+    Examples:
+        strata lab clean
+        strata lab clean --all
+    """
     freed_bytes = clean_caches(everything=everything)
-    print(json_text({"freed_bytes": freed_bytes}) if as_json else f"freed {format_size(freed_bytes)}")
+    if as_json:
+        print_json({"freed_bytes": freed_bytes})
+    else:
+        print(f"freed {format_size(freed_bytes)}")
 
 
 @lab.command(hidden=True)
 def lock(
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the locked versions that the mirror still has.")
-    ] = False,
+    keep: Annotated[bool, option("Keep the locked versions that the mirror still has.", "--keep")] = False,
 ) -> None:
     """Rewrite image/packages.lock from what the Debian mirror has now (`make lock`)."""
     print(f"wrote {refresh_lock(console_progress(), keep=keep)}")
@@ -190,32 +212,114 @@ def check_kernel_style() -> None:
     raise typer.Exit(1 if any(" ERROR: " in line for line in found or ()) else 0)
 
 
-@lab.command(
-    epilog=examples(
-        "strata lab shell",
-        "strata lab shell studies/quickstart.toml --stack xfs",
-        "strata lab shell --device wd-re4-500gb",
-    )
-)
+@lab.command()
 def shell(
-    study: Annotated[
-        Path | None, typer.Argument(help="A study file, for its disks.", metavar="STUDY")
-    ] = None,
-    stack: Annotated[str | None, typer.Option(metavar="NAME", help="Build this stack of the study.")] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="DEVICE", help="One disk of this model, without a study.")
-    ] = None,
-    virtual: Annotated[
-        bool, typer.Option("--virtual", help="In virtual time, as in a trial: waiting takes no time.")
-    ] = False,
+    study: Annotated[Path | None, argument("A study file, for its disks.", "STUDY")] = None,
+    stack: Annotated[str | None, option("Build this stack of the study.", "NAME")] = None,
+    device: Annotated[str | None, option("One disk of this model, without a study.", "DEVICE")] = None,
+    virtual: Annotated[bool, option("In virtual time, where waiting takes no time.", "--virtual")] = False,
 ) -> None:
     """Open a shell inside a lab, on modelled disks.
 
     Everything written there is lost when the shell ends.
+
+    Examples:
+        strata lab shell
+        strata lab shell studies/quickstart.toml --stack xfs
+        strata lab shell --device wd-re4-500gb
     """
     from strata.lab.shell import open_shell  # noqa: PLC0415  no other command needs it
 
     raise typer.Exit(open_shell(study=study, stack=stack, device=device, virtual=virtual))
 
 
-lab.command("power-cut", epilog=examples(*power_cut.EXAMPLES))(power_cut.power_cut)
+@lab.command("power-cut")
+def power_cut(  # noqa: PLR0917  each is an option of the command line
+    study: StudyFile,
+    stack: Annotated[str | None, option("Default: its first stack.", "NAME")] = None,
+    workload: Annotated[str | None, option("Default: its first workload.", "NAME")] = None,
+    at: Annotated[str | None, option("Cut at this virtual time: 12s.", "TIME")] = None,
+    ios: Annotated[int | None, option("Cut when the disks have accepted this many commands.", min=1)] = None,
+    step: Annotated[str | None, option("Cut when this step of the plan has ended.", "ID")] = None,
+    seed: Annotated[int, option("Decides which data survive that were not durable.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Cut the power of a trial's disks, recover and check them.
+
+    The lab boots again on what the modelled disks still hold, mounts the filesystem and runs its checker.
+    The content of files is not checked: a database may have lost commits. Exits with 1 if the
+    filesystem is damaged or cannot be mounted.
+
+    Examples:
+        strata lab power-cut studies/quickstart.toml --at 12s
+        strata lab power-cut studies/quickstart.toml --stack xfs --ios 5000 --seed 7
+        strata lab power-cut studies/quickstart.toml --step ext4-mount --json
+    """
+    read = load_study(study, catalogue())
+    cut = _cut(at, ios, step, seed)
+    cell = chosen_cell(read, stack, workload)
+    runner = LabRunner(require_lab(), progress=setup_progress())
+    run_root().mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=run_root().parent, prefix="power-cut-") as folder,
+        _status_line() as report,
+    ):
+        result = cut_and_recover(
+            runner,
+            read,
+            *cell,
+            cut=cut,
+            after_step=step,
+            folder=Path(folder),
+            report=report,
+        )
+    if as_json:
+        print_json(result.describe())
+    else:
+        _print_cut(result)
+    raise typer.Exit(0 if result.verdict == "sound" else _DAMAGED_EXIT)
+
+
+def _cut(at: str | None, ios: int | None, step: str | None, seed: int) -> PowerCut:
+    if sum(choice is not None for choice in (at, ios, step)) != 1:
+        raise typer.BadParameter("say when the power is cut, by only one of --at, --ios, --step")
+    try:
+        at_ns = None if at is None else parse_duration(at)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from None
+    return PowerCut(at_ns=at_ns, after_ios=ios, seed=seed)
+
+
+@contextmanager
+def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
+    """A line of progress; only on a terminal, where it can be erased."""
+    console = notes()
+    with ExitStack() as opened:
+        line = opened.enter_context(console.status(Text("starting"))) if console.is_terminal else None
+
+        def report(phase: Phase, progress: Progress) -> None:
+            if line is not None:
+                at = format_duration(progress.trial_ns)
+                line.update(Text(f"{phase}: {progress.step or 'boot'} ({at} virtual)"))
+
+        yield report
+
+
+def _print_cut(result: CutResult) -> None:
+    console = results()
+    when = format_duration(result.losses[0].at_ns)
+    where = f"in step {result.step}" if result.step else "between two steps"
+    console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)
+    titles = ("writes acknowledged", "not durable yet", "of these kept", "lost", "torn")
+    heads = columns("disk", *((title, "count") for title in (*titles, "lost or torn though acknowledged")))
+    rows = [
+        (
+            *(each.disk, each.writes_acknowledged, each.volatile, each.kept, each.lost, each.torn),
+            each.lost_acknowledged,
+        )
+        for each in result.losses
+    ]
+    console.print(terminal(Table(heads, rows)))
+    console.print(_WORDS[result.verdict])
+    for line in result.said:
+        console.print(f"  {line}", markup=False)

@@ -1,38 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata man``: the manual pages, one per command, written from the command line itself."""
+"""``strata man``: the manual pages, and the command line as data, from which they are written."""
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from rich.text import Text
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_command
 
+from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import notes, print_json
-from strata.cli.parameters import AsJson
-from strata.cli.reference import EXIT_CODES, Command, Parameter, command_tree, walk
+from strata.cli.parameters import AsJson, option
+from strata.errors import LabError, PlanError, ResultError, RunError, StrataError, ToolError
 from strata.files import make_folder, write_durably
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
-EXAMPLES: Final = (
-    "strata man",
-    "man -l build/man/strata-run.1",
-    "sudo strata man --output /usr/local/share/man/man1",
-)
-
-
 def man(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write into.")
-    ] = Path("build/man"),
+    output: Annotated[Path, option("The folder to write into.", "--output", "-o", "DIR")] = Path("build/man"),
     as_json: AsJson = False,
 ) -> None:
-    """Write the manual pages, one per command."""
+    """Write the manual pages, one per command.
+
+    Examples:
+        strata man
+        man -l build/man/strata-run.1
+        sudo strata man --output /usr/local/share/man/man1
+    """
     output = output.resolve()
     make_folder(output)
     wrote = []
@@ -48,7 +52,6 @@ def man(
 
 
 def page_name(command: Command) -> str:
-    """The page's name without its section: ``strata-lab-build``."""
     return "-".join(command.words)
 
 
@@ -76,7 +79,7 @@ def manual_page(command: Command, root: Command) -> str:
     for title, parameters in (("ARGUMENTS", command.arguments), ("OPTIONS", command.options)):
         lines += [f'.SH "{title}"'] if parameters else []
         for parameter in parameters:
-            lines += _parameter(parameter)
+            lines += _parameter_items(parameter)
     if command.examples:
         lines += ['.SH "EXAMPLES"', ".nf", *(_text(line) for line in command.examples), ".fi"]
     lines += ['.SH "EXIT STATUS"']
@@ -88,7 +91,7 @@ def manual_page(command: Command, root: Command) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _parameter(each: Parameter) -> list[str]:
+def _parameter_items(each: Parameter) -> list[str]:
     said = each.help
     if each.default:
         said += f" Default: {each.default}."
@@ -107,3 +110,132 @@ def _text(text: str) -> str:
     plain = text.replace("\\", "\\e").replace("-", "\\-")
     marked = _CODE.sub(r"\\fB\1\\fR", plain)
     return f"\\&{marked}" if marked.startswith((".", "'")) else marked
+
+
+class ExitCode(NamedTuple):
+    code: int
+    meaning: str
+
+
+EXIT_CODES: Final = (
+    ExitCode(0, "done, and where a verdict was asked for, it is good"),
+    ExitCode(
+        StrataError.exit_code,
+        "the verdict is bad (compare, validate, lab power-cut), or something else failed",
+    ),
+    ExitCode(PlanError.exit_code, "a mistake in the command, or in a study or device file"),
+    ExitCode(ToolError.exit_code, "a program, a package or a privilege is missing"),
+    ExitCode(LabError.exit_code, "the lab could not be built, or did not boot"),
+    ExitCode(RunError.exit_code, "a trial failed; the others have their results"),
+    ExitCode(ResultError.exit_code, "a results folder cannot be read or written"),
+    ExitCode(INTERRUPTED_EXIT, "interrupted (Ctrl-C); what was finished is kept"),
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    names: tuple[str, ...]  # of an option ("--output", "-o"); of an argument its name in the usage
+    is_argument: bool
+    required: bool
+    repeatable: bool
+    value: str  # such as DIR or <int>; empty for a switch
+    choices: tuple[str, ...]
+    default: str  # as the help shows it
+    help: str  # with Markdown's `code`
+
+
+@dataclass(frozen=True)
+class Command:
+    words: tuple[str, ...]  # ("strata", "lab", "build")
+    panel: str  # of the overview of `strata --help`; empty below a group
+    summary: str  # one line, without a full stop
+    description: tuple[str, ...]  # further paragraphs, with Markdown's `code`
+    usage: str  # the first line of `--help`, without "Usage:"
+    arguments: tuple[Parameter, ...]
+    options: tuple[Parameter, ...]
+    examples: tuple[str, ...]
+    commands: tuple[Command, ...]
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words)
+
+
+def command_tree(app: typer.Typer | None = None) -> Command:
+    """The whole command line of an application, by default Strata's, without hidden commands."""
+    from strata.cli import app as own  # noqa: PLC0415  which imports this module's command
+
+    root = get_command(app or own)
+    return _command(root, typer.Context(root, info_name="strata", **root.context_settings), ("strata",))
+
+
+def walk(command: Command) -> Iterator[Command]:
+    """A command and all commands below it, in the order of the overview."""
+    yield command
+    for each in command.commands:
+        yield from walk(each)
+
+
+def _command(command: Any, context: typer.Context, words: tuple[str, ...]) -> Command:
+    summary, *description = _paragraphs(command.help or "")
+    shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
+    options = tuple(_parameter(each, context) for each in shown if isinstance(each, TyperOption))
+    below = []
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(context):
+            found = command.resolve_command(context, [name])[1]
+            if found is not None and not found.hidden:
+                inner = typer.Context(found, parent=context, info_name=name)
+                below.append(_command(found, inner, (*words, name)))
+    return Command(
+        words=words,
+        panel=getattr(command, "rich_help_panel", None) or "",
+        summary=summary.removesuffix("."),
+        description=tuple(description),
+        usage=" ".join([*words, *command.collect_usage_pieces(context)]),
+        arguments=tuple(_parameter(each, context) for each in shown if not isinstance(each, TyperOption)),
+        options=options,
+        examples=_examples(command.epilog or ""),
+        commands=tuple(below),
+    )
+
+
+def _parameter(parameter: Any, context: typer.Context) -> Parameter:
+    is_option = isinstance(parameter, TyperOption)
+    takes = parameter.type_descriptor
+    is_switch = is_option and parameter.is_flag
+    choices = tuple(str(getattr(each, "value", each)) for each in takes.choices or ())
+    shown = parameter.show_default
+    default = parameter._extract_default_help_str(ctx=context)  # typer has it for its own help alone
+    text = (
+        parameter._get_default_string(
+            ctx=context, show_default_is_str=isinstance(shown, str), default_value=default
+        )
+        if isinstance(shown, str) or (shown and default is not None)
+        else ""
+    )
+    value = "" if is_switch else parameter.metavar or parameter.display_type(context)
+    return Parameter(
+        names=tuple(sorted(parameter.opts, key=len, reverse=True)) if is_option else (value,),
+        is_argument=not is_option,
+        required=parameter.required,
+        repeatable=getattr(parameter, "multiple", False) or parameter.nargs == -1,
+        value=value,
+        choices=choices,
+        default=text,
+        help=_plain(parameter.help or ""),
+    )
+
+
+def _paragraphs(text: str) -> list[str]:
+    found = [" ".join(each.split()) for each in _plain(inspect.cleandoc(text)).split("\n\n")]
+    return [each for each in found if each] or [""]
+
+
+def _examples(epilogue: str) -> tuple[str, ...]:
+    _title, *lines = _plain(inspect.cleandoc(epilogue)).split("\n\n")[0].splitlines() or [""]
+    return tuple(lines)
+
+
+def _plain(text: str) -> str:
+    return Text.from_markup(text).plain

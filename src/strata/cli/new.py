@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
 
-from strata.cli.application import Application, examples
+from strata.cli.application import Application
 from strata.cli.output import notes, print_json, print_wrote
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.lab import project_root
@@ -23,7 +21,7 @@ from strata.spec.names import is_kebab, kebab_remedy
 
 new = Application(no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="Its name in study files.", metavar="NAME")]
+Name = Annotated[str, argument("Its name in study files.", "NAME")]
 
 
 class Offered(StrEnum):
@@ -36,106 +34,106 @@ class Offered(StrEnum):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """The files of one extension, and what is left to do. All texts may hold ``{name}`` and ``{file}``."""
+    """The files of an extension, each with its template, and what is left to do, a line each."""
 
-    templates: Mapping[str, str]  # by the path of the file in the project
-    next_steps: tuple[str, ...]
+    files: str
+    next_steps: str
 
 
-_GOLDEN: Final = (
-    "pytest tests/golden --update-golden writes its plan and its section of study-file.md: read both"
-)
-_PACKAGES: Final = (
-    "list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep"
-)
-_LAYER_STEPS: Final = (
-    _GOLDEN,
-    "pytest tests/conformance tests/unit/test_layer_{file}.py",
-    _PACKAGES,
-    "pytest tests/lab/test_layers_in_lab.py -k {name}",
-)
+# All texts may hold {name} and {file}.
+_GOLDEN: Final = """
+pytest tests/golden --update-golden writes its plan and its section of study-file.md: read both"""
+_LAYER_STEPS: Final = f"""{_GOLDEN}
+pytest tests/conformance tests/unit/test_layer_{{file}}.py
+list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep
+pytest tests/lab/test_layers_in_lab.py -k {{name}}"""
 _SKELETONS: Final = {
     "filesystem": Skeleton(
-        {
-            "src/strata/layers/{file}.py": "filesystem.py.j2",
-            "tests/unit/test_layer_{file}.py": "test_filesystem.py.j2",
-        },
-        (
-            "write what is marked: the kernel's messages, the checker, the options of mkfs and mount",
-            *_LAYER_STEPS,
-        ),
+        """src/strata/layers/{file}.py          filesystem.py.j2
+           tests/unit/test_layer_{file}.py      test_filesystem.py.j2""",
+        "write what is marked: the kernel's messages, the checker, the options of mkfs and mount"
+        + _LAYER_STEPS,
     ),
     "layer": Skeleton(
-        {
-            "src/strata/layers/{file}.py": "layer.py.j2",
-            "tests/unit/test_layer_{file}.py": "test_layer.py.j2",
-        },
-        ("make it real: its keys, its steps, what `strata check` must refuse", *_LAYER_STEPS),
+        """src/strata/layers/{file}.py          layer.py.j2
+           tests/unit/test_layer_{file}.py      test_layer.py.j2""",
+        "make it real: its keys, its steps, what `strata check` must refuse" + _LAYER_STEPS,
     ),
     "workload": Skeleton(
-        {
-            "src/strata/workloads/{file}.py": "workload.py.j2",
-            "tests/unit/test_workloads_{file}.py": "test_workload.py.j2",
-        },
-        (
-            "make it real: its keys, its steps, its metrics, and in `rationale` what it stands for",
-            _GOLDEN,
-            "pytest tests/conformance tests/unit/test_workloads_{file}.py",
-            "strata workloads {name}",
-        ),
+        """src/strata/workloads/{file}.py       workload.py.j2
+           tests/unit/test_workloads_{file}.py  test_workload.py.j2""",
+        f"""make it real: its keys, its steps, its metrics, and in `rationale` what it stands for{_GOLDEN}
+pytest tests/conformance tests/unit/test_workloads_{{file}}.py
+strata workloads {{name}}""",
     ),
     "device-kind": Skeleton(
-        {
-            "src/strata/spec/device_kinds/{file}.py": "device_kind.py.j2",
-            "src/strata/datasheet/kinds/{file}.py": "data_sheet.py.j2",
-            "kernel/disk/{file}.c": "model.c.j2",
-            "devices/generic-{name}.toml": "device.toml.j2",
-            "tests/unit/test_device_{file}.py": "test_device_kind.py.j2",
-        },
-        (
-            "make it real: parameters with units, and the model in kernel/disk/{file}.c",
-            "kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h",
-            "make -C kernel/disk, then: pytest tests/unit/test_device*.py",
-            "strata devices show generic-{name}",
-        ),
+        """src/strata/spec/device_kinds/{file}.py   device_kind.py.j2
+           src/strata/datasheet/kinds/{file}.py     data_sheet.py.j2
+           kernel/disk/{file}.c                     model.c.j2
+           devices/generic-{name}.toml              device.toml.j2
+           tests/unit/test_device_{file}.py         test_device_kind.py.j2""",
+        """make it real: parameters with units, and the model in kernel/disk/{file}.c
+kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h
+make -C kernel/disk, then: pytest tests/unit/test_device*.py
+strata devices show generic-{name}""",
     ),
 }
 
 
-@new.callback(epilog=examples("strata new filesystem nilfs2", "strata new workload mail-index"))
+@new.callback()
 def group() -> None:
-    """Write the skeleton of a new layer, workload or device."""
+    """Write the skeleton of a new layer, workload or device.
+
+    Examples:
+        strata new filesystem nilfs2
+        strata new workload mail-index
+    """
 
 
-@new.command(epilog=examples("strata new filesystem nilfs2"))
+@new.command()
 def filesystem(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a filesystem."""
+    """Write the skeleton of a filesystem.
+
+    Examples:
+        strata new filesystem nilfs2
+    """
     _write("filesystem", name, as_json=as_json)
 
 
-@new.command(epilog=examples("strata new layer vdo --requires block --provides block"))
+@new.command()
 def layer(
     name: Name,
-    requires: Annotated[Offered, typer.Option(help="What it stands on.")] = Offered.BLOCK,
-    provides: Annotated[Offered, typer.Option(help="What it offers to the layer above.")] = Offered.BLOCK,
+    requires: Annotated[Offered, option("What it stands on.")] = Offered.BLOCK,
+    provides: Annotated[Offered, option("What it offers to the layer above.")] = Offered.BLOCK,
     as_json: AsJson = False,
 ) -> None:
     """Write the skeleton of a storage layer.
 
     The conformance tests then say what is missing.
+
+    Examples:
+        strata new layer vdo --requires block --provides block
     """
     _write("layer", name, as_json=as_json, requires=requires, provides=provides)
 
 
-@new.command(epilog=examples("strata new workload mail-index"))
+@new.command()
 def workload(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a workload."""
+    """Write the skeleton of a workload.
+
+    Examples:
+        strata new workload mail-index
+    """
     _write("workload", name, as_json=as_json)
 
 
-@new.command(epilog=examples("strata new device-kind tape"))
+@new.command()
 def device_kind(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a kind of modelled device."""
+    """Write the skeleton of a kind of modelled device.
+
+    Examples:
+        strata new device-kind tape
+    """
     _write("device-kind", name, as_json=as_json)
 
 
@@ -144,10 +142,8 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
         raise StudyError(f'"{name}" is not in kebab case', place="NAME", remedy=kebab_remedy(name))
     file = name.replace("-", "_")
     skeleton = _SKELETONS[what]
-    paths = {
-        project_root() / path.format(name=name, file=file): template
-        for path, template in skeleton.templates.items()
-    }
+    files = (line.format(name=name, file=file).split() for line in skeleton.files.splitlines())
+    paths = {project_root() / path: template for path, template in files}
     known = {"workload": catalogue().workloads, "device-kind": KINDS}.get(what, catalogue().layers)
     for path in paths:
         if name in known or path.exists():
@@ -163,8 +159,8 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
     for path in paths:
         print_wrote(path)
     notes().print("Next (CONTRIBUTING.md has the recipe):")
-    for number, step in enumerate(skeleton.next_steps, 1):
-        notes().print(Text(f"  {number}. {step.format(name=name, file=file)}"), soft_wrap=True)
+    for number, step in enumerate(skeleton.next_steps.format(name=name, file=file).splitlines(), 1):
+        notes().print(Text(f"  {number}. {step}"), soft_wrap=True)
 
 
 def rendered(template: str, name: str, **values: str) -> str:

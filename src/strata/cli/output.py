@@ -32,18 +32,25 @@ def is_quiet() -> bool:
     return _options["quiet"]
 
 
-def results() -> Console:
-    """The console of results: standard output."""
+def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
     from strata.console import Terminal  # noqa: PLC0415
 
-    return Terminal(highlight=False)
+    return Terminal(stderr=stderr, highlight=False, quiet=quiet)
+
+
+def results() -> Console:
+    """The console of results: standard output."""
+    return _console()
 
 
 def notes() -> Console:
     """The console of progress, "wrote …" and next steps: standard error, nothing with ``--quiet``."""
-    from strata.console import Terminal  # noqa: PLC0415
+    return _console(stderr=True, quiet=is_quiet())
 
-    return Terminal(stderr=True, highlight=False, quiet=is_quiet())
+
+def warnings() -> Console:
+    """The console of messages that also appear with ``--quiet``: standard error."""
+    return _console(stderr=True)
 
 
 def setup_progress() -> SetupProgress:
@@ -51,13 +58,6 @@ def setup_progress() -> SetupProgress:
     from strata.lab.progress import SILENCE, console_progress  # noqa: PLC0415
 
     return SILENCE if is_quiet() else console_progress()
-
-
-def warnings() -> Console:
-    """The console of messages that also appear with ``--quiet``: standard error."""
-    from strata.console import Terminal  # noqa: PLC0415
-
-    return Terminal(stderr=True, highlight=False)
 
 
 def print_json(value: object) -> None:
@@ -76,11 +76,7 @@ def print_wrote(path: Path) -> None:
 
 
 def refuse_both(**options: bool) -> None:
-    """Refuse two forms of output at once.
-
-    Raises:
-        ResultError: If more than one of the options, such as ``json``, is given.
-    """
+    """Raise ResultError if more than one form of output, such as ``json``, is asked for."""
     if sum(options.values()) > 1:
         place = ", ".join(f"--{name}" for name in options)
         raise ResultError("only one form of output can be printed", place=place, remedy="give one of them")

@@ -1,13 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and options that several commands have."""
+"""Arguments and options, those that several commands share, and completion of their values in a shell.
+
+A value is completed by its metavar. Only names are read for that, never a file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from strata.spec.study import Study
+    from strata.spec.trial import CellKey
+
+_STUDY: Final = "study.json"
+_BY_ID: Final = Path("/dev/disk/by-id")
+
+
+def complete_study(incomplete: str) -> list[str]:
+    return _matching(incomplete, _below(_folder(incomplete), "*.toml"))
+
+
+def complete_results(incomplete: str) -> list[str]:
+    return _matching(incomplete, (each.parent for each in _below(_folder(incomplete), f"*/{_STUDY}")))
+
+
+def complete_trial(incomplete: str) -> list[str]:
+    """``RESULTS/TRIAL``; results folders until one is typed."""
+    folder = _folder(incomplete)
+    if (folder / _STUDY).is_file():
+        return _matching(incomplete, (folder / each.name for each in _listed(folder / "trials", "*")))
+    return complete_results(incomplete)
+
+
+def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
+    """The ids of the trials of the results folder that was typed before."""
+    # An option without its value ends the parsing; the rest is in the arguments.
+    typed = [context.params.get("results"), *context.args]
+    folders = [Path(each) for each in typed if isinstance(each, str | Path)]
+    found = next((each for each in folders if (each / _STUDY).is_file()), None)
+    trials = _listed(found / "trials", "*") if found else []
+    return [each.name for each in trials if each.name.startswith(incomplete)]
+
+
+def complete_device(incomplete: str) -> list[str]:
+    from strata.spec.device import bundled_devices  # noqa: PLC0415
+
+    return [name for name in bundled_devices() if name.startswith(incomplete)]
+
+
+def complete_workload(incomplete: str) -> list[str]:
+    from strata.plan.catalogue import catalogue  # noqa: PLC0415
+
+    return [name for name in catalogue().workloads if name.startswith(incomplete)]
+
+
+def complete_disk(incomplete: str) -> list[str]:
+    """``NAME=PATH``, once the name is typed: the disks of /dev/disk/by-id, without their partitions."""
+    name, equals, path = incomplete.partition("=")
+    start = f"{name}=" if equals else ""
+    found = (str(each) for each in _listed(_BY_ID, "*") if "-part" not in each.name)
+    return [start + each for each in found if equals and each.startswith(path)]
+
+
+COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
+    "STUDY": complete_study,
+    "RESULTS": complete_results,
+    "TRIAL": complete_trial,
+    "STACK.WORKLOAD.sSEED": complete_trial_id,
+    "DEVICE": complete_device,
+    "WORKLOAD": complete_workload,
+    "NAME=DISK": complete_disk,
+}
+
+
+def _folder(incomplete: str) -> Path:
+    return Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+
+
+def _below(folder: Path, pattern: str) -> Iterator[Path]:
+    """The paths of a pattern in a folder and in its subfolders."""
+    subfolders = (each for each in _listed(folder, "*/") if not each.name.startswith("."))
+    for place in (folder, *subfolders):
+        yield from _listed(place, pattern)
+
+
+def _listed(folder: Path, pattern: str) -> list[Path]:
+    with suppress(OSError):
+        return sorted(folder.glob(pattern))
+    return []
+
+
+def _matching(incomplete: str, paths: Iterable[Path]) -> list[str]:
+    names = (f"./{path}" if incomplete.startswith("./") else str(path) for path in paths)
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def argument(text: str, metavar: str) -> Any:
+    return typer.Argument(help=text, metavar=metavar, autocompletion=COMPLETERS.get(metavar))
+
+
+def option(
+    text: str, *words: str, autocompletion: Callable[[str], list[str]] | None = None, **more: Any
+) -> Any:
+    """An option with its help text; ``words`` are the metavar, and names other than the parameter's."""
+    names = [word for word in words if word.startswith("-")]
+    metavar = next((word for word in words if word not in names), None)
+    completer = autocompletion or COMPLETERS.get(metavar or "")
+    return typer.Option(*names, help=text, metavar=metavar, autocompletion=completer, **more)
 
 
 class RunnerName(StrEnum):
@@ -17,19 +122,27 @@ class RunnerName(StrEnum):
     HOST = "host"
 
 
-StudyFile = Annotated[Path, typer.Argument(help="A study file.", metavar="STUDY")]
-FromResults = Annotated[Path, typer.Argument(help="Folder that `strata run` wrote.", metavar="RESULTS")]
-OnlyStacks = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Only this stack; may be repeated.")
-]
-OnRunner = Annotated[RunnerName, typer.Option(help="In the lab, or on this machine.")]
-Scratch = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Host: folder for the files behind loop devices.")
-]
-Jobs = Annotated[
-    int | None, typer.Option(min=1, max=1024, metavar="N", help="Labs at once. Default: one per CPU.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print everything as CSV.")]
-AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print everything as Markdown.")]
-OpenIt = Annotated[bool, typer.Option("--open", help="Open it in a browser.")]
+StudyFile = Annotated[Path, argument("A study file.", "STUDY")]
+FromResults = Annotated[Path, argument("Folder that `strata run` wrote.", "RESULTS")]
+OnlyStacks = Annotated[list[str] | None, option("Only this stack; may be repeated.", "NAME")]
+OnRunner = Annotated[RunnerName, option("In the lab, or on this machine.")]
+Scratch = Annotated[Path | None, option("Host: folder for the files behind loop devices.", "DIR")]
+Jobs = Annotated[int | None, option("Labs at once. Default: one per CPU.", "N", min=1, max=1024)]
+AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
+AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]
+AsMarkdown = Annotated[bool, option("Print everything as Markdown.", "--markdown")]
+OpenIt = Annotated[bool, option("Open it in a browser.", "--open")]
+Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--quiet", "-q")]
+
+
+def chosen_cell(study: Study, stack: str | None, workload: str | None) -> CellKey:
+    """The cell of ``--stack`` and ``--workload``, by default the first of each. Raises StudyError."""
+    from strata.errors import StudyError  # noqa: PLC0415  these load slowly
+    from strata.spec.names import nearest  # noqa: PLC0415
+    from strata.spec.trial import CellKey  # noqa: PLC0415
+
+    for what, wanted, known in (("stack", stack, study.stacks), ("workload", workload, study.workloads)):
+        if wanted is not None and wanted not in known:
+            cause = f'the study has no {what} "{wanted}"'
+            raise StudyError(cause, place=f"--{what}", remedy=nearest(wanted, known))
+    return CellKey(stack or next(iter(study.stacks)), workload or next(iter(study.workloads)))

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
-
-import typer
+from typing import Annotated
 
 from strata.cli.output import print_json, results
-from strata.cli.parameters import StudyFile
+from strata.cli.parameters import StudyFile, option
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
@@ -17,29 +15,21 @@ from strata.spec.design import describe_order
 from strata.spec.load import load_study
 from strata.spec.study import Study
 
-EXAMPLES: Final = (
-    "strata plan studies/quickstart.toml --list",
-    "strata plan studies/quickstart.toml --trial xfs.oltp.s1",
-    "strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.steps[].id'",
-)
-
 
 def plan(
     study: StudyFile,
-    trial: Annotated[
-        str | None,
-        typer.Option(help="The trial to show; without it, the first.", metavar="STACK.WORKLOAD.sSEED"),
-    ] = None,
-    only_list: Annotated[
-        bool, typer.Option("--list", help="List the trials in the order in which they run.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: the plan of --trial, or an array of all.")
-    ] = False,
+    trial: Annotated[str | None, option("The trial. Default: the first.", "STACK.WORKLOAD.sSEED")] = None,
+    only_list: Annotated[bool, option("List the trials in the order in which they run.", "--list")] = False,
+    as_json: Annotated[bool, option("As JSON: the plan of --trial, or an array of all.", "--json")] = False,
 ) -> None:
     """Print what a trial would do, step by step. Nothing is run.
 
     The JSON of a trial is what the agent executes; docs/reference/plan-format.md describes it.
+
+    Examples:
+        strata plan studies/quickstart.toml --list
+        strata plan studies/quickstart.toml --trial xfs.oltp.s1
+        strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.steps[].id'
     """
     read = load_study(study, catalogue())
     chosen = runnable_trials(read) if trial is None else [find_trial(read, trial)]

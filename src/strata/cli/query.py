@@ -6,13 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.cli.output import print_json, print_text, refuse_both
 from strata.cli.output import results as output
-from strata.cli.parameters import AsCsv, AsJson, FromResults
+from strata.cli.parameters import AsCsv, AsJson, FromResults, argument, option
 from strata.errors import ResultError
 from strata.report.table import Column, Table, csv_text, facts, objects, terminal
 from strata.results.store import ResultsFolder
@@ -25,21 +24,20 @@ _GAP: Final = 2
 _FOLDED_WIDTH_MIN: Final = 24
 
 
-EXAMPLES: Final = (
-    "strata query results/quickstart --tables",
-    'strata query results/quickstart "select stack, avg(value) from metrics where headline group by all"',
-    "strata query results/quickstart --csv \"select * from samples where source = 'memory'\"",
-)
-
-
 def query(
     results: FromResults,
-    sql: Annotated[str | None, typer.Argument(help="A query in DuckDB's SQL.", metavar="SQL")] = None,
-    tables: Annotated[bool, typer.Option("--tables", help="Describe the tables and their columns.")] = False,
+    sql: Annotated[str | None, argument("A query in DuckDB's SQL.", "SQL")] = None,
+    tables: Annotated[bool, option("Describe the tables and their columns.", "--tables")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Ask a study's results anything, in SQL."""
+    """Ask a study's results anything, in SQL.
+
+    Examples:
+        strata query results/quickstart --tables
+        strata query results/quickstart "select stack, avg(value) from metrics where headline group by all"
+        strata query results/quickstart --csv "select * from samples where source = 'memory'"
+    """
     # DuckDB takes half a second to load.
     from strata.results import query as queries  # noqa: PLC0415
 

@@ -10,10 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from strata.cli.output import print_json, results
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
 from strata.spec.device import find_device
 
@@ -28,52 +26,38 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """When a request arrives."""
-
     OPEN = "open"
     CLOSED = "closed"
-
-
-EXAMPLES: Final = (
-    "strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed",
-    "strata replay results/quickstart/ext4.oltp.s1 --device same",
-)
 
 
 def replay(
     trial: Annotated[
         list[str],
-        typer.Argument(
-            help="RESULTS/TRIAL, the results folder and then the trial's id, or a trace.parquet.",
-            metavar="TRIAL",
-        ),
+        argument("RESULTS/TRIAL, the results folder and then the trial's id, or a trace.parquet.", "TRIAL"),
     ],
     device: Annotated[
         str,
-        typer.Option(
-            help='The disk to replay on: a bundled device, a device file ending in .toml, or "same" for the '
+        option(
+            'The disk to replay on: a bundled device, a device file ending in .toml, or "same" for the '
             "trial's own.",
-            metavar="DEVICE",
+            "DEVICE",
         ),
     ],
-    disk: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Whose requests, where the trial has several disks: such as disk0."
-        ),
-    ] = None,
-    mode: Annotated[
-        Mode, typer.Option(help="open: at the recorded arrivals; closed: as requests complete.")
-    ] = Mode.OPEN,
+    disk: Annotated[str | None, option("Which of the trial's disks, such as disk0.", "NAME")] = None,
+    mode: Annotated[Mode, option("open: at recorded arrivals; closed: as requests complete.")] = Mode.OPEN,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trial's requests on another modelled disk.
 
     It prints their latencies beside the recorded ones.
+
+    Examples:
+        strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed
+        strata replay results/quickstart/ext4.oltp.s1 --device same
     """
     # NumPy and DuckDB take a second to load.
     from strata.explanation import replay as replaying  # noqa: PLC0415
-    from strata.lab.bindings import disk_seed  # noqa: PLC0415
+    from strata.lab.initrd import disk_seed  # noqa: PLC0415
 
     trace, source = _read(trial)
     name = _chosen(trace, disk)
@@ -114,7 +98,6 @@ def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]
 
 
 def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Device:
-    """The device as the study declares it, with its options."""
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.spec.load import load_study  # noqa: PLC0415
 
@@ -143,7 +126,7 @@ def _chosen(trace: Trace, disk: str | None) -> str:
 
 
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
-    from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
+    from strata.explanation.comparison import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value  # noqa: PLC0415
 

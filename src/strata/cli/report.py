@@ -4,30 +4,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from strata.cli.output import print_json, print_wrote
-from strata.cli.parameters import AsJson, FromResults, OpenIt
+from strata.cli.parameters import AsJson, FromResults, OpenIt, option
 from strata.results.store import ResultsFolder
-
-EXAMPLES: Final = (
-    "strata report results/quickstart",
-    "strata report results/quickstart -o quickstart.html --open",
-    "strata report results/quickstart --reference xfs",
-    "strata export results/quickstart  # the same for articles and other programs",
-)
 
 
 def report(
     results: FromResults,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; RESULTS/report.html without it.")
+        Path | None, option("The file. Default: RESULTS/report.html.", "--output", "-o")
     ] = None,
     reference: Annotated[
-        str | None,
-        typer.Option(metavar="STACK", help="What all cells are compared with; the study's first stack."),
+        str | None, option("Compare all cells with it. Default: the first.", "STACK")
     ] = None,
     open_it: OpenIt = False,
     as_json: AsJson = False,
@@ -36,6 +28,12 @@ def report(
 
     It has the answer, charts, tables and how to reproduce them. The file needs no network and no other file;
     results in virtual time give the same bytes everywhere.
+
+    Examples:
+        strata report results/quickstart
+        strata report results/quickstart -o quickstart.html --open
+        strata report results/quickstart --reference xfs
+        strata export results/quickstart  # the same for articles and other programs
     """
     # NumPy and the templates take half a second to load.
     from strata.files import refuse_folder, write_page  # noqa: PLC0415

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, print_json, results, setup_progress, warnings
-from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile
+from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile, option
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
@@ -40,35 +40,20 @@ from strata.words import counted
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
 
-Retries = Annotated[
-    int, typer.Option(min=0, max=100, metavar="N", help="Host: how often a disturbed trial is repeated.")
-]
-StallLimit = Annotated[
-    str, typer.Option(metavar="TIME", help="Lab: end it after this processor time without virtual progress.")
-]
-
-EXAMPLES: Final = (
-    "strata run studies/quickstart.toml",
-    "strata run studies/quickstart.toml --trial 'ext4.*'",
-    "sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch",
-    "sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL",
-)
+Retries = Annotated[int, option("Host: how often a disturbed trial is repeated.", "N", min=0, max=100)]
+StallLimit = Annotated[str, option("Lab: end it after this processor time without virtual progress.", "TIME")]
 
 
 def run(  # noqa: PLR0917  typer makes options of them
     study: StudyFile,
-    results: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: results/NAME.")
-    ] = None,
+    results: Annotated[Path | None, option("Folder for the results. Default: results/NAME.", "DIR")] = None,
     runner: OnRunner = RunnerName.LAB,
     scratch: Scratch = None,
     jobs: Jobs = None,
-    trial: Annotated[
-        str | None, typer.Option(metavar="GLOB", help="Only the trials whose id matches, such as 'xfs.*.s1'.")
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Also run trials that have a valid result.")] = False,
+    trial: Annotated[str | None, option("Only trials whose id matches, such as 'xfs.*.s1'.", "GLOB")] = None,
+    fresh: Annotated[bool, option("Also run trials that have a valid result.", "--fresh")] = False,
     retries_disturbed: Retries = RETRIES,
-    build: Annotated[bool, typer.Option("--build", help="Build the lab first if it is not there.")] = False,
+    build: Annotated[bool, option("Build the lab first if it is not there.", "--build")] = False,
     stall_limit: StallLimit = _STALL_LIMIT,
     disk: AsDisks = None,
     erase: Erase = None,
@@ -78,6 +63,12 @@ def run(  # noqa: PLR0917  typer makes options of them
 
     Trials that have a valid result of the same specification and the same lab are skipped. After an
     interruption the same command goes on where it stopped.
+
+    Examples:
+        strata run studies/quickstart.toml
+        strata run studies/quickstart.toml --trial 'ext4.*'
+        sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
+        sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
     read = load_study(study, catalogue())
     place = results or Path("results") / read.name
@@ -90,8 +81,8 @@ def run(  # noqa: PLR0917  typer makes options of them
     where = scratch_beside(disks, read, scratch)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
     how = "in virtual time" if runner is RunnerName.LAB else "on this machine's kernel, in wall time"
-    text = f"{read.name}: {counted(len(trials(read)), 'trial')} {how}, results in {place}"
-    console.print(text, markup=False, soft_wrap=True)
+    begun = f"{read.name}: {counted(len(trials(read)), 'trial')} {how}, results in {place}"
+    console.print(begun, markup=False, soft_wrap=True)
     summary = run_study(
         read,
         place,
@@ -108,19 +99,18 @@ def run(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(_plain(summary, place))
     else:
-        options: dict[str, object] = {"--disk": disk, "--erase": erase, "--results": results}
-        options |= {"--scratch": scratch, "--jobs": jobs, "--trial": trial}
-        options |= {"--stall-limit": stall_limit} if stall_limit != _STALL_LIMIT else {}
-        options |= {"--retries-disturbed": retries_disturbed} if retries_disturbed != RETRIES else {}
-        _conclude(console, read, summary, place, _again(study, words, options))
+        given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
+        limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+        _conclude(console, read, summary, place, _again(study, words, {**given, **limits}))
     raise typer.Exit(summary.exit_code)
 
 
-def _again(study: Path, words: list[str], options: dict[str, object]) -> str:
+def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
     """The command that continues a run, without ``--fresh``, which would run finished trials again."""
+    defaults = {"stall-limit": _STALL_LIMIT, "retries-disturbed": RETRIES}
     for name, value in options.items():
-        for each in value if isinstance(value, list) else [] if value is None else [value]:
-            words = [*words, name, str(each)]
+        for each in value if isinstance(value, list) else [] if value == defaults.get(name) else [value]:
+            words = [*words, f"--{name}", str(each)]
     return shlex.join(["strata", "run", str(study), *words])
 
 
@@ -130,10 +120,9 @@ def _unconverged(study: Study) -> Unconverged | None:
     if target is None:
         return None
     # Statistics take a moment to load.
-    from strata.statistics.precision import unconverged  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    return lambda folder: unconverged(gather(folder), target)
+    return lambda folder: gather(folder).unconverged(target)
 
 
 def display_of(carrier: Runner, place: Path) -> Display:
@@ -150,12 +139,7 @@ def runner_for(
     stall_limit_s: float = STALL_LIMIT_S,
     build: bool = False,
 ) -> Runner:
-    """The runner of this name; the host runner keeps its journal among the results.
-
-    Raises:
-        ToolError: If the scratch folder is missing, or not for this runner.
-        LabError: If the lab is missing (`build` builds it), or cannot be built.
-    """
+    """The runner; on a host its journal stands among the results. Raises ToolError, LabError."""
     if name is RunnerName.HOST:
         if scratch is None:
             raise ToolError(
@@ -269,6 +253,7 @@ def _plain(summary: Summary, place: Path) -> dict[str, Any]:
         "skipped": {str(cell): why for cell, why in summary.skipped.items()},
         "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
         "not_converged": {str(cell): width for cell, width in stated(summary.not_converged).items()},
+        "given_up": {str(cell): why for cell, why in summary.given_up.items()},
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }

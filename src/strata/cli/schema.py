@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from strata.cli.output import print_json
 from strata.plan.catalogue import catalogue
 from strata.spec.schema import study_schema
-
-EXAMPLES: Final = ("strata schema > study.schema.json",)
 
 
 def schema() -> None:
@@ -17,5 +13,8 @@ def schema() -> None:
 
     Begin a study file with the comment "#:schema ./study.schema.json", and editors with taplo (such as the
     extension Even Better TOML) use it.
+
+    Examples:
+        strata schema > study.schema.json
     """
     print_json(study_schema(catalogue()))

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from strata.cli.output import notes, print_json
 from strata.cli.output import results as results_console
-from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch
+from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, argument, chosen_cell, option
 from strata.cli.run import display_of, runner_for
 from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
@@ -22,9 +22,7 @@ from strata.plan.compile import skipped
 from strata.results.store import ResultsFolder
 from strata.spec.design import further_seeds
 from strata.spec.load import load_study
-from strata.spec.names import nearest
 from strata.spec.study import Study
-from strata.spec.trial import CellKey
 from strata.units import NS_PER_S, format_duration, percent
 
 if TYPE_CHECKING:
@@ -48,8 +46,6 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True)
 class Tested:
-    """A self-test and its result."""
-
     of: str  # the metric, stack and workload, or the distribution
     values: int  # their number; 0 for drawn values
     found: FalsePositives
@@ -62,38 +58,18 @@ class Tested:
         return "too often" if share > _LEVEL else "too seldom"
 
 
-EXAMPLES: Final = (
-    "strata selftest",
-    "sudo strata selftest --runner host --scratch /srv/scratch",
-    "strata selftest studies/quickstart.toml --stack xfs --workload oltp",
-    "strata selftest --synthetic --json",
-)
-
-
 def selftest(  # noqa: PLR0917  typer makes options of them
-    study: Annotated[
-        Path | None,
-        typer.Argument(help="A study to take the stack from. Default: ext4 on a disk.", metavar="STUDY"),
-    ] = None,
-    stack: Annotated[str | None, typer.Option(help="Its stack. Default: the first.", metavar="STACK")] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="Its workload. Default: the first.", metavar="NAME")
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=6, max=10_000, metavar="N", help="How many trials are measured.")
-    ] = SEEDS,
-    group: Annotated[
-        int, typer.Option(min=3, max=1000, metavar="N", help="Seeds on either side of a comparison.")
-    ] = GROUP_SEEDS,
-    results: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder for the results. Default: results/selftest[-NAME]."),
-    ] = None,
+    study: Annotated[Path | None, argument("The stack's study. Default: ext4 on a disk.", "STUDY")] = None,
+    stack: Annotated[str | None, option("Its stack. Default: the first.", "STACK")] = None,
+    workload: Annotated[str | None, option("Its workload. Default: the first.", "NAME")] = None,
+    seeds: Annotated[int, option("How many trials are measured.", "N", min=6, max=10_000)] = SEEDS,
+    group: Annotated[int, option("Seeds on each side of a comparison.", "N", min=3, max=1000)] = GROUP_SEEDS,
+    results: Annotated[Path | None, option("The folder. Default: results/selftest[-NAME].", "DIR")] = None,
     runner: OnRunner = RunnerName.LAB,
     scratch: Scratch = None,
     jobs: Jobs = None,
     synthetic: Annotated[
-        bool, typer.Option("--synthetic", help="Without a lab: values drawn from known distributions.")
+        bool, option("Without a lab: values of known distributions.", "--synthetic")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,6 +79,12 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     and each pair is compared as reports compare two stacks. At a level of 95 %, about one in twenty
     comparisons must find a difference. Measured trials are kept. It ends with exit code 1 if the rate of
     measured values is not within 5 ± 2 %.
+
+    Examples:
+        strata selftest
+        sudo strata selftest --runner host --scratch /srv/scratch
+        strata selftest studies/quickstart.toml --stack xfs --workload oltp
+        strata selftest --synthetic --json
     """
     if synthetic:
         tested = _synthetic(group)
@@ -129,14 +111,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
 def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds: int) -> Study:
     """The study reduced to one stack and one workload, with this number of seeds."""
     study = load_study(file or _BUNDLED, catalogue())
-    for option, wanted, known in (
-        ("--stack", stack, list(study.stacks)),
-        ("--workload", workload, list(study.workloads)),
-    ):
-        if wanted is not None and wanted not in known:
-            cause = f'the study has no {option.removeprefix("--")} "{wanted}"'
-            raise StudyError(cause, place=option, remedy=nearest(wanted, known))
-    cell = CellKey(stack or next(iter(study.stacks)), workload or next(iter(study.workloads)))
+    cell = chosen_cell(study, stack, workload)
     if why := skipped(study).get(cell):
         raise StudyError(f"{cell} cannot be run: {why}", place=str(study.file))
     return replace(
@@ -212,31 +187,18 @@ def _print(tested: Tested) -> None:
     heads = (Column("found"), Column("rate", align="right"), Column("95 %"), Column("expected"))
     console.print(terminal(Table(heads, rows)))
     share = f"{percent(found.by_interval.share)} of the comparisons found a difference where there is none"
-    if tested.verdict == _GOOD:
-        console.print(Text(f"{share}: {_GOOD}", style="green"), soft_wrap=True)
-    else:
-        console.print(Text(f"{share}: {tested.verdict}", style="yellow"), soft_wrap=True)
+    style = "green" if tested.verdict == _GOOD else "yellow"
+    console.print(Text(f"{share}: {tested.verdict}", style=style), soft_wrap=True)
+    if tested.verdict in _REMEDIES:
         console.print(Text(f"  {_REMEDIES[tested.verdict].format(n=found.n)}"), soft_wrap=True)
 
 
 def _plain(tested: Tested) -> dict[str, Any]:
     found = tested.found
-    rates: dict[str, Rate] = {
-        name: getattr(found, name) for name in ("by_interval", "by_p_value", "by_both", "by_verdict")
-    }
-    return {
-        "of": tested.of,
-        "values": tested.values,
-        "group": found.n,
-        "splits": found.by_interval.total,
-        **{
-            name: {
-                "count": rate.count,
-                "share": rate.share,
-                **dict(zip(("low", "high"), rate.interval, strict=True)),
-            }
-            for name, rate in rates.items()
-        },
-        "p_value_level": found.p_value_level,
-        "verdict": tested.verdict,
-    }
+    rates = {}
+    for name in ("by_interval", "by_p_value", "by_both", "by_verdict"):
+        rate: Rate = getattr(found, name)
+        low, high = rate.interval
+        rates[name] = {"count": rate.count, "share": rate.share, "low": low, "high": high}
+    head = {"of": tested.of, "values": tested.values, "group": found.n, "splits": found.by_interval.total}
+    return {**head, **rates, "p_value_level": found.p_value_level, "verdict": tested.verdict}

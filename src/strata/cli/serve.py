@@ -5,33 +5,22 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from strata.cli.output import notes
-from strata.cli.parameters import OpenIt
+from strata.cli.parameters import OpenIt, argument, option
 from strata.errors import ResultError
-
-EXAMPLES: Final = (
-    "strata serve --open",
-    "strata serve results/quickstart --port 8080",
-    "strata serve results/ /srv/results/",
-)
 
 
 def serve(
     results: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Results folders, or folders that hold some. Default: results/.",
-            metavar="RESULTS",
-        ),
+        argument("Results folders, or folders that hold some. Default: results/.", "RESULTS"),
     ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Where. Default: a free one.")
-    ] = None,
+    port: Annotated[int | None, option("Where. Default: a free one.", "PORT", min=1, max=65535)] = None,
     open_it: OpenIt = False,
 ) -> None:
     """Watch studies in a browser, while they run and afterwards.
@@ -39,10 +28,15 @@ def serve(
     The page follows a running study: its progress, the time left, its charts as they fill in. It is served
     to this machine alone (127.0.0.1), changes nothing and takes no lock, so a run can begin and end
     meanwhile. Ctrl-C ends it.
+
+    Examples:
+        strata serve --open
+        strata serve results/quickstart --port 8080
+        strata serve results/ /srv/results/
     """
     # The web server takes a moment to load.
-    from strata.serve.server import ADDRESS, bound  # noqa: PLC0415
-    from strata.serve.server import serve as serve_folders  # noqa: PLC0415
+    from strata.serve.app import ADDRESS, bound  # noqa: PLC0415
+    from strata.serve.app import serve as serve_folders  # noqa: PLC0415
 
     roots = results or [Path("results")]
     for root in roots:

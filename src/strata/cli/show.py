@@ -3,43 +3,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
-
-import typer
+from typing import Annotated
 
 from strata.cli.output import print_json, print_text, refuse_both
 from strata.cli.output import results as output
-from strata.cli.parameters import AsCsv, AsJson, FromResults
+from strata.cli.parameters import AsCsv, AsJson, FromResults, option
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
-
-EXAMPLES: Final = (
-    "strata show results/quickstart",
-    "strata show results/quickstart --metric latency_ns_p99",
-    "strata show results/quickstart --trial xfs.oltp.s1",
-    "strata show results/quickstart --json | jq '.metrics[] | select(.headline)'",
-)
 
 
 def show(
     results: FromResults,
     trial: Annotated[
         str | None,
-        typer.Option(
-            help="Show one trial: metrics, where its disks' time went, versions.",
-            metavar="STACK.WORKLOAD.sSEED",
-        ),
+        option("One trial: metrics, disks' time, versions.", "STACK.WORKLOAD.sSEED"),
     ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Show this metric instead of the headlines; may be repeated.")
-    ] = None,
+    metric: Annotated[list[str] | None, option("This metric, not the headlines; may be repeated.")] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Show a study's results: stacks compared per workload."""
+    """Show a study's results: stacks compared per workload.
+
+    Examples:
+        strata show results/quickstart
+        strata show results/quickstart --metric latency_ns_p99
+        strata show results/quickstart --trial xfs.oltp.s1
+        strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
+    """
     # NumPy takes a third of a second to load.
+    from strata.report.answer import chosen_metrics  # noqa: PLC0415
     from strata.report.data import cells_table, study_plain  # noqa: PLC0415
-    from strata.report.selection import chosen_metrics  # noqa: PLC0415
     from strata.report.table import csv_text  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415

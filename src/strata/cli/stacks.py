@@ -6,10 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from strata.cli.output import print_json, print_wrote
-from strata.cli.parameters import AsJson, OnlyStacks, StudyFile
+from strata.cli.parameters import AsJson, OnlyStacks, StudyFile, option
 from strata.console import Terminal
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
@@ -18,23 +16,19 @@ from strata.spec.study import chosen_stacks
 _LINE: Final = 1000
 
 
-EXAMPLES: Final = (
-    "strata stacks studies/layers.toml",
-    "strata stacks studies/layers.toml --stack ext4-lvm --svg drawings",
-)
-
-
 def stacks(
     study: StudyFile,
     stack: OnlyStacks = None,
-    svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="DIR", help="Draw each stack into DIR/NAME.svg.")
-    ] = None,
+    svg: Annotated[Path | None, option("Draw each stack into DIR/NAME.svg.", "--svg", "DIR")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the stacks of a study, level by level.
 
     What each level is, what it gives, and how it is aligned to what is below it.
+
+    Examples:
+        strata stacks studies/layers.toml
+        strata stacks studies/layers.toml --stack ext4-lvm --svg drawings
     """
     # Templates take a moment to load.
     from strata.files import write_page  # noqa: PLC0415

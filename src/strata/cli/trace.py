@@ -8,51 +8,38 @@ import sys
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
-import typer
-
+from strata.cli.parameters import argument, option
 from strata.errors import ResultError
 from strata.files import explained
 from strata.printable import printable
 
 
 class Format(StrEnum):
-    """The form of a written trace."""
-
     BLKPARSE = "blkparse"
     PARQUET = "parquet"
     CSV = "csv"
 
 
-EXAMPLES: Final = (
-    "strata trace results/quickstart/ext4.oltp.s1 | less",
-    "strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv",
-)
-
-
 def trace(
-    trial: Annotated[
-        list[str],
-        typer.Argument(help="RESULTS/TRIAL, or the results folder and then the trial's id.", metavar="TRIAL"),
-    ],
-    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.BLKPARSE,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to write; the terminal without it.")
-    ] = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="blkparse: from the boot on, not only the measured window.")
-    ] = False,
+    trial: Annotated[list[str], argument("RESULTS/TRIAL, or the folder and then the trial's id.", "TRIAL")],
+    form: Annotated[Format, option("What to write.", "--format")] = Format.BLKPARSE,
+    output: Annotated[Path | None, option("The file. Default: the terminal.", "--output", "-o")] = None,
+    whole: Annotated[bool, option("blkparse: the whole trial, not its window only.", "--whole")] = False,
 ) -> None:
     """Write a trial's disk requests as text, CSV or Parquet.
 
     The text has the form of blkparse(1) and covers the measured window, in seconds from its start. CSV and
     Parquet hold the whole trial in nanoseconds from the lab's boot, and the parts of each request's time.
+
+    Examples:
+        strata trace results/quickstart/ext4.oltp.s1 | less
+        strata trace results/quickstart/ext4.oltp.s1 --format csv -o requests.csv
     """
     # NumPy and DuckDB take a second to load.
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
-    from strata.results.trace import write_csv  # noqa: PLC0415
-    from strata.results.trace_text import blkparse_lines  # noqa: PLC0415
+    from strata.results.trace import blkparse_lines, write_csv  # noqa: PLC0415
 
     named = find_trials(trial)
     if len(named) > 1:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from strata.cli.output import print_json, print_wrote, task_bar
 from strata.cli.output import results as terminal_output
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
 from strata.spec.device import find_device
 from strata.validation import SUBJECT_NAMES
@@ -23,39 +23,28 @@ if TYPE_CHECKING:
     from strata.validation.subject import Section
 
 
-EXAMPLES: Final = (
-    "strata validate",
-    "strata validate flush queue-depth --quick -o flush.html",
-    "fio --output-format=json+ --output=fio.json mine.fio",
-    "strata validate --measured fio.json --device wd-re4-500gb",
-)
-
-
 def validate(
     subjects: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"Of {', '.join(SUBJECT_NAMES)}. Default: all.", metavar="SUBJECT"),
+        list[str] | None, argument(f"{', '.join(SUBJECT_NAMES)}. Default: all.", "SUBJECT")
     ] = None,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
-        "build/validation.html"
-    ),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer I/Os: figures are some per cent off.")
-    ] = False,
+    output: Annotated[Path, option("The page to write.", "--output", "-o")] = Path("build/validation.html"),
+    quick: Annotated[bool, option("Fewer I/Os: figures are some per cent off.", "--quick")] = False,
     as_json: AsJson = False,
     measured: Annotated[
-        Path | None,
-        typer.Option("--measured", help="Instead, compare --device with what fio measured (json+)."),
+        Path | None, option("Compare --device with fio's json+ instead.", "--measured")
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("--device", metavar="DEVICE", help="The device of --measured."),
-    ] = None,
+    device: Annotated[str | None, option("The device of --measured.", "--device", "DEVICE")] = None,
 ) -> None:
     """Check the disk models against theory and published figures.
 
     It writes one page of curves and prints a table of verdicts; the exit code is 1 if a check fails.
+
+    Examples:
+        strata validate
+        strata validate flush queue-depth --quick -o flush.html
+        fio --output-format=json+ --output=fio.json mine.fio
+        strata validate --measured fio.json --device wd-re4-500gb
     """
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:

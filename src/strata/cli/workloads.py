@@ -4,42 +4,36 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
 from strata.cli.output import print_json, results
-from strata.cli.parameters import AsJson
+from strata.cli.parameters import AsJson, argument
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
 from strata.report.table import Cell, facts, terminal
+from strata.report.wording import ARROWS
 from strata.spec.metric import COMMON
 from strata.spec.names import nearest
 from strata.spec.warning import QUESTIONS
 
-EXAMPLES: Final = (
-    "strata workloads",
-    "strata workloads pgbench",
-    "strata workloads fio --json | jq '.metrics[].names'",
-)
-
 
 def workloads(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="A workload; without it, all of them in a line each.",
-            metavar="WORKLOAD",
-        ),
-    ] = None,
+    name: Annotated[str | None, argument("A workload. Default: all, in a line each.", "WORKLOAD")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the workloads, or say what one measures and needs."""
+    """List the workloads, or say what one measures and needs.
+
+    Examples:
+        strata workloads
+        strata workloads pgbench
+        strata workloads fio --json | jq '.metrics[].names'
+    """
     known = catalogue()
     if name is not None and name not in known.workloads:
         raise StudyError(
@@ -81,8 +75,7 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
     console.print(terminal(facts(known)))
     console.print("\n[bold]metrics[/bold]")
     for each in sheet.metric_specs:
-        arrow = "↑" if each.better == "higher" else "↓"
-        _print_entry(console, f"  {each.names} ", f"{each.unit} {arrow}", each.meaning)
+        _print_entry(console, f"  {each.names} ", f"{each.unit} {ARROWS[each.better]}", each.meaning)
     if sheet.is_compound:
         console.print(Padding(Text(_OF_TENANTS), (0, 0, 0, 2)))
     console.print("\n[bold]checks[/bold]")

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from strata.disks.inventory import Disk, disks, name_of, place_of, whole_of
-from strata.disks.machine import Machine
-from strata.disks.mounts import Mount, mount_of, mounts_in, name_in
+from strata.disks.machine import Machine, Mount, mount_of, mounts_in, name_in
 from strata.machine.reading import one_line
 
 UseKind = Literal[
@@ -82,7 +81,7 @@ class Usage:
             yield Use("bcache", name, "is registered with bcache")
         for uuid in self._btrfs.get(name, ()):
             yield Use("btrfs", name, f"belongs to the mounted btrfs {uuid}")
-        if name in self._pools:
+        if any(name in names for names in self._pools_by_name.values()):
             yield Use("zfs", name, "belongs to an imported ZFS pool")
         for loop in self._looped.get(name, ()):
             yield Use("loop", name, f"is behind the loop device {loop}")
@@ -208,10 +207,6 @@ class Usage:
             elif len(words) > 1 and (name := self._name_at(words[1])):
                 pools.setdefault(pool, []).append(name)
         return pools
-
-    @cached_property
-    def _pools(self) -> set[str]:
-        return {name for names in self._pools_by_name.values() for name in names}
 
     @cached_property
     def _loop_files(self) -> dict[str, str]:

@@ -14,8 +14,7 @@ from strata.errors import RunError
 from strata.files import explained
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.results.record import Fingerprint, ResultRecord
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.describe import title
@@ -45,22 +44,14 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Agenda:
-    """The work of a run.
+    """The work of a run."""
 
-    Attributes:
-        study: With its added seeds.
-        snapshot: For study.json; it has all trials, also those not chosen for this run.
-        to_run: In the order to run them.
-        kept: The trials that have their result already.
-        skipped: The cells that cannot be run here, with the reason.
-        disturbed: The number of disturbed attempts at each trial that is to be run.
-    """
-
-    study: Study
-    snapshot: StudySnapshot
-    to_run: tuple[PlannedTrial, ...]
-    kept: tuple[TrialKey, ...]
-    skipped: Mapping[CellKey, str]
+    study: Study  # with its added seeds
+    snapshot: StudySnapshot  # for study.json; it has all trials, also those not chosen for this run
+    to_run: tuple[PlannedTrial, ...]  # in the order to run them
+    kept: tuple[TrialKey, ...]  # the trials that have their result already
+    skipped: Mapping[CellKey, str]  # the cells that cannot be run here, with the reason
+    # The number of disturbed attempts at each trial that is to be run.
     disturbed: Mapping[TrialKey, int] = field(default_factory=dict)
 
 
@@ -113,15 +104,13 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
 def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
     """The trials whose ids match the glob ``only``; all for None.
 
-    Raises:
-        PlanError: If the study has no trial that can be run.
-        RunError: If none matches.
+    Raises PlanError if the study has no trial that can be run, and RunError if none matches.
     """
     keys = [trial.key for trial in runnable_trials(study)]
     chosen = {each for each in keys if only is None or fnmatch.fnmatchcase(str(each), only)}
     if not chosen:
         for cell, why in skipped(study).items():
-            if _is_chosen(study, cell, only):
+            if is_chosen(study, cell, only):
                 raise RunError(f"{cell} cannot be run: {why}", place="--trial")
         raise RunError(
             f'no trial matches "{only}"',
@@ -129,76 +118,6 @@ def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
             remedy=f'an id is STACK.WORKLOAD.sSEED, such as "{keys[0]}"; * stands for anything',
         )
     return chosen
-
-
-@dataclass
-class Progress:
-    """The state that the rounds of a run share.
-
-    Attributes:
-        known: The compiled trials.
-        kept: Trials that had a valid result before this run.
-        done: Trials that this run has carried out, valid or not.
-    """
-
-    known: dict[TrialKey, PlannedTrial] = field(default_factory=dict)
-    kept: set[TrialKey] = field(default_factory=set)
-    done: set[TrialKey] = field(default_factory=set)
-
-
-def make_agenda(
-    study: Study,
-    folder: ResultsFolder,
-    runner: Runner,
-    *,
-    chosen: Container[TrialKey],
-    only: str | None = None,
-    fresh: bool = False,
-    retries: int = RETRIES,
-    command: str = "",
-    progress: Progress | None = None,
-) -> Agenda:
-    """Find the work of a run; the folder must be locked, or another run may add results meanwhile.
-
-    ``chosen`` are the trials that match the glob ``only``; ``progress`` is updated. For the others see
-    `run_study`.
-    """
-    progress = Progress() if progress is None else progress
-    planned, left_out = plan_study(study, runner, chosen, progress.known)
-    fingerprint = fingerprint_of(runner)
-    to_run, kept, disturbed = [], [], {}
-    for each in planned:
-        if each.key not in chosen or each.key in progress.done:
-            continue
-        if not fresh:
-            if each.key in progress.kept:
-                kept.append(each.key)
-                continue
-            record = folder.valid_result(each.key, each.spec_sha256, fingerprint)
-            tried = _tried(folder, each, fingerprint, record)
-            if record is not None and (not tried or tried > retries):
-                kept.append(each.key)
-                continue
-            disturbed[each.key] = tried
-        to_run.append(each)
-    progress.kept.update(kept)
-    return Agenda(
-        study=study,
-        snapshot=_snapshot(study, planned, left_out, runner, command),
-        to_run=tuple(to_run),
-        kept=tuple(kept),
-        disturbed=disturbed,
-        skipped={cell: why for cell, why in left_out.items() if _is_chosen(study, cell, only)},
-    )
-
-
-def _tried(
-    folder: ResultsFolder, trial: PlannedTrial, fingerprint: Fingerprint, record: ResultRecord | None
-) -> int:
-    """The number of disturbed attempts, if the trial's newest result is disturbed; else 0."""
-    if record is None or disturbance_of(record) is None:
-        return 0
-    return disturbed_attempts(folder, trial.key, trial.spec_sha256, fingerprint)
 
 
 def disturbance_of(record: ResultRecord) -> str | None:
@@ -209,15 +128,13 @@ def disturbance_of(record: ResultRecord) -> str | None:
     return next((each.detail for each in denied), None)
 
 
-def disturbed_attempts(
-    folder: ResultsFolder, trial: TrialKey, spec_sha256: str, fingerprint: Fingerprint
-) -> int:
+def disturbed_attempts(folder: ResultsFolder, trial: PlannedTrial, fingerprint: Fingerprint) -> int:
     """The number of disturbed attempts at a trial, of this specification and on this machine."""
-    records = folder.records(trial)
-    return sum(disturbance_of(each) is not None for each in records if each.answers(spec_sha256, fingerprint))
+    records = (each for each in folder.records(trial.key) if each.answers(trial.spec_sha256, fingerprint))
+    return sum(disturbance_of(each) is not None for each in records)
 
 
-def _is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
+def is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
     """Whether a combination would have trials that match the glob ``only``, if it could be run."""
     keys = (TrialKey(*cell, seed) for seed in study.seeds_of(cell.workload))
     return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in keys)
@@ -238,7 +155,7 @@ def discard_unfinished(folder: ResultsFolder, trial: TrialKey) -> int:
     return len(unfinished)
 
 
-def _snapshot(
+def snapshot_of(
     study: Study,
     planned: list[PlannedTrial],
     left_out: Mapping[CellKey, str],

@@ -21,6 +21,7 @@ from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
 from strata.spec.metric import Metric
+from strata.spec.trial import CellKey
 from strata.units import NS_PER_S, format_duration, format_value, times
 from strata.words import counted
 
@@ -75,8 +76,8 @@ class Tally:
 
     def completed(self) -> float:
         """The number of trials done; a running one counts by the share of its own time."""
-        shares = (self.forecast.share(each.trial, each.progress.trial_ns) for each in self.running.values())
-        return self.done + sum(shares)
+        running = [(each.trial, each.progress.trial_ns) for each in self.running.values()]
+        return self.done + sum(self.forecast.share(cell, done_ns) for cell, done_ns in running)
 
 
 def headline(record: ResultRecord) -> str:
@@ -91,10 +92,6 @@ def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:
     done = format_duration(progress.trial_ns)
     expected_ns = forecast.expected_ns(trial)
     return done if expected_ns is None else f"{done} of about {format_duration(expected_ns)}"
-
-
-def _speed(progress: Progress, real_s: float) -> str:
-    return f"{times(progress.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
 
 
 class Display:
@@ -152,6 +149,14 @@ class Display:
         """The trial was ended early, without a result."""
         with self.lock:
             self.tally.running.pop(trial.id, None)
+
+    def given_up(self, cell: CellKey, why: str) -> None:
+        """The cell's trials that have not begun will not be run."""
+        with self.lock:
+            before, running = self.tally.to_run, self.tally.running
+            self.tally.to_run = [each for each in before if each.id in running or each.key.cell != cell]
+            if self.tally.to_run != before:
+                self.say(f"{cell}: two trials failed alike, so its further seeds are not run: {why}")
 
     def say(self, text: str) -> None:
         self.console.print(Text(text), soft_wrap=True)
@@ -245,7 +250,9 @@ class LiveDisplay(Display):
             done = _done(now, self.tally.forecast, trial)
             cells = [trial.stack, trial.workload, str(trial.seed), now.step, done]
             if self.virtual:
-                cells.append(_speed(now, self.clock() - running.started_s))
+                real_s = self.clock() - running.started_s
+                speed = f"{times(now.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""
+                cells.append(speed)
             table.add_row(*cells)
         return table
 

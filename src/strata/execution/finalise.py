@@ -40,8 +40,7 @@ def finalise(
 ) -> ResultRecord:
     """Judge an attempt that has ended, and write its record; with a ``problem`` of the runner it is invalid.
 
-    Raises:
-        ResultError: If the record cannot be written.
+    Raises ResultError if the record cannot be written.
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
@@ -123,8 +122,7 @@ def _checks(
 def _machine_checks(attempt: Path) -> list[Check]:
     """The runner's record of the machine in the measured window, as checks; none without a record.
 
-    Raises:
-        ResultError: If the record cannot be read.
+    Raises ResultError if the record cannot be read.
     """
     path = attempt / MACHINE_NAME
     try:

@@ -60,10 +60,8 @@ class Forecast:
         """The durations of the most similar trials: of its cell, else of its workload, else all."""
         if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
-        found = {
-            each: took for each, took in self.took.items() if each.workload == cell.workload
-        } or self.took
-        return [each for took in found.values() for each in took]
+        alike = [took for each, took in self.took.items() if each.workload == cell.workload]
+        return [each for took in alike or self.took.values() for each in took]
 
     def expected_ns(self, cell: Cell) -> float | None:
         """A trial's expected duration in its own time; None before any is done."""

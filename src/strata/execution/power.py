@@ -32,23 +32,16 @@ _SAID_LINES: Final = 12
 
 @dataclass(frozen=True)
 class CutResult:
-    """The outcome of a power cut.
+    """The outcome of a power cut."""
 
-    Attributes:
-        trial: The trial's id.
-        step: The step that the cut interrupted; empty during boot.
-        losses: The lost writes of each disk, under the study's names of the disks.
-        verdict: ``sound``: mounted, and the filesystem's checker found nothing; the content of files, such
-            as a database, is not checked. ``kernel panicked``: in the next boot, on these media.
-            ``unknown``: another step of the recovery failed.
-        said: The last lines of the failed step, or of the kernel; empty for ``sound``.
-    """
-
-    trial: str
-    step: str
-    losses: tuple[PowerCutDamage, ...]
+    trial: str  # the trial's id
+    step: str  # the step that the cut interrupted; empty during boot
+    losses: tuple[PowerCutDamage, ...]  # the lost writes of each disk, under the study's names of the disks
+    # ``sound``: mounted, and the filesystem's checker found nothing; the content of files, such as a
+    # database, is not checked. ``kernel panicked``: in the next boot, on these media. ``unknown``: another
+    # step of the recovery failed.
     verdict: Verdict
-    said: tuple[str, ...]
+    said: tuple[str, ...]  # the last lines of the failed step, or of the kernel; empty for ``sound``
 
     def describe(self) -> dict[str, Any]:
         """As JSON types."""
@@ -71,10 +64,8 @@ def cut_and_recover(
     The trial is of the study's first seed. With ``after_step`` the power is cut when that step ends, not at
     the instant in ``cut``. Both boots write into ``folder``.
 
-    Raises:
-        PlanError: If the trial has no step ``after_step``.
-        RunError: If the trial ended before its power was cut.
-        LabError: If a lab could not be started.
+    Raises PlanError if the trial has no step ``after_step``, RunError if the trial ended before its power was
+    cut, and LabError if a lab could not be started.
     """
     seed = study.seeds[0]
     plan = compile_trial(study, stack, workload, seed)

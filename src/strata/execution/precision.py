@@ -14,7 +14,17 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from strata.execution.agenda import RETRIES, Agenda, Progress, fingerprint_of, make_agenda
+from strata.execution.agenda import (
+    RETRIES,
+    Agenda,
+    PlannedTrial,
+    disturbance_of,
+    disturbed_attempts,
+    fingerprint_of,
+    is_chosen,
+    plan_study,
+    snapshot_of,
+)
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
@@ -72,8 +82,10 @@ class Rounds:
     fresh: bool = False
     retries: int = RETRIES
     command: str = ""
-    progress: Progress = field(default_factory=Progress)
     added: list[str] = field(default_factory=list)
+    _known: dict[TrialKey, PlannedTrial] = field(default_factory=dict)  # the compiled trials
+    _kept: set[TrialKey] = field(default_factory=set)  # they had a valid result before this run
+    _done: set[TrialKey] = field(default_factory=set)  # this run has carried them out
     _carried_out: set[TrialKey] = field(default_factory=set)
 
     def first(self, study: Study) -> Agenda:
@@ -88,32 +100,44 @@ class Rounds:
 
     def next(self, agenda: Agenda, done: Collection[TrialKey]) -> Agenda | None:
         """The round after ``agenda``, given all trials that the run has carried out; None after the last."""
-        self.progress.done.update(done)
+        self._done.update(done)
         return None if self.only is not None else self._following(agenda)
 
-    def conclude(self, agenda: Agenda) -> dict[CellKey, float]:
-        """State in study.json the cells less precise than the study asks; returns their half-widths."""
-        if agenda.study.precision is None or self.unconverged is None:
-            return {}
-        widths = dict(self.unconverged(self.folder))
-        snapshot = agenda.snapshot.model_copy(update={"not_converged": stated(widths)})
-        ResultsFolder.create(self.folder.path, snapshot)
+    def conclude(self, agenda: Agenda, given_up: Mapping[CellKey, str]) -> dict[CellKey, float]:
+        """State in study.json the cells that were given up, and those less precise than the study asks.
+
+        Returns the half-widths of the latter.
+        """
+        asked = agenda.study.precision is not None and self.unconverged is not None
+        widths = dict(self.unconverged(self.folder)) if asked and self.unconverged else {}
+        stating = {"not_converged": stated(widths), "given_up": dict(given_up)}
+        ResultsFolder.create(self.folder.path, agenda.snapshot.model_copy(update=stating))
         return widths
 
     def _round(self, study: Study) -> Agenda:
-        agenda = make_agenda(
-            study,
-            self.folder,
-            self.runner,
-            chosen=self.chosen,
-            only=self.only,
-            fresh=self.fresh,
-            retries=self.retries,
-            command=self.command,
-            progress=self.progress,
-        )
-        ResultsFolder.create(self.folder.path, agenda.snapshot)
-        return agenda
+        """Find the work of a round; study.json then states it. The results folder is locked."""
+        planned, left_out = plan_study(study, self.runner, self.chosen, self._known)
+        fingerprint = fingerprint_of(self.runner)
+        to_run, kept, disturbed = [], [], {}
+        for each in planned:
+            if each.key not in self.chosen or each.key in self._done:
+                continue
+            if not self.fresh and each.key not in self._kept:
+                record = self.folder.valid_result(each.key, each.spec_sha256, fingerprint)
+                is_disturbed = record is not None and disturbance_of(record) is not None
+                tried = disturbed_attempts(self.folder, each, fingerprint) if is_disturbed else 0
+                if record is None or 0 < tried <= self.retries:
+                    disturbed[each.key] = tried
+                else:
+                    self._kept.add(each.key)
+            if each.key in self._kept:
+                kept.append(each.key)
+            else:
+                to_run.append(each)
+        snapshot = snapshot_of(study, planned, left_out, self.runner, self.command)
+        ResultsFolder.create(self.folder.path, snapshot)
+        skipped = {cell: why for cell, why in left_out.items() if is_chosen(study, cell, self.only)}
+        return Agenda(study, snapshot, tuple(to_run), tuple(kept), skipped, disturbed)
 
     def _following(self, agenda: Agenda) -> Agenda | None:
         study = agenda.study
@@ -136,7 +160,7 @@ class Rounds:
         """Whether every trial has a result of this specification and this runner, valid or not."""
         fingerprint = fingerprint_of(self.runner)
         for trial, sha256 in agenda.snapshot.trials.items():
-            if trial in self._carried_out or trial in self.progress.kept:
+            if trial in self._carried_out or trial in self._kept:
                 continue
             record = self.folder.read_trial(trial, sha256).record
             if record is None or record.fingerprint != fingerprint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import threading
 import time
@@ -38,6 +39,7 @@ from strata.spec.trial import CellKey, TrialKey
 
 # The most of the host's memory that a lab takes beside its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20
+_NUMBERS: Final = re.compile(r"[\da-f]*\d[\da-f.]*")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -51,29 +53,21 @@ class Stop:
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcome of a run.
+    """The outcome of a run."""
 
-    Attributes:
-        kept: Trials that had their result before.
-        valid: Trials measured by this run.
-        invalid: Each failed trial with the reasons.
-        unrun: Trials that an early end left over.
-        skipped: Cells that cannot be run here, with the reason.
-        signal_number: The signal that ended it early; None when it came to its end.
-        duration_s: Real seconds.
-        added_seeds: The seeds added for a precision, by workload, also by earlier runs.
-        not_converged: Cells less precise than the study asks, with the half-width of the log-ratio.
-    """
-
-    kept: tuple[TrialKey, ...]
-    valid: tuple[TrialKey, ...]
-    invalid: dict[TrialKey, tuple[str, ...]]
-    unrun: tuple[TrialKey, ...]
-    skipped: Mapping[CellKey, str]
-    signal_number: int | None
-    duration_s: float
+    kept: tuple[TrialKey, ...]  # trials that had their result before
+    valid: tuple[TrialKey, ...]  # trials measured by this run
+    invalid: dict[TrialKey, tuple[str, ...]]  # each failed trial with the reasons
+    unrun: tuple[TrialKey, ...]  # trials that an early end left over
+    skipped: Mapping[CellKey, str]  # cells that cannot be run here, with the reason
+    signal_number: int | None  # the signal that ended it early; None when it came to its end
+    duration_s: float  # real seconds
+    # The seeds added for a precision, by workload, also by earlier runs.
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    # Cells less precise than the study asks, with the half-width of the log-ratio.
     not_converged: Mapping[CellKey, float] = field(default_factory=dict)
+    # Cells whose further seeds are not run, with the failure that two trials had.
+    given_up: Mapping[CellKey, str] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -113,11 +107,9 @@ def run_study(
         command: The command that reproduces the results, for the report.
         unconverged: Finds the cells that are not precise enough; without it no seeds are added.
 
-    Raises:
-        ResultError: If the results folder cannot be used or written.
-        LabError: If no lab can be started.
-        ToolError: If a program or a privilege is missing, or too few files may be open.
-        RunError: If no trial matches `only`.
+    Raises ResultError if the results folder cannot be used or written, LabError if no lab can be started,
+    ToolError if a program or a privilege is missing, or too few files may be open, and RunError if no trial
+    matches `only`.
     """
     started_s, folder = time.monotonic(), ResultsFolder(results)
     chosen = chosen_trials(with_all_seeds(study), only)  # before a folder is made, in case of an error
@@ -131,18 +123,18 @@ def run_study(
         with stopped_by_signals() as stop:
             crew = _Crew(folder, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, crew, jobs)
-        widths = rounds.conclude(agenda)
-    return Summary(
-        kept=agenda.kept,
-        valid=tuple(crew.valid),
-        invalid=crew.invalid,
-        unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
-        skipped=agenda.skipped,
-        signal_number=stop.signal_number,
-        duration_s=time.monotonic() - started_s,
-        added_seeds=agenda.study.added_seeds,
-        not_converged=widths,
-    )
+        return Summary(
+            kept=agenda.kept,
+            valid=tuple(crew.valid),
+            invalid=crew.invalid,
+            unrun=tuple(each.key for each in agenda.to_run if each.key not in crew.done),
+            skipped=agenda.skipped,
+            signal_number=stop.signal_number,
+            duration_s=time.monotonic() - started_s,
+            added_seeds=agenda.study.added_seeds,
+            not_converged=rounds.conclude(agenda, crew.given_up),
+            given_up=crew.given_up,
+        )
 
 
 def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> Agenda:
@@ -223,6 +215,8 @@ class _Crew:
         self._fatal: BaseException | None = None
         self.valid: list[TrialKey] = []
         self.invalid: dict[TrialKey, tuple[str, ...]] = {}
+        self.given_up: dict[CellKey, str] = {}
+        self._failures: set[tuple[CellKey, str]] = set()
 
     @property
     def done(self) -> set[TrialKey]:
@@ -232,11 +226,10 @@ class _Crew:
     def work(self, agenda: Agenda, cpus: list[int | None]) -> None:
         """Work until the agenda is done or the run is to end.
 
-        Raises:
-            StrataError: If the run cannot go on, such as when results cannot be written.
+        Raises StrataError if the run cannot go on, such as when results cannot be written.
         """
-        self._waiting = deque(agenda.to_run)
-        trials = [each.plan.trial for each in agenda.to_run]
+        self._waiting = deque(each for each in agenda.to_run if each.key.cell not in self.given_up)
+        trials = [each.plan.trial for each in self._waiting]
         self.display.begin(trials, len(agenda.kept) + len(self.done), len(cpus))
         # A lab ends with the thread that started it, so each thread waits for its own labs.
         threads = [
@@ -298,8 +291,7 @@ class _Crew:
     def _attempt(self, study: Study, planned: PlannedTrial, cpu: int | None) -> ResultRecord:
         """One attempt at a trial, and its result.
 
-        Raises:
-            Cancelled: If the run is to end; nothing is left of the attempt.
+        Raises Cancelled if the run is to end; nothing is left of the attempt.
         """
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.key)
@@ -342,3 +334,15 @@ class _Crew:
             else:
                 self.invalid[planned.key] = record.validity.reasons
         self.display.finished(planned.plan.trial, record)
+        if not record.validity.valid:
+            self._count_failure(planned.key.cell, record.validity.reasons[0])
+
+    def _count_failure(self, cell: CellKey, reason: str) -> None:
+        """Give a cell up at its second equal failure; its times, process ids and the like may differ."""
+        failure = (cell, _NUMBERS.sub("#", reason))
+        with self._lock:
+            if failure in self._failures:
+                self.given_up[cell] = reason
+                self._waiting = deque(each for each in self._waiting if each.key.cell != cell)
+                self.display.given_up(cell, reason)
+            self._failures.add(failure)

@@ -51,8 +51,7 @@ def checks_of(
 ) -> list[Check]:
     """The checks of a trial, then the checks of its tenants.
 
-    Raises:
-        RunError: If a workload cannot read its outputs.
+    Raises RunError if a workload cannot read its outputs.
     """
     plan, events, load, placements = trial.plan, trial.events, trial.load, trial.placements
     finished = _finished(plan, events)
@@ -292,8 +291,7 @@ class FinishedTrial:
 def throughput_of(trial: FinishedTrial) -> list[Throughput]:
     """The throughput over the measured window: of each load that reports its own, and of all disks together.
 
-    Raises:
-        RunError: If a workload cannot read its outputs.
+    Raises RunError if a workload cannot read its outputs.
     """
     if not trial.is_complete:
         return []

@@ -10,11 +10,81 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from strata.explanation.attribution import Attribution, attribute
 from strata.explanation.source import Source
 from strata.results.record import COUNTS, TIME_PARTS
 from strata.results.trace import KINDS, Records, Trace, flag, latency_ns, parts_ns
 from strata.units import SECTOR_BYTES
+
+_QUEUE: Final = TIME_PARTS.index("queue_ns")
+
+Times = npt.NDArray[np.int64]
+Shares = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The time of a window: shares in a row for each of ``KINDS`` and a column for each of ``TIME_PARTS``."""
+
+    shares_ns: Shares
+    idle_ns: float
+
+    @property
+    def busy_ns(self) -> float:
+        return float(self.shares_ns.sum())
+
+
+def attribute(records: Records, window_ns: tuple[int, int]) -> Attribution:
+    """Divide a window's time among the requests of one disk.
+
+    Latencies of overlapping requests add up to more than the time that passed. So every instant in which the
+    disk has requests is divided equally among the requests being served, and each request's share in
+    proportion to its parts. An instant in which all wait (as for the write cache to be emptied) is divided
+    among them as ``queue``. The shares add up to the time in which the disk had requests; the rest is idle. A
+    request is assumed to be served from its arrival plus its ``queue_ns`` on.
+    """
+    first, last = window_ns
+    arrival, complete = (records[name].astype(np.int64) for name in ("arrival_ns", "complete_ns"))
+    overlapping = (complete > first) & (arrival < last)
+    records, arrival, complete = records[overlapping], arrival[overlapping], complete[overlapping]
+    shares = np.zeros((len(KINDS), len(TIME_PARTS)))
+    if len(records) == 0:
+        return Attribution(shares, float(last - first))
+    parts = parts_ns(records)
+    start = arrival + parts[:, _QUEUE]
+    served, waited = _shares(*(np.clip(times, first, last) for times in (arrival, start, complete)))
+    kinds = records["kind"].astype(np.intp)
+    service_ns = (complete - start).astype(np.float64)
+    rate = np.divide(served, service_ns, out=np.zeros_like(served), where=service_ns > 0)
+    for column in range(len(TIME_PARTS)):
+        weights = waited if column == _QUEUE else rate * parts[:, column]
+        shares[:, column] = np.bincount(kinds, weights=weights, minlength=len(KINDS))
+    return Attribution(shares, float(last - first) - float(shares.sum()))
+
+
+def _shares(arrival: Times, start: Times, complete: Times) -> tuple[Shares, Shares]:
+    """Per request, its share of the instants in which it is served, and of instants in which all wait."""
+    times = np.sort(np.concatenate([arrival, start, complete]))
+    served = _count(times, start, complete)
+    waiting = _count(times, arrival, start)
+    steps = np.diff(times).astype(np.float64)
+    each_served = np.divide(steps, served, out=np.zeros_like(steps), where=served > 0)
+    alone = (served == 0) & (waiting > 0)
+    each_waiting = np.divide(steps, waiting, out=np.zeros_like(steps), where=alone)
+
+    def between(each: Shares, begin: Times, end: Times) -> Shares:
+        total = np.concatenate([[0.0], np.cumsum(each)])
+        gained: Shares = total[np.searchsorted(times, end)] - total[np.searchsorted(times, begin)]
+        return gained
+
+    return between(each_served, start, complete), between(each_waiting, arrival, start)
+
+
+def _count(times: Times, begin: Times, end: Times) -> Times:
+    """The number of intervals that cover each step between two times."""
+    begun, ended = (np.bincount(np.searchsorted(times, edge), minlength=len(times)) for edge in (begin, end))
+    covering: Times = np.cumsum(begun - ended)[:-1]
+    return covering
+
 
 PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
 WORK: Final = ("command", "destage", "prefetch", "cleaning")
@@ -31,7 +101,7 @@ class RequestKind:
         seeks: Requests that moved the head themselves.
         fua: Requests that had to be on the medium before they were complete.
         latency_ns: Sum of the latencies; ``parts_ns`` divides it.
-        shares_ns: The disk's time that they took, by part: see `strata.explanation.attribution`.
+        shares_ns: The disk's time that they took, by part: see `strata.explanation.analysis`.
     """
 
     name: str
@@ -48,7 +118,6 @@ class RequestKind:
 
     @property
     def share_ns(self) -> float:
-        """The disk's time that they took."""
         return sum(self.shares_ns.values())
 
 
@@ -74,7 +143,6 @@ class DiskTime:
 
     @property
     def requests(self) -> int:
-        """The requests that the driver counted."""
         return sum(self.account.get(name, 0) for name in ("reads", "writes", "flushes", "discards"))
 
     @property
@@ -150,7 +218,6 @@ class Explanation:
         return self.count("seeks") + self.sum("destage_seeks")
 
     def per_operation(self, amount: float) -> float | None:
-        """An amount per operation of the workload, if it counts any."""
         return amount / self.operations if self.operations else None
 
     @property

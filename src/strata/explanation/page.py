@@ -8,19 +8,177 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from strata.explanation.analysis import DiskTime, Explanation, completed, nearest_rank
-from strata.explanation.comparison import IDLE, Comparison
-from strata.explanation.picture import GROUPS, Piece, address_map, stacked_bars
-from strata.explanation.sentences import KIND_WORDS, names_of, sentences
+from strata.explanation.comparison import IDLE, KIND_WORDS, Comparison, names_of, sentences
 from strata.explanation.tables import tables
-from strata.report import charts
-from strata.report.palette import PARTS, STACKS, Colour
+from strata.report import charts, svg
+from strata.report.palette import GRID, PARTS, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.report.table import html
 from strata.report.templates import page_style, page_templates
 from strata.results.trace import KINDS, Records, Trace, latency_ns
+from strata.units import SECTOR_BYTES, format_value
+from strata.words import listed
+
+GROUPS: Final[Mapping[str, tuple[Colour, tuple[str, ...]]]] = {
+    "reads": (STACKS[0], ("read", "read_metadata")),
+    "writes of data": (STACKS[1], ("write", "write_sync")),
+    "metadata and journal": (STACKS[2], ("write_metadata", "write_journal")),
+    "discards": (STACKS[7], ("discard",)),
+}
+_COLUMNS: Final = 240
+_ROWS: Final = 96
+_CELL_PX: Final = 3
+_LEFT_PX: Final = 74
+_RIGHT_PX: Final = 28
+_TOP_PX: Final = 10
+_BOTTOM_PX: Final = 42
+# The number of pieces of the address range; a gap of more pieces than the minimum is left out.
+_FINE: Final = 8192
+_GAP_MIN: Final = _FINE // 64
+_STRETCHES_MAX: Final = 8
+_STRETCH_ROWS_MIN: Final = 7
+_BAR_PX: Final = 620
+_BAR_STEP_PX: Final = 40
+_LEVELS: Final = (0.35, 0.65, 1.0)  # opacity of a cell: one request, up to ten, more
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Sectors that are drawn together, from ``low`` up to ``high``, on ``rows`` rows from ``first`` up."""
+
+    low: int
+    high: int
+    first: int
+    rows: int
+
+
+def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Drawing:
+    """Block address over time, binned: the colour shows the purpose, the strength the number of requests.
+
+    Wide untouched stretches are left out: otherwise a journal in the middle of a disk would squeeze all the
+    rest into a line.
+    """
+    kinds = {name: [KINDS.index(kind) for kind in members] for name, (_, members) in GROUPS.items()}
+    moving = records[np.isin(records["kind"], [number for members in kinds.values() for number in members])]
+    if len(moving) == 0:
+        return Drawing("", f"{disk}: no reads or writes")
+    stretches = _stretches(moving)
+    paths = []
+    for name, (colour, _) in GROUPS.items():
+        cells = _bin(moving[np.isin(moving["kind"], kinds[name])], window_ns, stretches)
+        for opacity, wanted in zip(
+            _LEVELS, (cells == 1, (cells > 1) & (cells <= 10), cells > 10), strict=True
+        ):
+            if wanted.any():
+                paths.append(svg.tag("path", fill=colour.light, opacity=f"{opacity}", d=_outline(wanted)))
+    width, height = _LEFT_PX + _COLUMNS * _CELL_PX + _RIGHT_PX, _TOP_PX + _ROWS * _CELL_PX + _BOTTOM_PX
+    grid = svg.tag("g", "".join(paths), transform=f"translate({_LEFT_PX},{_TOP_PX})")
+    axes = _axes(window_ns[1] - window_ns[0], stretches)
+    ends = [format_value(sector * SECTOR_BYTES, "B") for sector in (stretches[0].low, stretches[-1].high)]
+    alternative = (
+        f"Map of {disk}: {len(moving):,} requests in {len(stretches)} stretches of its addresses between "
+        f"{listed(ends)} over the measured window"
+    )
+    return Drawing(svg.finished([*axes, grid], width=width, height=height), alternative)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One part of a stacked bar; its length is in the bar's unit."""
+
+    name: str
+    length: float
+    colour: Colour
+
+
+def stacked_bars(bars: Mapping[str, Sequence[Piece]], unit: str, title: str) -> Drawing:
+    """A bar for each name, made of pieces; all on one scale."""
+    longest = max((sum(piece.length for piece in pieces) for pieces in bars.values()), default=0.0) or 1.0
+    left = 20 + round(max(map(len, bars), default=0) * 7.4)
+    full = _BAR_PX + left + 90
+    drawn, said = [], []
+    for row, (name, pieces) in enumerate(bars.items()):
+        y, x = 6 + row * _BAR_STEP_PX, float(left)
+        drawn.append(svg.text(left - 10, y + 15, name, anchor="end"))
+        for piece in pieces:
+            width = piece.length / longest * _BAR_PX
+            drawn.append(svg.tag("rect", x=x, y=y, width=width, height=28, fill=piece.colour.light))
+            x += width
+        total = sum(piece.length for piece in pieces)
+        drawn.append(svg.text(x + 8, y + 15, format_value(total, unit)))
+        worded = ", ".join(f"{piece.name} {format_value(piece.length, unit)}" for piece in pieces)
+        said.append(f"{name}: {worded}")
+    chart = svg.finished(drawn, width=full, height=6 + len(bars) * _BAR_STEP_PX)
+    return Drawing(chart, f"Stacked bars, {title}; " + "; ".join(said))
+
+
+def _stretches(records: Records) -> list[_Stretch]:
+    """The touched addresses without the widest gaps, with rows in proportion."""
+    first = records["sector"].astype(np.int64)
+    last = first + np.maximum(records["sectors"].astype(np.int64), 1)
+    low, high = int(first.min()), int(last.max())
+    size = max(1, -(-(high - low) // _FINE))
+    touched = np.unique(np.concatenate([(first - low) // size, (last - 1 - low) // size]))
+    gaps = np.diff(touched)
+    widest = np.sort(np.argsort(-gaps, kind="stable")[: _STRETCHES_MAX - 1])
+    cuts = [int(index) for index in widest if gaps[index] > _GAP_MIN]
+    starts, ends = touched[[0, *(cut + 1 for cut in cuts)]], touched[[*cuts, -1]]
+    lengths = (ends - starts + 1).astype(np.float64)
+    spare = _ROWS - len(lengths) * _STRETCH_ROWS_MIN - (len(lengths) - 1)
+    rows = _STRETCH_ROWS_MIN + np.floor(spare * lengths / lengths.sum()).astype(np.int64)
+    rows[np.argmax(rows)] += _ROWS - (len(lengths) - 1) - rows.sum()
+    found, at = [], 0
+    for start, end, count in zip(starts, ends, rows, strict=True):
+        found.append(_Stretch(low + int(start) * size, low + int(end + 1) * size, at, int(count)))
+        at += int(count) + 1
+    return found
+
+
+def _bin(
+    records: Records, window_ns: tuple[int, int], stretches: Sequence[_Stretch]
+) -> npt.NDArray[np.int64]:
+    """The number of requests that began in each cell, rows from the lowest address up."""
+    length_ns = max(1, window_ns[1] - window_ns[0])
+    arrival = np.maximum(records["arrival_ns"].astype(np.int64) - window_ns[0], 0)
+    column = np.minimum(arrival * _COLUMNS // length_ns, _COLUMNS - 1)
+    sector = records["sector"].astype(np.int64)
+    row = np.zeros(len(records), np.int64)
+    for each in stretches:
+        inside = (sector >= each.low) & (sector < each.high)
+        row[inside] = each.first + (sector[inside] - each.low) * each.rows // (each.high - each.low)
+    counts = np.bincount(row * _COLUMNS + column, minlength=_ROWS * _COLUMNS)
+    return counts.reshape(_ROWS, _COLUMNS)
+
+
+def _outline(wanted: npt.NDArray[np.bool_]) -> str:
+    pieces = []
+    for row in np.flatnonzero(wanted.any(axis=1)):
+        line = np.concatenate([[False], wanted[row], [False]])
+        starts, ends = (np.flatnonzero(np.diff(line.astype(np.int8)) == edge) for edge in (1, -1))
+        y = (_ROWS - 1 - int(row)) * _CELL_PX
+        pieces += [
+            f"M{int(start) * _CELL_PX} {y}h{int(end - start) * _CELL_PX}v{_CELL_PX}H{int(start) * _CELL_PX}z"
+            for start, end in zip(starts, ends, strict=True)
+        ]
+    return "".join(pieces)
+
+
+def _axes(length_ns: int, stretches: Sequence[_Stretch]) -> list[str]:
+    bottom, right = _TOP_PX + _ROWS * _CELL_PX, _LEFT_PX + _COLUMNS * _CELL_PX
+    addresses = [(bottom - each.first * _CELL_PX, each.low) for each in stretches]
+    pieces = [svg.tag("path", stroke=GRID.light, d=f"M{_LEFT_PX} {y}H{right}") for y, _ in addresses]
+    for y, sector in (*addresses, (_TOP_PX, stretches[-1].high)):
+        pieces.append(svg.text(_LEFT_PX - 8, y, format_value(sector * SECTOR_BYTES, "B"), anchor="end"))
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x = _LEFT_PX + share * _COLUMNS * _CELL_PX
+        pieces.append(svg.text(x, bottom + 14, format_value(share * length_ns, "ns"), anchor="middle"))
+    middle = (_LEFT_PX + right) / 2
+    return [*pieces, svg.text(middle, bottom + 32, "of the measured window", anchor="middle")]
+
 
 # A disk's time by part: the report's colours, and one for waiting behind the disk's own work.
 _PART_COLOURS: Final[Mapping[str, Colour]] = {**PARTS, "queue": STACKS[7]}
@@ -129,7 +287,6 @@ def _kind_piece(kind: str, time_ns: float) -> Piece:
 
 
 def _curves(records: Records) -> list[charts.Curve]:
-    """A curve for each kind with enough requests."""
     curves = []
     for number, kind in enumerate(KINDS):
         latencies = np.sort(latency_ns(records[records["kind"] == number]))

@@ -64,10 +64,9 @@ def replay(
 ) -> Replay:
     """Send one disk's recorded requests to a modelled disk.
 
-    The ``seed`` of the model's random draws is `strata.lab.bindings.disk_seed` of the trial's.
+    The ``seed`` of the model's random draws is `strata.lab.initrd.disk_seed` of the trial's.
 
-    Raises:
-        ResultError: If there are no records, or the device is too small for them.
+    Raises ResultError if there are no records, or the device is too small for them.
     """
     if len(records) == 0:
         raise ResultError("the trace has no requests of this disk", remedy="name another one with --disk")
@@ -79,17 +78,12 @@ def replay(
         delay, after = arrival, np.zeros(len(records), np.int64)
     else:
         delay, after = waits(arrival, complete)
-    disk = ModelledDisk(
-        driver_config(device, name="sda", backing_fd=_NO_CONTENT, capacity_bytes=capacity_bytes, seed=seed)
+    config = driver_config(
+        device, name="sda", backing_fd=_NO_CONTENT, capacity_bytes=capacity_bytes, seed=seed
     )
-    done = disk.replay(
-        records["op"],
-        records["sector"],
-        records["sectors"],
-        delay,
-        after,
-        flags=np.where(flag(records, "fua"), FUA, 0),
-    )
+    op, sector, sectors = (records[name] for name in ("op", "sector", "sectors"))
+    flags = np.where(flag(records, "fua"), FUA, 0)
+    done = ModelledDisk(config).replay(op, sector, sectors, delay, after, flags=flags)
     finished = done.complete_ns.astype(np.int64)
     began = arrival if mode == "open" else done.arrival_ns.astype(np.int64)
     taken = finished - began
@@ -124,12 +118,10 @@ def waits(arrival: Times, complete: Times) -> tuple[Times, Times]:
 def _refuse_beyond(records: Records, device: Device, capacity_bytes: int) -> None:
     end_bytes = int((records["sector"].astype(np.int64) + records["sectors"]).max()) * SECTOR_BYTES
     if end_bytes > capacity_bytes:
-        raise ResultError(
-            f"the trace reaches up to {format_size(end_bytes)}, and {device.name} holds "
-            f"{format_size(capacity_bytes)}",
-            place="--device",
-            remedy="name a larger device, or run the study with a smaller `capacity`",
-        )
+        end, holds = format_size(end_bytes), format_size(capacity_bytes)
+        cause = f"the trace reaches up to {end}, and {device.name} holds {holds}"
+        remedy = "name a larger device, or run the study with a smaller `capacity`"
+        raise ResultError(cause, place="--device", remedy=remedy)
 
 
 def _by_kind(records: Records, latencies: Times) -> dict[str, Latencies]:

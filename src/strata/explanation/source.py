@@ -50,8 +50,7 @@ class Source:
 def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
     """The trials that words name: ``RESULTS/TRIAL``, or a results folder and then ids of its trials.
 
-    Raises:
-        ResultError: If a word names none.
+    Raises ResultError if a word names none.
     """
     found: list[tuple[ResultsFolder, TrialKey]] = []
     current: ResultsFolder | None = None
@@ -79,17 +78,13 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
 def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     """A trial's valid result with its plan and window.
 
-    Raises:
-        ResultError: If it has none, or its files are damaged.
+    Raises ResultError if it has none, or its files are damaged.
     """
     study = folder.study()
     reading = folder.read_trial(trial, study.trials[trial])
     if reading.record is None or reading.attempt is None or not reading.usable:
-        raise ResultError(
-            f"the trial has no valid result: {reading.problem}",
-            place=f"{folder.path}/{trial}",
-            remedy="run it with `strata run`",
-        )
+        cause = f"the trial has no valid result: {reading.problem}"
+        raise ResultError(cause, place=f"{folder.path}/{trial}", remedy="run it with `strata run`")
     plan = _plan(reading.attempt)
     window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
     title = {choice.name: choice.title for choice in study.workloads}.get(plan.trial.workload, "")

@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.explanation.analysis import DiskTime, Explanation
-from strata.explanation.comparison import Comparison
-from strata.explanation.sentences import KIND_WORDS, sentences
+from strata.explanation.comparison import KIND_WORDS, Comparison, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.units import format_duration
 
@@ -110,7 +109,6 @@ def _kind_table(disk: DiskTime) -> Table:
 
 
 def _wait_table(disk: DiskTime) -> Table:
-    """The mean latency of a request of each kind, by part."""
     kinds = [kind for kind in disk.kinds if kind.requests]
     parts = list(dict.fromkeys(part for kind in kinds for part in kind.parts_ns))
     rows = []
@@ -139,7 +137,6 @@ def _part_table(disk: DiskTime) -> Table:
 
 
 def explanation_view(found: Explanation) -> RenderableType:
-    """One trial in a terminal."""
     head = Text.assemble((found.name, "bold cyan"), (f"  {found.workload_title}", "dim"))
     head.append(f"\nmeasured window of {format_duration(found.window_ns)}, {found.time_domain} time", "dim")
     parts: list[RenderableType] = [head]
@@ -160,7 +157,6 @@ def comparison_view(comparison: Comparison) -> RenderableType:
 
 
 def _with(record: Any, *derived: str) -> dict[str, Any]:
-    """A record's fields, and some of its properties."""
     return asdict(record) | {name: getattr(record, name) for name in derived}
 
 

@@ -57,25 +57,16 @@ _GUARD: Final = (
 
 @dataclass(frozen=True)
 class Wiring:
-    """The connections of a lab to its host.
+    """The connections of a lab to its host."""
 
-    Attributes:
-        folder: Its private working folder, for ``linux`` and ``initrd.cpio``.
-        console: Descriptor for the console's output.
-        events: Descriptor for the agent's events, opened for appending.
-        keyboard: Descriptor for the console's input; None for a trial.
-        cpu: The CPU to pin it to.
-        trace: Descriptor for the trace of all requests, opened for appending.
-        measure_cost: The driver sums up the host's time that it takes, in ``/sys/block/DISK/host_cost_ns``.
-            Never for a trial: the lab's programs could see the host by it.
-    """
-
-    folder: Path
-    console: int
-    events: int
-    keyboard: int | None = None
-    cpu: int | None = None
-    trace: int | None = None
+    folder: Path  # its private working folder, for ``linux`` and ``initrd.cpio``
+    console: int  # descriptor for the console's output
+    events: int  # descriptor for the agent's events, opened for appending
+    keyboard: int | None = None  # descriptor for the console's input; None for a trial
+    cpu: int | None = None  # the CPU to pin it to
+    trace: int | None = None  # descriptor for the trace of all requests, opened for appending
+    # The driver sums up the host's time that it takes, in ``/sys/block/DISK/host_cost_ns``. Never for a
+    # trial: the lab's programs could see the host by it.
     measure_cost: bool = False
 
 
@@ -85,15 +76,12 @@ class Power:
 
     Only content outlives a boot. The state of a disk's model begins anew: the places of a flash drive's data,
     its SLC cache, a shingled drive's cached zones, a cloud disk's saved-up credit.
-
-    Attributes:
-        media: The disks' content, in their order: empty, or left by an earlier boot. None for empty disks
-            that end with the lab.
-        cut: The power cut, after which the lab's exit status is `POWER_CUT_STATUS`.
     """
 
+    # The disks' content, in their order: empty, or left by an earlier boot. None for empty disks that end
+    # with the lab.
     media: Sequence[DiskImage] | None = None
-    cut: PowerCut | None = None
+    cut: PowerCut | None = None  # the power cut, after which the lab's exit status is `POWER_CUT_STATUS`
 
 
 @dataclass(frozen=True)
@@ -136,15 +124,11 @@ class StatusPage:
 
 @dataclass
 class RunningLab:
-    """A lab's process. Use it as a context: at its end the process is gone, whatever happened.
-
-    Attributes:
-        exit_status: From ``os.waitstatus_to_exitcode``; None while it runs.
-    """
+    """A lab's process. Use it as a context: at its end the process is gone, whatever happened."""
 
     pid: int
     status: StatusPage
-    exit_status: int | None = None
+    exit_status: int | None = None  # from ``os.waitstatus_to_exitcode``; None while it runs
     _pidfd: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,10 +187,6 @@ def start_lab(
 
     The calling thread must outlive the lab: ``pdeathsig`` notices its end. The kernel finds the disks in the
     given order, then the inputs, each on a disk without latency.
-
-    Raises:
-        LabError: If its files cannot be made, or there are too many disks.
-        ToolError: If a program that starts it is missing, or too few files may be open.
     """
     check_tools()
     check_counts(disks, inputs)

@@ -37,17 +37,13 @@ KINDS: Final = ("source", "kernel", "module-source", "modules", "image", "agent"
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of an entry, by name.
+    """The inputs of an entry, by name."""
 
-    Attributes:
-        wanted: Stated by the project: hashes of its files, versions, switches. When they change, the entry
-            is stale.
-        found: Added by this machine: the compiler, the mirror's version of a package. A change makes the
-            next build another entry, but no finished entry stale: an update of the compiler should not cost
-            a kernel build, and a result names the binary's own hash anyway.
-    """
-
+    # Stated by the project: hashes of its files, versions, switches. When they change, the entry is stale.
     wanted: Mapping[str, str]
+    # Added by this machine: the compiler, the mirror's version of a package. A change makes the next build
+    # another entry, but no finished entry stale: an update of the compiler should not cost a kernel build,
+    # and a result names the binary's own hash anyway.
     found: Mapping[str, str]
 
     @property
@@ -148,9 +144,6 @@ class Cache:
 
         ``make`` fills the folder it is given and returns the manifest. It runs under a lock: of two builds
         of one entry the second waits and then finds it done.
-
-        Raises:
-            LabError: If the cache folder cannot be written.
         """
         with self.locked(f"{kind}-{inputs.key}"):
             if (entry := self.find(kind, inputs)) is not None:
@@ -261,11 +254,7 @@ class Cache:
 
 
 def cache_root() -> Path:
-    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``).
-
-    Raises:
-        LabError: If root would run from it what another user could put there.
-    """
+    """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``)."""
     root = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata")).absolute()
     refuse_exchangeable_path(root, LabError)
     return root

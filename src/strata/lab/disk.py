@@ -35,17 +35,9 @@ def driver_config(
 ) -> str:
     """The text that describes one disk to the driver.
 
-    Args:
-        device: The device to model.
-        name: The block device's name in the lab, such as ``sda``.
-        backing_fd: The open file with the disk's content.
-        read_only: Whether writes fail.
-        queue_depth: Instead of the device's own.
-        capacity_bytes: The used part of the device, from its first sector on; the mechanism stays.
-        seed: The seed of the model's random draws.
-
-    Raises:
-        LabError: If the name or the capacity does not suit the driver.
+    ``name`` is the block device's in the lab, ``backing_fd`` the open file with its content, and
+    ``capacity_bytes`` the used part of the device, from its first sector on; the mechanism stays. The model's
+    random draws derive from ``seed``.
     """
     if _DISK_NAME.fullmatch(name) is None:
         raise LabError(f'a disk cannot be called "{name}"', remedy="use lower-case letters and digits")

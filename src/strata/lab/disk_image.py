@@ -118,18 +118,13 @@ class DiskImage:
 
 @dataclass(frozen=True)
 class PowerCut:
-    """When a lab loses its power: one of the two, or, with neither, when a step of the plan cuts it.
+    """When a lab loses its power: one of the two, or, with neither, when a step of the plan cuts it."""
 
-    Attributes:
-        at_ns: Virtual time since the lab's boot.
-        after_ios: The number of commands (reads, writes, flushes, discards) that the lab's modelled disks
-            accept, all together, before the cut. The last is still in flight.
-        seed: Decides which parts of volatile writes survive.
-    """
-
-    at_ns: int | None = None
+    at_ns: int | None = None  # virtual time since the lab's boot
+    # The number of commands (reads, writes, flushes, discards) that the lab's modelled disks accept, all
+    # together, before the cut. The last is still in flight.
     after_ios: int | None = None
-    seed: int = 0
+    seed: int = 0  # decides which parts of volatile writes survive
 
     def __post_init__(self) -> None:
         assert self.at_ns is None or self.after_ios is None, "a cut has one place"
@@ -144,29 +139,19 @@ class PowerCut:
 
 @dataclass(frozen=True)
 class PowerCutDamage:
-    """The effect of a power cut on one disk's writes.
+    """The effect of a power cut on one disk's writes."""
 
-    Attributes:
-        disk: The block device's name in the lab.
-        at_ns: When the power was cut, in virtual time since the boot.
-        writes_acknowledged: Writes whose completion was reported.
-        volatile: Writes, acknowledged or in flight, that were not wholly durable: the sum of the next three.
-        kept: Volatile writes that were destaged in time.
-        lost: Volatile writes without a surviving volatile unit.
-        torn: Volatile writes of which some units survived. A unit itself is never torn.
-        lost_acknowledged: Acknowledged writes that are lost or torn.
-        settled_blocks: Blocks (of 4 KiB, or the unit if that is larger) that counted as durable because the
-            driver keeps at most 2 GiB of a disk volatile.
-    """
-
-    disk: str
-    at_ns: int
-    writes_acknowledged: int
+    disk: str  # the block device's name in the lab
+    at_ns: int  # when the power was cut, in virtual time since the boot
+    writes_acknowledged: int  # writes whose completion was reported
+    # Writes, acknowledged or in flight, that were not wholly durable: the sum of the next three.
     volatile: int
-    kept: int
-    lost: int
-    torn: int
-    lost_acknowledged: int
+    kept: int  # volatile writes that were destaged in time
+    lost: int  # volatile writes without a surviving volatile unit
+    torn: int  # volatile writes of which some units survived. A unit itself is never torn.
+    lost_acknowledged: int  # acknowledged writes that are lost or torn
+    # Blocks (of 4 KiB, or the unit if that is larger) that counted as durable because the driver keeps at
+    # most 2 GiB of a disk volatile.
     settled_blocks: int
 
 
@@ -174,9 +159,6 @@ def damage_in(console: str) -> list[PowerCutDamage]:
     """The power cut's damage to each modelled disk, from the lab's console.
 
     The driver writes it as the lab's last output, so a disk's last line counts.
-
-    Raises:
-        LabError: If a disk's file could not be given the content of the medium.
     """
     found = []
     for disk, match in {match["disk"]: match for match in _REPORT.finditer(console)}.items():

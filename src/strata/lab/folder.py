@@ -64,10 +64,8 @@ def private_folder(
 ) -> Iterator[PrivateFolder]:
     """A new folder in ``place``, deleted, or removed by ``remove``, when the context ends.
 
-    ``before`` is called with its path before it is made: to record it.
-
-    Raises:
-        LabError: If it cannot be made, or as root another user could exchange it.
+    ``before`` is called with its path before it is made: to record it. Raises LabError if it cannot be made,
+    or as root another user could exchange it.
     """
     with ExitStack() as opened:
         try:
@@ -190,9 +188,7 @@ def opened_private(name: str, place: int) -> Iterator[int]:
 def opened_place(place: Path) -> Iterator[int]:
     """The descriptor of a folder for private folders; as root one that no other user can exchange.
 
-    Raises:
-        LabError: If another user could.
-        OSError: If it cannot be opened.
+    Raises LabError if another user could, and OSError if it cannot be opened.
     """
     descriptor = open_folder(place, LabError)
     try:

@@ -31,43 +31,29 @@ _REMEDY: Final = "check that the mirror is reachable and that there are 2 GB of 
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """The image's definition (``image/packages.toml``, ``packages.lock``, ``begin.sh``, ``finish.sh``).
+    """The image's definition (``image/packages.toml``, ``packages.lock``, ``begin.sh``, ``finish.sh``)."""
 
-    Attributes:
-        release: The Debian release.
-        packages: The packages asked for, without their dependencies.
-        backports: The source packages whose binaries come from the release's backports, by component.
-        modules: The packages with the source of a kernel module, each with the image's package of its
-            programs, which must have the same version.
-        locked: The exact version of every package of the image; empty before the first ``make lock``.
-        locked_kernel: The versions of Debian's sources that the kernel and its modules are tested with.
-        installation: The packages of the workload ``os-installation`` that a minimal Debian lacks.
-        locked_essential: The exact versions of the packages that it installs first.
-        locked_rest: The exact versions of its other packages.
-        begin: The script that prepares the installation of packages that are not essential.
-        finish: The script that removes random and dated files.
-    """
-
-    release: str
-    packages: tuple[str, ...]
+    release: str  # the Debian release
+    packages: tuple[str, ...]  # the packages asked for, without their dependencies
+    # The source packages whose binaries come from the release's backports, by component.
     backports: Mapping[str, tuple[str, ...]]
+    # The packages with the source of a kernel module, each with the image's package of its programs, which
+    # must have the same version.
     modules: Mapping[str, str]
+    # The exact version of every package of the image; empty before the first ``make lock``.
     locked: Mapping[str, str]
+    # The versions of Debian's sources that the kernel and its modules are tested with.
     locked_kernel: Mapping[str, str]
+    # The packages of the workload ``os-installation`` that a minimal Debian lacks.
     installation: tuple[str, ...]
-    locked_essential: Mapping[str, str]
-    locked_rest: Mapping[str, str]
-    begin: str
-    finish: str
+    locked_essential: Mapping[str, str]  # the exact versions of the packages that it installs first
+    locked_rest: Mapping[str, str]  # the exact versions of its other packages
+    begin: str  # the script that prepares the installation of packages that are not essential
+    finish: str  # the script that removes random and dated files
 
     @classmethod
     def read(cls, folder: Path, *, check_lock: bool = True) -> ImageSpec:
-        """Read the project's image folder; without ``check_lock`` the lock may be inconsistent.
-
-        Raises:
-            LabError: If a file is missing or malformed, or a locked module has another version than
-                its programs.
-        """
+        """Read the project's image folder; without ``check_lock`` the lock may be inconsistent."""
         path = folder / "packages.toml"
         try:
             stated = tomllib.loads(path.read_text())
@@ -152,17 +138,12 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class ImageBuild(Build):
-    """A finished root image.
-
-    Attributes:
-        packages: The version of every package in it.
-        locked: Whether these are exactly the locked versions.
-        moved: For an image that is not locked: "name: locked version -> version that the mirror had".
-    """
+    """A finished root image."""
 
     FILE: ClassVar[str] = "root.squashfs"
-    packages: Mapping[str, str]
-    locked: bool
+    packages: Mapping[str, str]  # the version of every package in it
+    locked: bool  # whether these are exactly the locked versions
+    # For an image that is not locked: "name: locked version -> version that the mirror had".
     moved: Sequence[str]
 
 
@@ -171,10 +152,6 @@ def build_image(cache: Cache, spec: ImageSpec, progress: SetupProgress) -> Entry
 
     Where the mirror no longer has a locked version, the image takes the mirror's. The image and every
     result then say that it is not locked, and which packages moved.
-
-    Raises:
-        LabError: If the mirror has not got a package or the build fails.
-        ToolError: If a program or the privilege that the build needs is missing.
     """
     inputs = Inputs(spec.wanted(), {})
     log = cache.log("image", inputs)
@@ -215,8 +192,9 @@ def _mode() -> str:
 def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: SetupProgress) -> None:
     sources = archive.with_name("sources.list")
     sources.write_text(spec.image_sources)
-    hooks = [f"--setup-hook={_write_hook('etc/apt/preferences.d/strata', spec.image_preferences)}"]
-    hooks += [f"--essential-hook={spec.begin}", f"--customize-hook={spec.finish}"]
+    folder = '"$1/etc/apt/preferences.d"'
+    choose = f'mkdir -p {folder} && cat >{folder}/strata <<"END"\n{spec.image_preferences}END\n'
+    hooks = [f"--setup-hook={choose}", f"--essential-hook={spec.begin}", f"--customize-hook={spec.finish}"]
     options = ['Apt::Install-Recommends "false"', 'Acquire::Retries "3"', *proxy_options()]
     environment = {
         "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -249,11 +227,6 @@ def _install(spec: ImageSpec, mode: str, archive: Path, log: Path, progress: Set
             environment=environment,
             on_line=count,
         )
-
-
-def _write_hook(path: str, content: str) -> str:
-    folder = path.rsplit("/", 1)[0]
-    return f'mkdir -p "$1/{folder}" && cat >"$1/{path}" <<"END"\n{content}END\n'
 
 
 def require_same_versions(

@@ -87,17 +87,14 @@ def input_setting(plan: Plan) -> dict[str, Any]:
 
 def provided_inputs(plan: Plan) -> list[ProvidedInput]:
     """A plan's inputs, in its order; `provide_inputs` has put them into the cache."""
-    return [_provided(each) for each in plan.inputs]
-
-
-def _provided(wanted: PlanInput) -> ProvidedInput:
-    entry = _find(wanted)
-    if entry is None:
-        raise LabError(
-            f"{wanted.source} is not in the cache", place=str(cache_root()), remedy="run the study again"
-        )
-    made = entry.manifest
-    return ProvidedInput(wanted.name, entry.path / _FILE, made["sha256"], made["size_bytes"])
+    provided = []
+    for each in plan.inputs:
+        if (entry := _find(each)) is None:
+            cause = f"{each.source} is not in the cache"
+            raise LabError(cause, place=str(cache_root()), remedy="run the study again")
+        made = entry.manifest
+        provided.append(ProvidedInput(each.name, entry.path / _FILE, made["sha256"], made["size_bytes"]))
+    return provided
 
 
 def _find(wanted: PlanInput) -> Entry | None:
@@ -125,9 +122,8 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
 
     ``files`` are the users' archives of its study.
 
-    Raises:
-        LabError: If an input cannot be fetched, no file has its hash, or the cache has no room for it.
-        StudyError: If an archive is damaged, or has changed since the study was read.
+    Raises LabError if an input cannot be fetched, no file has its hash, or the cache has no room for it, and
+    StudyError if an archive is damaged, or has changed since the study was read.
     """
     by_hash = {file.sha256: file.path for file in files}
     for each in plan.inputs:
@@ -138,7 +134,13 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
 def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProgress) -> None:
     cache, inputs = Cache(cache_root()), Inputs(_stated(wanted), {})
     if wanted.sha256 is not None:
-        path, sha256 = _archive_of(wanted, by_hash), wanted.sha256
+        path, sha256 = by_hash.get(wanted.sha256), wanted.sha256
+        if path is None:
+            raise LabError(
+                f"the plan reads {wanted.source}, and no archive of the study has its content",
+                place=f"inputs.{wanted.name}",
+                remedy="run it with the study that it was planned from, and with the same archive",
+            )
         cache.build("input", inputs, lambda folder: _unpacked(path, sha256, folder / _FILE, progress))
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
@@ -147,26 +149,18 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProg
         Cache(shared_root()).publish(entry)
 
 
-def _archive_of(wanted: PlanInput, by_hash: Mapping[str, Path]) -> Path:
-    path = by_hash.get(wanted.sha256 or "")
-    if path is None:
-        raise LabError(
-            f"the plan reads {wanted.source}, and no archive of the study has its content",
-            place=f"inputs.{wanted.name}",
-            remedy="run it with the study that it was planned from, and with the same archive",
-        )
-    return path
-
-
 def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupProgress) -> dict[str, Any]:
     """Write an archive as a plain tar; returns its part of the entry's manifest."""
     packed_bytes = archive.stat().st_size
     with open_named(archive) as file:
-        opened, growth = _opener(file)
+        magic = file.read(8)
+        file.seek(0)
+        opened, growth = next((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark))
         _require_room(archive, packed_bytes * growth)
         with progress.step(f"input: unpacking {archive.name}", packed_bytes) as step:
             try:
-                _copy(opened(file), file, target, step, _room_bytes())
+                free_bytes = shutil.disk_usage(cache_root()).free
+                _copy(opened(file), file, target, step, max(0, free_bytes - _KEPT_FREE_BYTES))
             except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
                 raise _unreadable(archive, error) from error
         file.seek(0)
@@ -182,13 +176,7 @@ def _made(target: Path) -> dict[str, Any]:
     return {"sha256": file_hash(target), "size_bytes": target.stat().st_size}
 
 
-def _opener(file: BinaryIO) -> tuple[Callable[[BinaryIO], Any], int]:
-    """The file's decompression, and an estimate of how many times larger it becomes at most."""
-    magic = file.read(8)
-    file.seek(0)
-    return next((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark))
-
-
+# A file's first bytes, its decompression, and an estimate of how many times larger it becomes at most.
 _PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
     (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file), 5),
     (b"BZh", bz2.BZ2File, 6),
@@ -209,11 +197,6 @@ def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step, limit_byt
             step.advance(file.tell() - before_bytes)
             before_bytes = file.tell()
         out.write(b"\0" * (-out.tell() % SECTOR_BYTES))
-
-
-def _room_bytes() -> int:
-    """The space for unpacking; some stays free for others."""
-    return max(0, shutil.disk_usage(cache_root()).free - _KEPT_FREE_BYTES)
 
 
 def _require_room(archive: Path, needed_bytes: int) -> None:

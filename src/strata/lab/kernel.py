@@ -14,14 +14,15 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from strata.errors import LabError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash
 from strata.lab.process import output_of, run_logged
-from strata.lab.progress import SetupProgress, Step
+from strata.lab.progress import Step
 from strata.lab.recipe import Recipe
-from strata.lab.source import SourceApt, copy_tree, source_from_debian, source_from_tarball
+from strata.lab.source import Workshop, copy_tree, source_from_debian, source_from_tarball
 
 _ESTIMATED_OBJECTS: Final = 1100  # before the first build
 # Rules about how a patch is sent by mail; ours are files of this repository.
@@ -30,50 +31,28 @@ _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIG
 
 @dataclass(frozen=True)
 class KernelBuild(Build):
-    """A finished kernel.
-
-    Attributes:
-        release: The answer of ``uname -r`` in the lab.
-        source: The source's version: the Debian package's, or the kernel's for a tarball.
-        locked: Whether the source is the version that ``image/packages.lock`` names.
-    """
+    """A finished kernel."""
 
     FILE: ClassVar[str] = "linux"
-    release: str
-    source: str
-    locked: bool
+    release: str  # the answer of ``uname -r`` in the lab
+    source: str  # the source's version: the Debian package's, or the kernel's for a tarball
+    locked: bool  # whether the source is the version that ``image/packages.lock`` names
 
 
-def build_kernel(
-    cache: Cache,
-    recipe: Recipe,
-    progress: SetupProgress,
-    *,
-    apt: SourceApt,
-    locked_version: str | None,
-    tarball: Path | None = None,
-    jobs: int | None = None,
-) -> Entry:
+def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
     """Return the kernel for this recipe and source, building it unless it is in the cache.
 
     The tree with its objects is kept: an interrupted build is continued, and after a change of a patch, the
     driver or the configuration only what depends on it is compiled.
-
-    Raises:
-        LabError: If the source cannot be had or the build fails.
-        ToolError: If a program that the build needs is missing.
     """
-    if tarball is not None:
-        source = source_from_tarball(cache, tarball, recipe.series, progress)
-    else:
-        source = source_from_debian(cache, recipe.package, apt, progress)
+    recipe = shop.recipe
+    source = source_from_debian(shop) if tarball is None else source_from_tarball(shop, tarball)
     name = source.manifest["package_version"] or source.manifest["version"]
     found = {"source": name, "source_sha256": source.manifest["tarball_sha256"], **_toolchain()}
     inputs = Inputs(recipe.wanted(), found)
 
     def make(folder: Path) -> Mapping[str, Any]:
-        log = cache.log("kernel", inputs)
-        with _compiled_tree(cache, recipe, source, found, log, progress, jobs) as tree:
+        with _compiled_tree(shop, source, found, shop.cache.log("kernel", inputs)) as tree:
             executable = folder / "linux"
             shutil.copyfile(tree / recipe.target, executable)
             executable.chmod(0o755)
@@ -84,11 +63,11 @@ def build_kernel(
                 "release": (tree / "include/config/kernel.release").read_text().strip(),
                 "objects": count_objects(tree),
                 "source": name,
-                "locked": name == locked_version,
+                "locked": name == shop.locked.get(recipe.package),
                 "interface": Inputs(recipe.interface_wanted(), found).key,
             }
 
-    return cache.build("kernel", inputs, make)
+    return shop.cache.build("kernel", inputs, make)
 
 
 def interface_of(kernel: Entry) -> str:
@@ -96,34 +75,19 @@ def interface_of(kernel: Entry) -> str:
     return str(kernel.manifest["interface"])
 
 
-def kernel_tree(
-    cache: Cache, recipe: Recipe, kernel: Entry, log: Path, progress: SetupProgress, *, jobs: int | None
-) -> contextlib.AbstractContextManager[Path]:
-    """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone.
-
-    Raises:
-        LabError: If it is gone and the kernel's source, too, or if it cannot be compiled.
-    """
-    source = _source_of(cache, kernel)
-    return _compiled_tree(cache, recipe, source, kernel.inputs.found, log, progress, jobs)
+def kernel_tree(shop: Workshop, kernel: Entry, log: Path) -> contextlib.AbstractContextManager[Path]:
+    """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone."""
+    return _compiled_tree(shop, _source_of(shop.cache, kernel), kernel.inputs.found, log)
 
 
 @contextlib.contextmanager
-def _compiled_tree(  # noqa: PLR0917
-    cache: Cache,
-    recipe: Recipe,
-    source: Entry,
-    found: Mapping[str, str],
-    log: Path,
-    progress: SetupProgress,
-    jobs: int | None,
-) -> Iterator[Path]:
-    previous = cache.entries("kernel")
+def _compiled_tree(shop: Workshop, source: Entry, found: Mapping[str, str], log: Path) -> Iterator[Path]:
+    previous = shop.cache.entries("kernel")
     objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
-    with cache.kept_work("kernel-tree", Inputs(recipe.tree_wanted(), found)) as work:
+    with shop.cache.kept_work("kernel-tree", Inputs(shop.recipe.tree_wanted(), found)) as work:
         tree = work / "linux"
-        prepare_tree(recipe, source.path / "linux", tree, log, progress)
-        compile_tree(recipe, tree, log, progress, expected_objects=objects, jobs=jobs)
+        _prepare(shop, source.path / "linux", tree, log)
+        _compile(shop, tree, log, expected_objects=objects)
         yield tree
 
 
@@ -174,15 +138,11 @@ _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "176722
 RESUME_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
 
 
-def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: SetupProgress) -> None:
-    """Patch and configure a tree as far as that is not done.
-
-    Raises:
-        LabError: If a patch does not apply, or the kernel's configuration refuses a line of the fragment.
-    """
-    configured = tree / ".strata-configured"
+def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
+    """Patch and configure a tree as far as that is not done."""
+    recipe, configured = shop.recipe, tree / ".strata-configured"
     fragment = recipe.folder / recipe.config
-    with progress.step("kernel: copying, patching, configuring") as step:
+    with shop.progress.step("kernel: copying, patching, configuring") as step:
         _patch(recipe, source, tree, log, step)
         for name, place in recipe.copies:
             _bring(recipe.folder / name, tree / place)
@@ -190,9 +150,9 @@ def prepare_tree(recipe: Recipe, source: Path, tree: Path, log: Path, progress: 
         if not configured.exists() or configured.read_text() != digest:
             step.note("configuring")
             options = ("-s", f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
-            _make(tree, log, "configuring the kernel", *recipe.make_arguments[1:], *options)
+            run_in(tree, log, "configuring the kernel", "make", *recipe.make_arguments[1:], *options)
             if on := check_config(fragment, tree / ".config"):
-                progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
+                shop.progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
             configured.write_text(digest)
 
 
@@ -213,14 +173,7 @@ def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> N
     copy_tree(source, fresh)
     for name in recipe.patches:
         step.note(name)
-        run_logged(
-            # --fuzz=0: a patch that only nearly fits may mean something else in this version.
-            ["patch", "-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name)],
-            log=log,
-            title=f"applying {name}",
-            remedy=f"the patches are for Linux {recipe.series}; try the version of image/packages.lock",
-            cwd=fresh,
-        )
+        apply_patch(recipe, name, fresh, log, f"Linux {recipe.series}")
     touched = sorted({path for name in recipe.patches for path in patched_files(recipe.folder / name)})
     (fresh / record.name).write_text("\n".join([digest, *touched]) + "\n")
     if not before:  # a new tree, or one whose making was interrupted
@@ -251,13 +204,9 @@ def _bring(new: Path, old: Path) -> None:
 
 
 def check_config(fragment: Path, config: Path) -> list[str]:
-    """Compare the configuration with the fragment: Kconfig silently drops options with unmet dependencies.
+    """Refuse a configuration without an option of the fragment: Kconfig silently drops unmet ones.
 
-    Returns:
-        The options that should be off and are on, because another one selects them.
-
-    Raises:
-        LabError: Naming every other option that was dropped or changed.
+    Returns the options that should be off and are on, because another one selects them.
     """
     asked, got = _options(fragment.read_text()), _options(config.read_text())
     differing = {name: got.get(name, "n") for name, value in asked.items() if got.get(name, "n") != value}
@@ -278,14 +227,13 @@ def _options(text: str) -> dict[str, str]:
     return {name or unset: value or "n" for name, value, unset in lines}
 
 
-def compile_tree(
-    recipe: Recipe, tree: Path, log: Path, progress: SetupProgress, *, expected_objects: int, jobs: int | None
-) -> None:
+def _compile(shop: Workshop, tree: Path, log: Path, *, expected_objects: int) -> None:
     """Compile a prepared tree."""
-    jobs = jobs or len(os.sched_getaffinity(0))
-    with progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
+    recipe, jobs = shop.recipe, shop.jobs
+    with shop.progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
         step.advance(count_objects(tree))  # of an earlier build in the same tree
-        _make(tree, log, "compiling the kernel", *recipe.make_arguments, f"-j{jobs}", on_line=counter(step))
+        argv = ("make", *recipe.make_arguments, f"-j{jobs}")
+        run_in(tree, log, "compiling the kernel", *argv, on_line=counter(step))
     if not (tree / recipe.target).is_file():
         raise LabError("the kernel's build made no executable", place=str(log), remedy=RESUME_REMEDY)
 
@@ -293,22 +241,32 @@ def compile_tree(
 def prepare_modules(recipe: Recipe, tree: Path, log: Path) -> None:
     """Make the files that modules outside a compiled tree need: headers, the list of exported symbols."""
     title = "preparing the kernel's tree for modules"
-    _make(tree, log, title, *recipe.make_arguments[1:], "modules_prepare")
+    run_in(tree, log, title, "make", *recipe.make_arguments[1:], "modules_prepare")
     shutil.copyfile(tree / "vmlinux.symvers", tree / "Module.symvers")
 
 
-def _make(
-    tree: Path, log: Path, title: str, *arguments: str, on_line: Callable[[str], None] = lambda line: None
+def run_in(
+    tree: Path,
+    log: Path,
+    title: str,
+    *argv: str,
+    remedy: str = RESUME_REMEDY,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    on_line: Callable[[str], None] = lambda line: None,
 ) -> None:
-    run_logged(
-        ["make", *arguments],
-        log=log,
-        title=title,
-        remedy=RESUME_REMEDY,
-        cwd=tree,
-        environment=build_environment(tree),
-        on_line=on_line,
-    )
+    """Run a program of a build in its tree, in the build's own environment and these variables."""
+    # The complete environment of the kernel's build: nothing of the user's may reach the binary.
+    # -w: looking for what to warn of takes a twentieth of the time.
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    own = {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent), "KCFLAGS": "-w", **environment}
+    run_logged(argv, log=log, title=title, remedy=remedy, cwd=tree, environment=own, on_line=on_line)
+
+
+def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str) -> None:
+    """Apply a patch exactly: one that only nearly fits may mean something else in another version."""
+    options = ("-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name))
+    remedy = f"the patches are for {made_for}; try the version of image/packages.lock"
+    run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy)
 
 
 def counter(step: Step) -> Callable[[str], None]:
@@ -324,10 +282,3 @@ def counter(step: Step) -> Callable[[str], None]:
 
 def count_objects(tree: Path) -> int:
     return sum(1 for _ in tree.rglob("*.o"))
-
-
-def build_environment(tree: Path) -> dict[str, str]:
-    """The complete environment of the kernel's build: nothing of the user's may reach the binary."""
-    path = os.environ.get("PATH", "/usr/bin:/bin")
-    # -w: looking for what to warn of takes a twentieth of the time.
-    return {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent), "KCFLAGS": "-w"}

@@ -21,6 +21,7 @@ from strata.lab.process import Group, end_running, require
 from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wanted, uses_load
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
+from strata.lab.source import Workshop
 from strata.plan.model import Plan
 from strata.spec.step import LOAD, Prerequisites
 from strata.words import listed
@@ -77,11 +78,7 @@ class Lab:
 
 
 def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
-    """The groups of modules that a plan needs, in load order.
-
-    Raises:
-        LabError: If the plan asks for a module that no group has.
-    """
+    """The groups of modules that a plan needs, in load order."""
     groups = _groups_for(project_root() / "kernel", plan.prerequisites)
     names = {name for name, _, _ in loadings(groups)}
     if unknown := sorted(set(plan.prerequisites.modules) - names):
@@ -266,47 +263,56 @@ def ensure_lab(
 ) -> Lab | None:
     """Build missing and stale parts of the lab: image and programs while the kernel is compiled.
 
-    When root builds, the result is published to the shared cache for the machine's other users.
-
-    Args:
-        progress: Reports the build.
-        source: A kernel tarball to use instead of Debian's source package.
-        jobs: The number of compilers to run at once; by default one per CPU.
-        only: The parts to build; all by default.
-
-    Returns:
-        The lab, or None while an essential part was not asked for and is missing.
-
-    Raises:
-        LabError: If a part cannot be built.
-        ToolError: If a program that the build needs is missing.
+    ``source`` is a kernel tarball in place of Debian's package; ``jobs`` compilers run at once, by default
+    one per CPU; ``only`` names the parts to build. When root builds, the result is published to the shared
+    cache for the machine's other users. Returns None while an essential part is missing.
     """
-    builder = _Builder(Project.read(project_root()), Cache(cache_root()), progress, source, jobs)
-    chosen = parts(builder.project.root) if only is None else tuple(only)
-    missing = [part for part in chosen if builder.is_missing(part)]
+    project, cache = Project.read(project_root()), Cache(cache_root())
+    workshop = Workshop(
+        cache,
+        project.recipe,
+        progress,
+        project.image.source_apt,
+        project.image.locked_kernel,
+        jobs or len(os.sched_getaffinity(0)),
+    )
+    chosen = parts(project.root) if only is None else tuple(only)
+    missing = [part for part in chosen if project.find(part) is None or (part == "kernel" and source)]
     for part in missing:
-        builder.require_tools(part)
+        needed: Group = "kernel" if project.group(part) else part  # type: ignore[assignment]
+        require(project.root / "scripts" / "packages", needed, purpose=f"building the lab's {part}")
 
-    def build(*only: Part) -> None:
-        for part in only:
+    builds: dict[Part, Callable[[], object]] = {
+        "kernel": lambda: cache.choose(build_kernel(workshop, source)),
+        "image": lambda: build_image(cache, project.image, progress),
+        "agent": lambda: build_program("agent", cache, project.root, progress, jobs=jobs),
+        "load": lambda: build_program("load", cache, project.root, progress, jobs=jobs),
+    }
+
+    def build(*wanted: Part) -> None:
+        for part in wanted:
             if part in missing:
-                builder.build(part)
+                builds[part]()
 
-    def build_kernel_and_modules() -> None:
+    def kernel_and_modules() -> None:
         build("kernel")
         # A new kernel may need other modules than the one before.
-        builder.build_modules(
-            [part for part in chosen if builder.project.group(part) and builder.is_missing(part)]
-        )
+        _build_modules(workshop, project, [part for part in chosen if project.find(part) is None])
 
-    with progress.estimate([builder.project.kind(part) for part in missing]):
-        _at_once(build_kernel_and_modules, lambda: build("image"), lambda: build("agent", "load"))
-    if os.geteuid() == 0:
-        for part in chosen:
-            entry = builder.project.find(part)
-            if entry is not None and entry.path.is_relative_to(builder.cache.root):
-                Cache(shared_root()).publish(entry)
+    with progress.estimate([project.kind(part) for part in missing]):
+        _at_once(kernel_and_modules, lambda: build("image"), lambda: build("agent", "load"))
+    built = [entry for entry in map(project.find, chosen) if entry and entry.path.is_relative_to(cache.root)]
+    for entry in built if os.geteuid() == 0 else ():
+        Cache(shared_root()).publish(entry)
     return find_lab()
+
+
+def _build_modules(workshop: Workshop, project: Project, names: Sequence[Part]) -> None:
+    if groups := [each for each in workshop.recipe.groups if each.name in names]:
+        if (kernel := project.find("kernel")) is None:
+            raise LabError("the kernel must be built before its modules", remedy="run `strata lab build`")
+        for entry in build_modules(workshop, groups, kernel):
+            workshop.cache.choose(entry)
 
 
 def _at_once(*works: Callable[[], object]) -> None:
@@ -320,57 +326,3 @@ def _at_once(*works: Callable[[], object]) -> None:
         except BaseException:
             end_running()
             raise
-
-
-@dataclass(frozen=True)
-class _Builder:
-    project: Project
-    cache: Cache
-    progress: SetupProgress
-    source: Path | None
-    jobs: int | None
-
-    def is_missing(self, part: Part) -> bool:
-        return self.project.find(part) is None or (part == "kernel" and self.source is not None)
-
-    def require_tools(self, part: Part) -> None:
-        needed: Group = "kernel" if self.project.group(part) else part  # type: ignore[assignment]
-        require(self.project.root / "scripts" / "packages", needed, purpose=f"building the lab's {part}")
-
-    def build(self, part: Part) -> None:
-        project, recipe = self.project, self.project.recipe
-        if part == "image":
-            build_image(self.cache, project.image, self.progress)
-        elif part == "kernel":
-            entry = build_kernel(
-                self.cache,
-                recipe,
-                self.progress,
-                apt=project.image.source_apt,
-                locked_version=project.image.locked_kernel.get(recipe.package),
-                tarball=self.source,
-                jobs=self.jobs,
-            )
-            self.cache.choose(entry)
-        else:
-            build_program(part, self.cache, project.root, self.progress, jobs=self.jobs)
-
-    def build_modules(self, names: Sequence[Part]) -> None:
-        groups = [each for each in self.project.recipe.groups if each.name in names]
-        kernel = self.project.find("kernel") if groups else None
-        if kernel is None:
-            if groups:
-                raise LabError("the kernel must be built before its modules", remedy="run `strata lab build`")
-            return
-        built = build_modules(
-            self.cache,
-            self.project.recipe,
-            groups,
-            kernel,
-            self.progress,
-            apt=self.project.image.source_apt,
-            locked=self.project.image.locked_kernel,
-            jobs=self.jobs,
-        )
-        for entry in built:
-            self.cache.choose(entry)

@@ -54,9 +54,6 @@ def provide_descriptors(trials: int, disks: int) -> None:
     """Raise the limit of open files if it is too low for this many trials, each with this many disks.
 
     Programs under measurement inherit the limit, so a sufficient one stays.
-
-    Raises:
-        ToolError: If it is too low and may not be raised.
     """
     needed = _OWN + trials * (_PER_TRIAL + _PER_DISK * disks)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -78,12 +78,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library, compiled if its sources have changed.
-
-    Raises:
-        ToolError: If a C compiler is needed, and there is none.
-        LabError: If the sources are missing or do not compile.
-    """
+    """The library, compiled if its sources have changed."""
     given = os.environ.get(LIBRARY_VARIABLE)
     path = Path(given) if given else build_model(Cache(cache_root()), project_root())
     loaded = ctypes.CDLL(str(path))
@@ -115,17 +110,12 @@ def grid_distance(index: int) -> int:
 
 @dataclass(frozen=True)
 class Trace:
-    """The outcome of a list of I/O, on the disk's clock.
-
-    Attributes:
-        parts: A row for each I/O, a column for each of `part_names`, in ns.
-        order: The indices of the I/Os in the order of their completion.
-    """
+    """The outcome of a list of I/O, on the disk's clock."""
 
     arrival_ns: Counts
     complete_ns: Counts
-    parts: Counts
-    order: Counts
+    parts: Counts  # a row for each I/O, a column for each of `part_names`, in ns
+    order: Counts  # the indices of the I/Os in the order of their completion
 
     @property
     def latency_ns(self) -> Counts:
@@ -153,8 +143,7 @@ class ModelledDisk:
 
     Its clock starts at 0 and never goes back; content, caches and maps are kept from one list to the next.
 
-    Raises:
-        ValueError: With the reader's message, if it refuses the text.
+    Raises ValueError with the reader's message, if it refuses the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -222,8 +211,7 @@ class ModelledDisk:
         ``ops``, ``lengths`` and ``flags`` hold one value for all or one for each of ``sectors``; the first is
         submitted at ``start_ns``, by default at once.
 
-        Raises:
-            ValueError: If the disk's queue is not as deep, or an I/O lies beyond its capacity.
+        Raises ValueError if the disk's queue is not as deep, or an I/O lies beyond its capacity.
         """
         start_ns = self.now_ns if start_ns is None else start_ns
         arrival = np.zeros(np.size(sectors), np.uint64)
@@ -309,12 +297,7 @@ def _sources(folder: Path) -> list[Path]:
 
 
 def build_model(cache: Cache, project: Path) -> Path:
-    """The library for the project's sources, compiling it unless it is in the cache.
-
-    Raises:
-        ToolError: If there is no C compiler.
-        LabError: If the sources do not compile.
-    """
+    """The library for the project's sources, compiling it unless it is in the cache."""
     now = model_wanted(project)
     entry = cache.current("model", now)
     if entry is None or not (entry.path / _FILE).is_file():

@@ -34,10 +34,6 @@ def run_logged(
     """Run a program, appending its output to a log, and wait for it.
 
     ``title`` is the subject of "… failed". ``on_line`` gets every line of output.
-
-    Raises:
-        LabError: If it exits with another status than 0; the message holds its last lines.
-        ToolError: If the program is not there.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     tail: collections.deque[str] = collections.deque(maxlen=200)
@@ -116,12 +112,7 @@ def _telling(lines: list[str]) -> str:
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """The standard output of a program.
-
-    Raises:
-        LabError: If it exits with another status than 0; the message holds its output.
-        ToolError: If the program is not there.
-    """
+    """The standard output of a program."""
     try:
         done = subprocess.run(
             list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -167,11 +158,7 @@ def missing(needs: Iterable[Need], *groups: Group) -> list[str]:
 
 
 def require(packages_file: Path, group: Group, *, purpose: str) -> None:
-    """Check that the programs for a group are there; ``purpose`` is the subject of "… needs".
-
-    Raises:
-        ToolError: Naming every missing package at once and the command that installs them.
-    """
+    """Check that the programs for a group are there; ``purpose`` is the subject of "… needs"."""
     packages = missing(read_needs(packages_file), group)
     if packages:
         root = "" if os.geteuid() == 0 else "as root: "

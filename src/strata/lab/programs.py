@@ -41,9 +41,6 @@ def program_wanted(part: str, project: Path) -> dict[str, str]:
     """The inputs of a program that the project states: the hashes of its files and libraries.
 
     Only its own: a change of another program must not make this one stale.
-
-    Raises:
-        LabError: If the list of libraries cannot be read.
     """
     crate = project / "crates" / part
     own = [path for path in sorted(crate.glob("*")) if path.name not in _BESIDES]

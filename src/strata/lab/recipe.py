@@ -33,42 +33,25 @@ def project_root() -> Path:
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """A source of modules outside the kernel's tree: OpenZFS.
+    """A source of modules outside the kernel's tree: OpenZFS."""
 
-    Attributes:
-        package: Debian's package of the source.
-        series: Its version without the last number, which the patches are for.
-        patches: Applied in this order, with ``patch -p1``; relative to the recipe's folder.
-        configure: Arguments of its ``configure``, besides the kernel's tree.
-        flags: Compiler flags; ``{source}`` and ``{linux}`` stand for the folders of the build.
-    """
-
-    package: str
-    series: str
-    patches: tuple[str, ...]
-    configure: tuple[str, ...]
-    flags: tuple[str, ...]
+    package: str  # debian's package of the source
+    series: str  # its version without the last number, which the patches are for
+    patches: tuple[str, ...]  # applied in this order, with ``patch -p1``; relative to the recipe's folder
+    configure: tuple[str, ...]  # arguments of its ``configure``, besides the kernel's tree
+    flags: tuple[str, ...]  # compiler flags; ``{source}`` and ``{linux}`` stand for the folders of the build
 
 
 @dataclass(frozen=True)
 class ModuleGroup:
-    """Kernel modules that are built, and loaded, together.
+    """Kernel modules that are built, and loaded, together."""
 
-    Attributes:
-        name: Such as ``dm-thin``.
-        features: Patterns of the prerequisites that it meets, such as ``dm:*``.
-        needs: The groups that are loaded before it.
-        files: The modules in load order: paths in the source's tree, without ``.ko``.
-        parameters: A module's parameters, as on insmod's command line.
-        source: Where the modules come from; None for the kernel's own tree.
-    """
-
-    name: str
-    features: tuple[str, ...]
-    needs: tuple[str, ...]
-    files: tuple[str, ...]
-    parameters: Mapping[str, str]
-    source: ModuleSource | None
+    name: str  # such as ``dm-thin``
+    features: tuple[str, ...]  # patterns of the prerequisites that it meets, such as ``dm:*``
+    needs: tuple[str, ...]  # the groups that are loaded before it
+    files: tuple[str, ...]  # the modules in load order: paths in the source's tree, without ``.ko``
+    parameters: Mapping[str, str]  # a module's parameters, as on insmod's command line
+    source: ModuleSource | None  # where the modules come from; None for the kernel's own tree
 
     def meets(self, prerequisites: Prerequisites) -> bool:
         """Whether a plan with these prerequisites needs the group."""
@@ -78,28 +61,17 @@ class ModuleGroup:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The project's additions to a kernel source, and its compilation (``kernel/recipe.toml``).
+    """The project's additions to a kernel source, and its compilation (``kernel/recipe.toml``)."""
 
-    Attributes:
-        folder: The project's ``kernel`` folder.
-        series: The kernel's version without its last number, which the patches are for.
-        copies: (file in ``folder``, its place in the kernel tree).
-        patches: Applied in this order, with ``patch -p1``.
-        config: The configuration fragment over ``allnoconfig``.
-        target: The make target, and the executable's name.
-        variables: For make's command line: the architecture, and constants in place of the builder's name,
-            host and clock.
-        groups: The modules, in load order.
-    """
-
-    folder: Path
-    series: str
-    copies: tuple[tuple[str, str], ...]
-    patches: tuple[str, ...]
-    config: str
-    target: str
+    folder: Path  # the project's ``kernel`` folder
+    series: str  # the kernel's version without its last number, which the patches are for
+    copies: tuple[tuple[str, str], ...]  # (file in ``folder``, its place in the kernel tree)
+    patches: tuple[str, ...]  # applied in this order, with ``patch -p1``
+    config: str  # the configuration fragment over ``allnoconfig``
+    target: str  # the make target, and the executable's name
+    # For make's command line: the architecture, and constants in place of the builder's name, host and clock.
     variables: tuple[str, ...]
-    groups: tuple[ModuleGroup, ...]
+    groups: tuple[ModuleGroup, ...]  # the modules, in load order
 
     @property
     def package(self) -> str:
@@ -108,11 +80,7 @@ class Recipe:
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
-        """Read ``recipe.toml`` of the project's kernel folder.
-
-        Raises:
-            LabError: If it is missing, malformed, or names a file that does not exist.
-        """
+        """Read ``recipe.toml`` of the project's kernel folder."""
         path = folder / "recipe.toml"
         try:
             stated = tomllib.loads(path.read_text())

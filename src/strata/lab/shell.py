@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError, StudyError
-from strata.lab.bindings import MOUNT_POINT, block_names, lab_bindings, lab_disks
 from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import lab_initrd
+from strata.lab.initrd import MOUNT_POINT, block_names, lab_bindings, lab_disks, lab_initrd
 from strata.lab.lab import ensure_for, module_files, require_lab
 from strata.lab.programs import load_file
 from strata.lab.progress import console_progress
@@ -40,9 +39,8 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
 
     It has the study's disks, and its stack if one is named; without a study, one disk of a model.
 
-    Raises:
-        LabError: If there is no terminal, or the lab cannot be started.
-        StudyError: If the study, stack or device cannot be used.
+    Raises LabError if there is no terminal, or the lab cannot be started, and StudyError if the study, stack
+    or device cannot be used.
     """
     plan, devices = _shell_plan(study, stack, device)
     lab = ensure_for(require_lab(), plan, console_progress())

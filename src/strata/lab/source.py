@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +19,7 @@ from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, file_hash
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress
+from strata.lab.recipe import ModuleSource, Recipe
 
 # Three quarters of the source, which the lab's kernel never compiles. Kconfig files and Makefiles stay,
 # because the configuration reads them all, and so do the common network drivers (loopback, veth).
@@ -42,6 +44,18 @@ _ESTIMATED_FILES: Final = 40_000
 
 SourceApt = Callable[[], Apt]
 """The apt that sees the sources' packages; made only when something must be fetched."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What the builds of the kernel and of its modules share."""
+
+    cache: Cache
+    recipe: Recipe
+    progress: SetupProgress
+    apt: SourceApt
+    locked: Mapping[str, str]  # the versions of Debian's sources that the project is tested with
+    jobs: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))  # compilers at once
 
 
 @dataclass(frozen=True)
@@ -72,12 +86,8 @@ class _Candidate:
         return tarball
 
 
-def source_from_tarball(cache: Cache, tarball: Path, series: str, progress: SetupProgress) -> Entry:
-    """Unpack a tarball given by the user; the kernel's tree is the entry's folder ``linux``.
-
-    Raises:
-        LabError: If it is not the source of a kernel of that series.
-    """
+def source_from_tarball(shop: Workshop, tarball: Path) -> Entry:
+    """Unpack a tarball given by the user; the kernel's tree is the entry's folder ``linux``."""
     if not tarball.is_file():
         raise LabError(
             "there is no such file", place=str(tarball), remedy="give the path of a linux-7.2.x.tar.xz"
@@ -86,7 +96,7 @@ def source_from_tarball(cache: Cache, tarball: Path, series: str, progress: Setu
     inputs = Inputs(wanted={"tarball": digest, "left_out": " ".join(LEFT_OUT)}, found={})
 
     def make(folder: Path) -> Mapping[str, Any]:
-        version = _unpack(tarball, folder / "linux", progress)
+        version, series = _unpack(tarball, folder / "linux", shop.progress), shop.recipe.series
         if not re.match(rf"{re.escape(series)}\b", version):
             raise LabError(
                 f"this is Linux {version}, and the lab's patches are for {series}",
@@ -95,28 +105,24 @@ def source_from_tarball(cache: Cache, tarball: Path, series: str, progress: Setu
             )
         return {"version": version, "package_version": None, "tarball_sha256": digest}
 
-    return cache.build("source", inputs, make)
+    return shop.cache.build("source", inputs, make)
 
 
-def source_from_debian(cache: Cache, package: str, apt: SourceApt, progress: SetupProgress) -> Entry:
-    """Unpack Debian's kernel source package, downloading it unless some version of it is in the cache.
-
-    Raises:
-        LabError: If the mirror does not have it or the download fails.
-    """
-    wanted = {"package": package, "left_out": " ".join(LEFT_OUT)}
-    if (entry := cache.current("source", wanted)) is not None:
+def source_from_debian(shop: Workshop) -> Entry:
+    """Unpack Debian's kernel source package, downloading it unless some version of it is in the cache."""
+    wanted = {"package": shop.recipe.package, "left_out": " ".join(LEFT_OUT)}
+    if (entry := shop.cache.current("source", wanted)) is not None:
         return entry
-    candidate = _Candidate.of("kernel", package, apt, progress)
+    candidate = _Candidate.of("kernel", shop.recipe.package, shop.apt, shop.progress)
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            tarball = candidate.fetch_tarball(Path(scratch), progress)
-            found = _unpack(tarball, folder / "linux", progress)
+            tarball = candidate.fetch_tarball(Path(scratch), shop.progress)
+            found = _unpack(tarball, folder / "linux", shop.progress)
             digest = file_hash(tarball)
             return {"version": found, "package_version": candidate.version, "tarball_sha256": digest}
 
-    return cache.build("source", Inputs(wanted, {"version": candidate.version}), make)
+    return shop.cache.build("source", Inputs(wanted, {"version": candidate.version}), make)
 
 
 def kernel_tarball(package: str, apt: SourceApt, folder: Path, progress: SetupProgress) -> tuple[Path, str]:
@@ -125,25 +131,16 @@ def kernel_tarball(package: str, apt: SourceApt, folder: Path, progress: SetupPr
     return candidate.fetch_tarball(folder, progress), candidate.version
 
 
-def module_source(  # noqa: PLR0917
-    cache: Cache,
-    package: str,
-    series: str,
-    locked_version: str | None,
-    apt: SourceApt,
-    progress: SetupProgress,
-) -> Entry:
+def module_source(shop: Workshop, source: ModuleSource) -> Entry:
     """Unpack the source of a kernel module, downloading it unless some version of it is in the cache.
 
     A change of the locked version fetches it again. The source is the entry's folder ``source``.
-
-    Raises:
-        LabError: If the mirror does not have it, or another series, or the download fails.
     """
-    wanted = {"package": package, "series": series, "locked": locked_version or ""}
-    if (entry := cache.current("module-source", wanted)) is not None:
+    package, series = source.package, source.series
+    wanted = {"package": package, "series": series, "locked": shop.locked.get(package, "")}
+    if (entry := shop.cache.current("module-source", wanted)) is not None:
         return entry
-    candidate = _Candidate.of(package, package, apt, progress)
+    candidate = _Candidate.of(package, package, shop.apt, shop.progress)
     version = candidate.version
     if not version.split(":", 1)[-1].startswith(f"{series}."):
         raise LabError(
@@ -153,14 +150,14 @@ def module_source(  # noqa: PLR0917
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            deb = candidate.fetch(f"{package}: downloading", Path(scratch), progress)
+            deb = candidate.fetch(f"{package}: downloading", Path(scratch), shop.progress)
             unpacked = Path(scratch) / "package"
             subprocess.run(["dpkg-deb", "-x", str(deb), str(unpacked)], check=True)
-            (source,) = (unpacked / "usr/src").iterdir()
-            source.rename(folder / "source")
+            (tree,) = (unpacked / "usr/src").iterdir()
+            tree.rename(folder / "source")
             return {"version": version, "package_version": version, "sha256": file_hash(deb)}
 
-    return cache.build("module-source", Inputs(wanted, {"version": version}), make)
+    return shop.cache.build("module-source", Inputs(wanted, {"version": version}), make)
 
 
 def _version(tree: Path, tarball: Path) -> str:

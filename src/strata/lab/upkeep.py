@@ -20,10 +20,7 @@ from strata.spec.inputs import BUILT_IN_SOURCES
 def clean_caches(*, everything: bool) -> int:
     """Delete stale entries and unfinished builds from the caches that this user can write.
 
-    ``everything`` includes current entries, the kernel's source and the logs.
-
-    Returns:
-        The bytes freed.
+    ``everything`` includes current entries, the kernel's source and the logs. Returns the bytes freed.
     """
     root = project_root()
     project = Project.read(root)
@@ -48,9 +45,6 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     """Rewrite ``image/packages.lock`` from what the mirror has now, by building an image without a lock.
 
     With ``keep`` the versions stay that the mirror still has.
-
-    Raises:
-        LabError: If the mirror cannot be reached or the image cannot be built.
     """
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.keys import power_of_two, whole
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.layers.options import aligned_bytes, power_of_two, whole
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
@@ -29,20 +29,20 @@ class Bcache(Layer):
     Dirty blocks stay in the cache when it is taken down, and are there when it is assembled again.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(
         tools=("find", "lsblk", "make-bcache", "realpath", "tee", "wipefs"), features=("bcache",)
     )
     # drivers/md/bcache/{btree,io,journal,request,super}.c of Linux 7.2, whose messages name the function.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"bcache: \w+\(\) .*(?:IO error|disabling caching|missing! \(replaying|I/O disabled"
             r"|device offline|bad csum|bad magic|Can't flush|Key skipped backwards|BUG: |gc failed).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("bcache-tools",)
-    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
+    packages = ("bcache-tools",)
+    device_keys = ("cache",)
 
     layer: Literal["bcache"] = "bcache"
     cache: StrictStr = Field(examples=["ssd"])
@@ -98,18 +98,13 @@ class Bcache(Layer):
                 remedy="raise the `capacity` of the device, or give a smaller `bucket`",
                 key="cache",
             )
-        if lower.smallest_bytes <= self._data_offset_bytes(lower):
+        if lower.smallest_bytes <= aligned_bytes(_DATA_OFFSET_BYTES, lower):
             yield Diagnostic(
                 "nothing is left beside the superblock", remedy="raise the `capacity` of the device"
             )
 
-    def _data_offset_bytes(self, lower: Provided) -> int:
-        """Where the data begin: at a full stripe, so that the layers above are aligned to those below."""
-        stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
-        return -(-_DATA_OFFSET_BYTES // stripe_bytes) * stripe_bytes
-
     def provided(self, lower: Provided) -> Provided:
-        data_bytes = max(0, lower.smallest_bytes - self._data_offset_bytes(lower))
+        data_bytes = max(0, lower.smallest_bytes - aligned_bytes(_DATA_OFFSET_BYTES, lower))
         return lower.of(data_bytes).with_sectors(self.block_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
@@ -121,22 +116,17 @@ class Bcache(Layer):
     def build(self, context: LayerContext) -> list[Step]:
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         sizes = ["--bucket", str(self.bucket_bytes), "--block", str(self.block_bytes)]
-        offset = ["--data-offset", str(self._data_offset_bytes(context.provided) // 512)]
+        offset = ["--data-offset", str(aligned_bytes(_DATA_OFFSET_BYTES, context.provided) // 512)]
         where = listed(context.devices)
+        policy = f"--cache_replacement_policy={self.replacement}"
+        # make-bcache refuses a device with a known signature.
+        wipe = ("wipefs", "--all", "--quiet", backing, cache)
+        make = ("make-bcache", "--cset-uuid", _set(context), *sizes, *offset, policy, "--cache", cache)
+        destroys = {"destroys": context.devices}
         return [
-            # make-bcache refuses a device with a known signature.
+            context.step("wipe", f"Remove what is recognised on {where}", *wipe, **destroys),
             context.step(
-                "wipe",
-                f"Remove what is recognised on {where}",
-                *("wipefs", "--all", "--quiet", backing, cache),
-                destroys=context.devices,
-            ),
-            context.step(
-                "make",
-                f"Make the cache and what it caches on {where}",
-                *("make-bcache", "--cset-uuid", _set(context), *sizes, *offset),
-                *(f"--cache_replacement_policy={self.replacement}", "--cache", cache, "--bdev", backing),
-                destroys=context.devices,
+                "make", f"Make the cache and what it caches on {where}", *make, "--bdev", backing, **destroys
             ),
             *self.assemble(context),
         ]

@@ -5,13 +5,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
-from strata.layers.keys import spare_diagnostics
-from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, named, numbers
+from strata.layers.options import (
+    CAPACITY,
+    HERE_ALREADY,
+    LABEL,
+    MOUNT,
+    UUID,
+    flags,
+    named,
+    numbers,
+    spare_diagnostics,
+)
 from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
 from strata.spec.allowed import Forms, features, form, given, one_of
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
@@ -67,8 +76,7 @@ DEVICES_MIN: Final[dict[str, int]] = {
     "raid1": 2,
     "raid1c3": 3,
     "raid1c4": 4,
-    "raid10": 2,
-    "raid5": 2,
+    **dict.fromkeys(("raid10", "raid5"), 2),
     "raid6": 3,
 }
 
@@ -78,7 +86,7 @@ _LEVELS_MAX: Final = {"zlib": 9, "zstd": 15}
 # BTRFS_FREE_SPACE_TREE_OBJECTID; btrfs-progs 6.2 does not know its name.
 _FREE_SPACE_TREE: Final = "10"
 _DUMP_BYTES: Final = 64 << 20
-_SCRUB_LIMIT_NS: Final = 7200 * NS_PER_S
+_LONG_LIMIT_NS: Final = 7200 * NS_PER_S
 # Of the counts of `btrfs scrub -R`, those of errors found; the others say how many were corrected.
 _SCRUB_FOUND: Final = re.compile(r"^\s*(?:read|csum|verify|super)_errors:\s*(\d+)", re.MULTILINE)
 _FREE_COUNT: Final = re.compile(r"free space info extent count (\d+)")
@@ -102,20 +110,20 @@ class Btrfs(Filesystem):
     of its own (64 KiB) and is not aligned to those of a RAID below.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("btrfs", "btrfs")
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
-    capacity_bytes_min: ClassVar[int] = 256 << 20
-    checker: ClassVar[tuple[str, ...]] = ("btrfs", "check", "--readonly")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    requires = LowerInterface("block", maximum=None)
+    prerequisites = filesystem_prerequisites("btrfs", "btrfs")
+    device_keys = ("spares",)
+    capacity_bytes_min = 256 << 20
+    checker = ("btrfs", "check", "--readonly")
+    allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # fs/btrfs/{disk-io,inode,volumes,scrub}.c of Linux 7.2: a wrong checksum of data is but a warning.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(r"BTRFS (?:error|critical) .*", r"BTRFS warning .*(?:csum failed|checksum verify failed).*"),
         disk_lost=(
             r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
         ),
     )
-    packages: ClassVar[tuple[str, ...]] = ("btrfs-progs", "e2fsprogs")
+    packages = ("btrfs-progs", "e2fsprogs")
 
     layer: Literal["btrfs"] = "btrfs"
     cow: StrictBool | Literal["attribute"] = True
@@ -149,22 +157,22 @@ class Btrfs(Filesystem):
         yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
 
     def _compression_diagnostics(self) -> Iterable[Diagnostic]:
-        level_max = _LEVELS_MAX.get(self.compression)
+        level, level_max = self.compression_level, _LEVELS_MAX.get(self.compression)
         if self.compression != "none" and self.cow is not True:
             yield Diagnostic(
                 "btrfs compresses nothing that is not copied on write",
                 remedy="leave out `compression` or `cow`",
                 key="compression",
             )
-        if self.compression_level is not None and level_max is None:
+        if level is not None and level_max is None:
             yield Diagnostic(
                 f'there are no levels of compression "{self.compression}"',
                 remedy="leave the key out",
                 key="compression_level",
             )
-        elif self.compression_level is not None and not 1 <= self.compression_level <= (level_max or 0):
+        elif level is not None and level > (level_max or 0):
             yield Diagnostic(
-                f"{self.compression} has no level {self.compression_level}",
+                f"{self.compression} has no level {level}",
                 remedy=f"write one from 1 to {level_max}",
                 key="compression_level",
             )
@@ -178,11 +186,7 @@ class Btrfs(Filesystem):
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
 
     def needs(self) -> Prerequisites:
-        return (
-            self.prerequisites | Prerequisites(tools=("chattr",))
-            if self.cow == "attribute"
-            else self.prerequisites
-        )
+        return self.prerequisites | Prerequisites(tools=("chattr",) if self.cow == "attribute" else ())
 
     def _metadata(self, disks: int) -> Profile:
         return self.metadata or ("dup" if disks == 1 else "raid1")
@@ -308,14 +312,17 @@ class Btrfs(Filesystem):
         return [*divided(count, sum(sizes) / len(sizes)), largest]
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        scrub = ("btrfs", "scrub", "start", "-B", "-R", context.mount)
         status = f"/var/lib/btrfs/scrub.status.{context.derived_uuid('uuid')}"
-        fields = {
-            "time_limit_ns": _SCRUB_LIMIT_NS,
-            "expect_exit": (0, 3),  # 3: there are errors that it could not correct
-            "undo": Command(argv=("rm", "-f", status), cwd="${scratch}"),
-        }
-        return [act(context, "run", "Scrub the btrfs filesystem", *scrub, **fields)]
+        scrubbed = act(
+            context,
+            "run",
+            "Scrub the btrfs filesystem",
+            *("btrfs", "scrub", "start", "-B", "-R", context.mount),
+            time_limit_ns=_LONG_LIMIT_NS,
+            expect_exit=(0, 3),  # 3: there are errors that it could not correct
+            undo=Command(argv=("rm", "-f", status), cwd="${scratch}"),
+        )
+        return [scrubbed]
 
     def scrub_errors(self, stdout: str) -> int:
         return sum(map(int, _SCRUB_FOUND.findall(stdout)))
@@ -334,17 +341,13 @@ class Btrfs(Filesystem):
         number = str(context.lower.index(lost) + 1)
         replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", number, spare, context.mount)
         hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
-        service = {
-            "background": True,
-            "ready": Command(argv=("test", "-e", _LOCK), cwd="${scratch}"),
-            "ready_interval_ns": NS_PER_MS,
-        }
         sleep = ("-exec", "sleep", "infinity", ";")
+        ready = Command(argv=("test", "-e", _LOCK), cwd="${scratch}")
+        service = {"background": True, "ready": ready, "ready_interval_ns": NS_PER_MS}
         return [act(context, "replace", "Replace the lost disk", *hold, *sleep, **service)]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
-        limit_ns = 7200 * NS_PER_S
-        return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=limit_ns)]
+        return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=_LONG_LIMIT_NS)]
 
     def allocated(self, context: LayerContext) -> Step | None:
         """The space on its disks that data and metadata use, every copy counted."""

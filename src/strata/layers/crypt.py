@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.layers.options import aligned_bytes
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import describe_size
@@ -30,15 +31,11 @@ class Crypt(Layer):
     the trial's seed.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("cryptsetup", "tee"), features=("dm:crypt",)
-    )
-    kernel_log: ClassVar[KernelLog] = KernelLog(
-        silent="Without authentication the target decrypts whatever it reads."
-    )
-    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin",)
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(tools=("cryptsetup", "tee"), features=("dm:crypt",))
+    kernel_log = KernelLog(silent="Without authentication the target decrypts whatever it reads.")
+    packages = ("cryptsetup-bin",)
 
     layer: Literal["crypt"] = "crypt"
     cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = "aes-xts-plain64"
@@ -61,7 +58,7 @@ class Crypt(Layer):
                 remedy=f"write one of {', '.join(map(str, lengths))}, or leave it out",
                 key="key_bits",
             )
-        header_bytes = self._header_bytes(lower)
+        header_bytes = aligned_bytes(_HEADER_BYTES, lower)
         if lower.smallest_bytes <= header_bytes:
             yield Diagnostic(
                 f"the header of LUKS2 alone takes {describe_size(header_bytes)}, and the device below has "
@@ -69,13 +66,8 @@ class Crypt(Layer):
                 remedy="raise the `capacity` of the device",
             )
 
-    def _header_bytes(self, lower: Provided) -> int:
-        """Where the data begin: at a full stripe, so that the layers above are aligned to those below."""
-        stripe_bytes = lower.geometry.stripe_bytes if lower.geometry else 1
-        return -(-_HEADER_BYTES // stripe_bytes) * stripe_bytes
-
     def provided(self, lower: Provided) -> Provided:
-        data_bytes = max(0, lower.smallest_bytes - self._header_bytes(lower))
+        data_bytes = max(0, lower.smallest_bytes - aligned_bytes(_HEADER_BYTES, lower))
         return lower.of(data_bytes // self.sector_bytes * self.sector_bytes).with_sectors(self.sector_bytes)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
@@ -87,7 +79,7 @@ class Crypt(Layer):
     def build(self, context: LayerContext) -> list[Step]:
         key = f"${{scratch}}/{context.name}-volume-key"
         key_bits = self.key_bits or _KEY_BITS[self.cipher][0]
-        offset_sectors = self._header_bytes(context.provided) // 512
+        offset_sectors = aligned_bytes(_HEADER_BYTES, context.provided) // 512
         drawn = context.derived_uuid("volume-key").hex + context.derived_uuid("volume-key-2").hex
         format_ = context.step(
             "format",

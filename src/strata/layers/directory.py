@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from strata.layers.filesystem import act, folder_share
 from strata.spec.abilities import Outcome
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Share
 from strata.spec.step import Prerequisites, Step
 
 
@@ -18,11 +18,11 @@ class Directory(Layer):
     blocks between files.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
-    provides: ClassVar[Interface] = "filesystem"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mkdir",))
-    kernel_log: ClassVar[KernelLog] = KernelLog(silent="It is a folder; the filesystem below has messages.")
-    no_free_space: ClassVar[str] = "Its free space is the filesystem's below."
+    requires = LowerInterface("filesystem")
+    provides = "filesystem"
+    prerequisites = Prerequisites(tools=("mkdir",))
+    kernel_log = KernelLog(silent="It is a folder; the filesystem below has messages.")
+    no_free_space = "Its free space is the filesystem's below."
 
     layer: Literal["directory"] = "directory"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from strata.layers.filesystem import (
     AlignedFilesystem,
@@ -30,7 +30,7 @@ from strata.layers.options import (
 from strata.spec.abilities import FreeSpace, divided, found
 from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
-from strata.spec.step import Prerequisites, Step
+from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
@@ -114,17 +114,13 @@ _FREE: Final = r"^{}\. free extent: (\d+)"
 
 
 class ExtFilesystem(AlignedFilesystem):
-    """The base of ext2, ext3 and ext4.
+    """The base of ext2, ext3 and ext4; `Ext4` says why its mount options."""
 
-    Mount options keep the kernel from initialising inode tables in the background (``noinit_itable``),
-    and from reading block bitmaps of all groups after a mount (``no_prefetch_block_bitmaps``, since 5.9).
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    capacity_bytes_min: ClassVar[int] = 64 << 20
-    checker: ClassVar[tuple[str, ...]] = ("e2fsck", "-f", "-n")
+    requires = LowerInterface("block")
+    capacity_bytes_min = 64 << 20
+    checker = ("e2fsck", "-f", "-n")
     # fs/ext4/super.c and fs/jbd2/{commit,journal,recovery}.c of Linux 7.2; ext4's driver mounts all three.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"EXT4-fs error .*",
             r"EXT4-fs \(\S+\): (?:Remounting filesystem read-only|.*checksum (?:invalid|failed).*)",
@@ -132,7 +128,7 @@ class ExtFilesystem(AlignedFilesystem):
             r"JBD2: .*(?:error|invalid checksum|recovery failed|bad block).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "quota")
+    packages = ("e2fsprogs", "quota")
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
@@ -197,9 +193,9 @@ class Ext2(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext2")
-    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT2}
+    prerequisites = filesystem_prerequisites("ext2")
+    make_limit_ns = 7200 * NS_PER_S
+    allowed = {"mkfs": MKFS, "mount": EXT2}
 
     layer: Literal["ext2"] = "ext2"
 
@@ -210,9 +206,9 @@ class Ext3(ExtFilesystem):
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext3")
-    make_limit_ns: ClassVar[int] = 7200 * NS_PER_S
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT3}
+    prerequisites = filesystem_prerequisites("ext3")
+    make_limit_ns = 7200 * NS_PER_S
+    allowed = {"mkfs": MKFS, "mount": EXT3}
 
     layer: Literal["ext3"] = "ext3"
 
@@ -226,8 +222,8 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     after mounting (``no_prefetch_block_bitmaps``): it reads one when it first allocates in its group.
     """
 
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("ext4")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": EXT4}
+    prerequisites = filesystem_prerequisites("ext4")
+    allowed = {"mkfs": MKFS, "mount": EXT4}
 
     layer: Literal["ext4"] = "ext4"
 

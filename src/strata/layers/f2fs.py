@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from strata.layers.filesystem import ProjectQuotaFilesystem, filesystem_prerequisites
 from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, named, numbers
-from strata.spec.allowed import FLAG, NUMBER, Form, Forms, form, given, one_of, suboptions
+from strata.spec.allowed import FLAG, NUMBER, Forms, form, given, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface
-from strata.spec.step import Prerequisites
 
 _EXTENSIONS: Final = form(r"[a-z0-9]{1,7}(,[a-z0-9]{1,7}){0,31}", "extensions of files such as mp4,mkv")
-
-
-def _with_opposites(names: str) -> dict[str, Form]:
-    return flags(" ".join(f"{name} no{name}" for name in names.split()))
+_PAIRED: Final = (
+    "acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier extent_cache discard "
+    "checkpoint_merge gc_merge quota"
+)
 
 
 MKFS: Final[Forms] = {
@@ -40,10 +38,7 @@ MKFS: Final[Forms] = {
 
 MOUNT_OPTIONS: Final[Forms] = {
     **MOUNT,
-    **_with_opposites(
-        "acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier extent_cache discard "
-        "checkpoint_merge gc_merge quota"
-    ),
+    **flags(" ".join(f"{name} no{name}" for name in _PAIRED.split())),
     **flags(
         "age_extent_cache atgc compress_cache compress_chksum data_flush disable_ext_identify fastboot heap "
         "no_heap inlinecrypt nat_bits usrquota grpquota"
@@ -74,20 +69,20 @@ class F2fs(ProjectQuotaFilesystem):
     It writes in segments of 2 MiB and knows no stripes of a RAID.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("f2fs")
-    capacity_bytes_min: ClassVar[int] = 64 << 20
-    checker: ClassVar[tuple[str, ...]] = ("fsck.f2fs", "-f", "--dry-run")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    requires = LowerInterface("block")
+    prerequisites = filesystem_prerequisites("f2fs")
+    capacity_bytes_min = 64 << 20
+    checker = ("fsck.f2fs", "-f", "--dry-run")
+    allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # The messages of fs/f2fs/*.c of Linux 7.2 say "run fsck to fix" or name what does not fit.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"F2FS-fs(?: \(\S+\))?: .*(?:fsck|[Cc]orrupt|[Ii]nconsistent|[Ii]nvalid|[Mm]ismatch"
             r"|[Ii]ncorrect|wrongly|stop checkpoint|Failed to|fails to|[Ww]rong ).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("f2fs-tools",)
-    no_free_space: ClassVar[str] = "No tool lists the free extents of a mounted f2fs."
+    packages = ("f2fs-tools",)
+    no_free_space = "No tool lists the free extents of a mounted f2fs."
 
     layer: Literal["f2fs"] = "f2fs"
 

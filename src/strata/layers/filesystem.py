@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import item_diagnostics, word_diagnostics
-from strata.spec.layer import Interface, Layer, LayerContext, Provided, Share
+from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
@@ -60,11 +60,7 @@ def folder_share(layer: Layer, context: LayerContext) -> Share:
 
 
 def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
-    """Take a mkfs option such as ``-E`` out of its words.
-
-    Returns:
-        The other words, and the comma-separated values of every occurrence of the option.
-    """
+    """The words of mkfs without an option such as ``-E``, and that option's comma-separated values."""
     others: list[str] = []
     values: list[str] = []
     remaining = iter(words)
@@ -79,16 +75,12 @@ def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[st
 
 
 class Filesystem(Layer):
-    """The base of the filesystem layers.
+    """The base of the filesystem layers."""
 
-    Attributes:
-        capacity_bytes_min: The smallest device that the filesystem is made on.
-        checker: The filesystem's own checker, with options that keep it from changing anything; (): none.
-    """
-
-    provides: ClassVar[Interface] = "filesystem"
-    capacity_bytes_min: ClassVar[int]
+    provides = "filesystem"
+    capacity_bytes_min: ClassVar[int]  # the smallest device that the filesystem is made on
     checker: ClassVar[tuple[str, ...]] = ()
+    """The filesystem's own checker, with options that keep it from changing anything; (): none."""
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
 
     mkfs: list[StrictStr] = Field([], examples=[["-L", "strata"]])
@@ -160,13 +152,9 @@ class AlignedFilesystem(Filesystem):
 
 
 class ProjectQuotaFilesystem(Filesystem):
-    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting.
+    """The base of the filesystems that limit a folder by a project quota, if a study pays for accounting."""
 
-    Attributes:
-        quota_feature: The feature of the kernel for it.
-    """
-
-    quota_feature: ClassVar[str] = "quota:v2"
+    quota_feature: ClassVar[str] = "quota:v2"  # the feature of the kernel for it
 
     project_quota: StrictBool = False
     """Account for folders, so that their size can be limited"""

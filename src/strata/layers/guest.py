@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
-from strata.spec.step import Prerequisites, Step
+from strata.spec.step import Step
 from strata.units import describe_size
 
 
@@ -22,12 +22,10 @@ class Guest(Layer):
     results do not include the cost of a hypervisor.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = MEMORY_PREREQUISITES
-    kernel_log: ClassVar[KernelLog] = KernelLog(
-        silent="It is a control group, which adds nothing to the disk."
-    )
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = MEMORY_PREREQUISITES
+    kernel_log = KernelLog(silent="It is a control group, which adds nothing to the disk.")
 
     layer: Literal["guest"] = "guest"
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])

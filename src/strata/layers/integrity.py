@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -44,19 +44,19 @@ class Integrity(Layer):
     programs above that look for signatures on a device would meet errors.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(
         tools=("blkdiscard", "blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)
     )
     # drivers/md/dm-integrity.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: integrity: .*(?:Checksum failed|Error on|[Ii]nvalid access|Too big sector"
             r"|superblock was changed).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("cryptsetup-bin", "dmsetup")
+    packages = ("cryptsetup-bin", "dmsetup")
 
     layer: Literal["integrity"] = "integrity"
     checksum: Checksum = "crc32c"

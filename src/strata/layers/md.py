@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
-from strata.spec.layer import Geometry, Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.layers.options import power_of_two, spare_diagnostics
+from strata.spec.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
@@ -58,12 +58,12 @@ class Md(Layer):
     initial synchronisation: ``initial_sync = "assume-clean"``, the default, leaves it out.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", minimum=2, maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mdadm",))
-    kernel_log: ClassVar[KernelLog] = MD_LOG
-    packages: ClassVar[tuple[str, ...]] = ("mdadm",)
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
+    requires = LowerInterface("block", minimum=2, maximum=None)
+    provides = "block"
+    prerequisites = Prerequisites(tools=("mdadm",))
+    kernel_log = MD_LOG
+    packages = ("mdadm",)
+    device_keys = ("spares",)
 
     layer: Literal["md"] = "md"
     level: Level = Field(examples=[10])
@@ -111,7 +111,13 @@ class Md(Layer):
                 key="level",
             )
         yield from self._foreign_keys()
-        yield from self._wrong_sizes(lower)
+        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
+            yield Diagnostic(
+                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
+                f"{describe_size(lower.smallest_bytes)}",
+                remedy="write for example 512KiB",
+                key="chunk",
+            )
         yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
     def _foreign_keys(self) -> Iterable[Diagnostic]:
@@ -129,15 +135,6 @@ class Md(Layer):
                 yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
         if self.level == 0 and self.initial_sync != "assume-clean":
             yield Diagnostic("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
-
-    def _wrong_sizes(self, lower: Provided) -> Iterable[Diagnostic]:
-        if self.chunk_bytes is not None and self.chunk_bytes * 8 > lower.smallest_bytes:
-            yield Diagnostic(
-                f"the chunk {describe_size(self.chunk_bytes)} is too large for disks of "
-                f"{describe_size(lower.smallest_bytes)}",
-                remedy="write for example 512KiB",
-                key="chunk",
-            )
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The capacity without copies and parities; only level 0 uses larger disks in full."""

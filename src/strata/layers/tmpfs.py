@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
 from strata.layers.options import MOUNT, flags, named
 from strata.spec.allowed import Forms, form, given, item_diagnostics, one_of
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step, literal
 from strata.units import MemorySize
@@ -39,14 +39,12 @@ class Tmpfs(Layer):
     Its content goes when it is taken down: assembled again it is empty.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", 0, 0)
-    provides: ClassVar[Interface] = "filesystem"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("mount", "umount"), features=("filesystem:tmpfs",)
-    )
-    allowed: ClassVar[Mapping[str, Forms]] = {"mount": MOUNT_OPTIONS}
-    kernel_log: ClassVar[KernelLog] = KernelLog(silent="It is memory, which has no faults here.")
-    no_free_space: ClassVar[str] = "Memory is not divided into extents."
+    requires = LowerInterface("block", 0, 0)
+    provides = "filesystem"
+    prerequisites = Prerequisites(tools=("mount", "umount"), features=("filesystem:tmpfs",))
+    allowed = {"mount": MOUNT_OPTIONS}
+    kernel_log = KernelLog(silent="It is memory, which has no faults here.")
+    no_free_space = "Memory is not divided into extents."
 
     layer: Literal["tmpfs"] = "tmpfs"
     size_bytes: MemorySize = Field(512 << 20, alias="size")

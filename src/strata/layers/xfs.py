@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from strata.layers.filesystem import (
     AlignedFilesystem,
@@ -113,22 +113,22 @@ _XFS_FIGURES: Final = (
 class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     """XFS on one block device, with the defaults of mkfs.xfs."""
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    prerequisites: ClassVar[Prerequisites] = filesystem_prerequisites("xfs")
-    scrub_requires: ClassVar[Prerequisites] = Prerequisites(features=("xfs-scrub",))
-    quota_feature: ClassVar[str] = "quota:xfs"
+    requires = LowerInterface("block")
+    prerequisites = filesystem_prerequisites("xfs")
+    scrub_requires = Prerequisites(features=("xfs-scrub",))
+    quota_feature = "quota:xfs"
     # mkfs.xfs refuses less since 5.19.
-    capacity_bytes_min: ClassVar[int] = 300 << 20
-    checker: ClassVar[tuple[str, ...]] = ("xfs_repair", "-n")
-    allowed: ClassVar[Mapping[str, Forms]] = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    capacity_bytes_min = 300 << 20
+    checker = ("xfs_repair", "-n")
+    allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
     # fs/xfs/{xfs_error,xfs_fsops,xfs_buf}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"XFS \(\S+\): .*(?:[Cc]orruption|CRC error|[Ss]hut(?:ting)? ?down|metadata I/O error"
             r"|xfs_repair).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "quota", "e2fsprogs")
+    packages = ("xfsprogs", "quota", "e2fsprogs")
 
     layer: Literal["xfs"] = "xfs"
 

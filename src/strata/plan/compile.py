@@ -160,6 +160,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         loaded = in_lanes(loaded)
     steps += [*loaded, *intervention_steps(declared, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
+    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
+    inputs = (PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
     return plan_of(
         study,
         declared,
@@ -169,13 +171,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         prerequisites=_prerequisites(declared, load, placements, steps),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns,
-        inputs=_inputs(study, load),
+        inputs=tuple(inputs),
     )
-
-
-def _inputs(study: Study, load: Workload) -> tuple[PlanInput, ...]:
-    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
-    return tuple(PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
 
 
 def plan_of(
@@ -255,18 +252,13 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     """
     trial = plan.trial
     devices = {used.name: used.device.identity() for used in study.stack_devices(trial.stack)}
+    versions = [each.metrics_version for each in loads_of(study.workloads[trial.workload])]
     specification = {
         "plan": plan.model_dump(mode="json"),
         "devices": devices,
-        "metrics_version": _metrics_version(study.workloads[trial.workload]),
+        "metrics_version": versions[0] if len(versions) == 1 else versions,
     }
     return sha256_hex(canonical_json(specification))
-
-
-def _metrics_version(load: Workload) -> int | list[int]:
-    """The metrics version of a workload, or of each tenant's workload."""
-    versions = [each.metrics_version for each in loads_of(load)]
-    return versions[0] if len(versions) == 1 else versions
 
 
 def check_steps(

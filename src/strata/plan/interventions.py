@@ -151,13 +151,7 @@ def _scrub_steps(placement: Placement) -> Iterator[Step]:
 
 
 def scrub_errors(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> Iterator[str]:
-    """The errors that scrubs found, as reasons for a result's invalidity.
-
-    `Layer.scrub_errors` reads the output of a scrub's last step.
-
-    Raises:
-        RunError: If the output has not the expected form.
-    """
+    """The errors that scrubs found, as reasons for a result's invalidity; RunError if one is unreadable."""
     places = places_by_name(placements)
     scrubs = ((step.purpose, step.id) for step in plan.steps_for("scrub"))
     last = {purpose.layer: step_id for purpose, step_id in scrubs if purpose and purpose.layer}

@@ -47,16 +47,12 @@ class PlanDevice(Frozen):
 
 
 class PlanInput(Frozen):
-    """A file that the runner provides as a plain tar, bound to the variable ``input-<name>``.
-
-    Attributes:
-        source: ``strata:`` and the name of what Strata has itself, or the file's name for people.
-        sha256: Of a user's file as it is; None for what Strata has, whose hash the runner knows.
-    """
+    """A file that the runner provides as a plain tar, bound to the variable ``input-<name>``."""
 
     name: str
-    source: str
+    source: str  # ``strata:`` and the name of what Strata has itself, or the file's name for people
     sha256: str | None = None
+    """Of a user's file as it is; None for what Strata has, whose hash the runner knows."""
 
     @classmethod
     def of(cls, name: str, source: str, file: InputFile | None) -> PlanInput:
@@ -74,27 +70,18 @@ class Monitors(Frozen):
 
 
 class Plan(Frozen):
-    """A trial as explicit steps. The same plan runs in the lab and on a host.
-
-    Attributes:
-        prerequisites: What the steps need of the machine.
-        variables: Every ``${name}`` that the runner binds, so none that a step binds.
-        environment: The complete environment of every step; nothing is inherited.
-        inputs: The files that steps read from the machine.
-        memory_bytes: Memory of the lab's machine; a host has its own.
-        time_limit_ns: The time the whole plan may take, in the runner's time domain.
-    """
+    """A trial as explicit steps. The same plan runs in the lab and on a host."""
 
     plan_version: int = PLAN_VERSION
     trial: Trial
-    prerequisites: Prerequisites = Prerequisites()
+    prerequisites: Prerequisites = Prerequisites()  # what the steps need of the machine
     devices: tuple[PlanDevice, ...]
-    variables: tuple[str, ...]
-    environment: dict[str, str]
-    inputs: tuple[PlanInput, ...] = ()
-    memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)
+    variables: tuple[str, ...]  # every ``${name}`` that the runner binds, so none that a step binds
+    environment: dict[str, str]  # the complete environment of every step; nothing is inherited
+    inputs: tuple[PlanInput, ...] = ()  # the files that steps read from the machine
+    memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)  # memory of the lab's machine; a host has its own
     monitors: Monitors
-    time_limit_ns: int = Field(gt=0)
+    time_limit_ns: int = Field(gt=0)  # the time the whole plan may take, in the runner's time domain
     steps: tuple[Step, ...]
 
     @property

@@ -20,20 +20,14 @@ _BEFORE: Final = "before"
 
 
 class LayerPlace(NamedTuple):
-    """A layer of a stack where it stands.
-
-    Attributes:
-        context: Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's.
-        name: Its name without that.
-        tenant: The tenant whose own layer it is; None: everyone's.
-        group: The control group of its steps: that of the guest it stands on.
-    """
+    """A layer of a stack where it stands."""
 
     layer: Layer
     context: LayerContext
-    name: str
-    tenant: str | None
-    group: str | None
+    """Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's."""
+    name: str  # its name without that
+    tenant: str | None  # the tenant whose own layer it is; None: everyone's
+    group: str | None  # the control group of its steps: that of the guest it stands on
 
     def build(self) -> list[Step]:
         return self.in_group(self.layer.build(self.context))
@@ -44,34 +38,21 @@ class LayerPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one workload runs.
-
-    Attributes:
-        tenant: The tenant's name; None for a workload that has the stack for itself.
-        layers: The layers that it stands on, as it sees them; shared ones come first.
-        shared: How many of them are shared.
-        share: The steps that make its share of them, and its memory limit.
-        target: The path that it runs on.
-        target_kind: The kind of that path.
-        memory_bytes: Its memory limit, or the machine's memory.
-        base: The control group above the layers that are shared.
-        load_group: The control group of its load.
-        is_limited: Whether that is a group of its own, which limits its memory.
-    """
+    """Where one workload runs."""
 
     name: str
     seed: int
     load: Workload
-    tenant: str | None
-    layers: tuple[LayerPlace, ...]
-    shared: int
-    share: tuple[Step, ...]
-    target: str
-    target_kind: Interface
-    memory_bytes: int
-    base: str | None
-    load_group: str | None
-    is_limited: bool = False
+    layers: tuple[LayerPlace, ...]  # the layers that it stands on, as it sees them; shared ones come first
+    target: str  # the path that it runs on
+    target_kind: Interface  # the kind of that path
+    memory_bytes: int  # its memory limit, or the machine's memory
+    load_group: str | None  # the control group of its load
+    tenant: str | None = None  # the tenant's name; None for a workload that has the stack for itself
+    shared: int = 0  # how many of the layers are shared
+    share: tuple[Step, ...] = ()  # the steps that make its share of them, and its memory limit
+    base: str | None = None  # the control group above the layers that are shared
+    is_limited: bool = False  # whether `load_group` is its own, which limits its memory
 
     @property
     def prerequisites(self) -> Prerequisites:
@@ -163,14 +144,10 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         name=workload,
         seed=seed,
         load=study.workloads[workload],
-        tenant=None,
         layers=tuple(layers),
-        shared=0,
-        share=(),
         target=target,
         target_kind=kind,
         memory_bytes=_memory_bytes(study, stack.layers),
-        base=None,
         load_group=group,
     )
 

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
+from typing import Final
 
 from rich.text import Text
 
 from strata.plan.model import Plan
 from strata.spec.step import Command, Step
 from strata.units import format_duration, format_size
+
+_PLAIN: Final = re.compile(r"""[^ \t\n'"\\;&|<>*?()[\]`]+""")
 
 
 def plan_lines(plan: Plan) -> Iterator[Text]:
@@ -63,11 +67,7 @@ def _step_lines(number: int, step: Step) -> Iterator[Text]:
 
 def _words(command: Command) -> str:
     # Variables stay readable: ${disk0} needs no quotes here, because no shell reads this.
-    return " ".join(word if _is_plain(word) else shlex.quote(word) for word in command.argv)
-
-
-def _is_plain(word: str) -> bool:
-    return bool(word) and not any(char in word for char in " \t\n'\"\\;&|<>*?()[]`")
+    return " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in command.argv)
 
 
 def _command_line(command: Command, suffix: str) -> Text:

@@ -40,33 +40,25 @@ class Key:
 
 @dataclass(frozen=True)
 class WorkloadSheet:
-    """The facts of one workload.
-
-    Attributes:
-        phases: The phases of its example, without the building of the stack.
-        uses_load_generator: Whether its example runs Strata's own.
-        inputs: The files its example reads from the machine: a path, or ``strata:`` and a name.
-        keys: Its own; ``common_keys`` are the keys of every workload.
-        allowed: Of each key that holds options of another program: the options that a study may give, by the
-            form of their values.
-        example: Its table in a study file.
-    """
+    """The facts of one workload."""
 
     name: str
     summary: str
     rationale: str
-    phases: tuple[str, ...]
+    phases: tuple[str, ...]  # the phases of its example, without the building of the stack
     runs_on: tuple[str, ...]
     tools: tuple[str, ...]
-    uses_load_generator: bool
-    inputs: tuple[str, ...]
+    uses_load_generator: bool  # whether its example runs Strata's own
+    inputs: tuple[str, ...]  # the files its example reads from the machine: a path, or ``strata:`` and a name
     is_compound: bool
     metric_specs: tuple[MetricSpec, ...]
     check_questions: Mapping[str, str]
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...]  # its own; ``common_keys`` are the keys of every workload
     common_keys: tuple[Key, ...]
     allowed: Mapping[str, Mapping[str, tuple[str, ...]]]
-    example: str
+    """Of each key that holds options of another program: the options that a study may give, by the form of
+    their values."""
+    example: str  # its table in a study file
 
 
 def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:

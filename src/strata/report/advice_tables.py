@@ -14,8 +14,8 @@ from strata.advice.model import Advice, Conclusion, Part, Settling, Standing
 from strata.advice.uses import Use
 from strata.printable import plain
 from strata.report.advice_text import ability, decision, headline, recommendation
-from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, terminal
-from strata.report.wording import ends_plain, interval_ends, metric_title
+from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
+from strata.report.wording import ends_plain, interval_ends, metric_title, picked
 from strata.statistics.comparison import Comparison
 from strata.units import percent
 from strata.words import listed, sentence_case
@@ -121,7 +121,6 @@ def _whole(advice: Advice) -> RenderableType:
 
 
 def uses_view(uses: Sequence[Use]) -> RenderableType:
-    """The uses with their weights and needs."""
     parts: list[RenderableType] = []
     for use in uses:
         parts += [Text.assemble((use.name, "bold"), "  ", use.title), _indented(Text(use.about))]
@@ -191,59 +190,41 @@ def _section(advice: Advice) -> Iterator[str]:
 
 
 def advice_plain(advice: Advice) -> dict[str, Any]:
-    """The whole advice as JSON types."""
+    parts = []
+    for part, measured in zip(advice.parts, advice.measured, strict=True):
+        values = {
+            stack: {"estimate": each.estimate, **ends_plain(each.interval), "seeds": each.n}
+            for stack, each in measured.items()
+        }
+        parts.append({**_part_plain(part), "measured": values})
+    worse = [
+        {"stack": each.comparison.stack, **_part_plain(each.part), **_comparison_plain(each.comparison)}
+        for each in advice.worse
+    ]
+    lacks = [
+        {**picked(each, "stack", "capability", "title", "verdict"), "held_by": list(each.held_by)}
+        | {"asked_for": each.need.level if each.need is not None else None}
+        for each in advice.missing
+    ]
+    weights = columns("weight", "share", "workloads", "without_results")
+    covered = [
+        (each.weight.name, each.share, list(each.workloads), list(each.lacking)) for each in advice.coverage
+    ]
     return {
         "use": use_plain(advice.use),
-        "study": advice.study,
-        "time_domain": advice.time_domain,
-        "conclusion": advice.conclusion,
-        "candidates": list(advice.candidates),
-        "leaders": list(advice.leaders),
-        "take_either": advice.take_either,
+        **picked(advice, "study", "time_domain", "conclusion", "candidates", "leaders", "take_either"),
         "recommendation": recommendation(advice),
         "ranking": [_standing_plain(each, advice) for each in advice.standings],
-        "out": plain(advice.out),
-        "covered": advice.covered,
-        "coverage": [
-            {
-                "weight": each.weight.name,
-                "share": each.share,
-                "workloads": list(each.workloads),
-                "without_results": list(each.lacking),
-            }
-            for each in advice.coverage
-        ],
-        "parts": [
-            {
-                **_part_plain(part),
-                "measured": {
-                    stack: {"estimate": each.estimate, **ends_plain(each.interval), "seeds": each.n}
-                    for stack, each in measured.items()
-                },
-            }
-            for part, measured in zip(advice.parts, advice.measured, strict=True)
-        ],
+        **plain(picked(advice, "out", "covered")),
+        "coverage": objects(Table(weights, covered)),
+        "parts": parts,
         "seeds": list(advice.seeds),
-        "lacks": [
-            {
-                "stack": each.stack,
-                "capability": each.capability,
-                "title": each.title,
-                "verdict": each.verdict,
-                "asked_for": each.need.level if each.need is not None else None,
-                "held_by": list(each.held_by),
-            }
-            for each in advice.missing
-        ],
-        "worse": [
-            {"stack": each.comparison.stack, **_part_plain(each.part), **_comparison_plain(each.comparison)}
-            for each in advice.worse
-        ],
+        "lacks": lacks,
+        "worse": worse,
         "not_probed": plain(advice.unprobed),
         "durability": plain(advice.durability),
         "relies_on": plain(advice.sensitivity),
-        "warnings": plain(advice.warnings),
-        "settling": plain(advice.settling),
+        **plain(picked(advice, "warnings", "settling")),
     }
 
 
@@ -262,23 +243,16 @@ def _standing_plain(standing: Standing, advice: Advice) -> dict[str, Any]:
 
 def use_plain(use: Use) -> dict[str, Any]:
     """A use as it stands in a file of uses."""
-    return {
-        "name": use.name,
-        "title": use.title,
-        "about": use.about,
-        "source": use.source,
-        "weights": {
-            each.name: {
-                "weight": each.weight,
-                "why": each.why,
-                "fits": [dict(pattern.declared) for pattern in each.fits],
-                "metrics": dict(each.metrics),
-            }
-            for each in use.weights
-        },
-        "needs": plain(use.needs),
-        "adjusted": list(use.adjusted),
+    weights = {
+        each.name: {
+            **picked(each, "weight", "why"),
+            "fits": [dict(pattern.declared) for pattern in each.fits],
+            "metrics": dict(each.metrics),
+        }
+        for each in use.weights
     }
+    about = picked(use, "name", "title", "about", "source")
+    return {**about, "weights": weights, "needs": plain(use.needs), "adjusted": list(use.adjusted)}
 
 
 def _comparison_plain(score: Comparison) -> dict[str, Any]:
@@ -293,11 +267,5 @@ def _comparison_plain(score: Comparison) -> dict[str, Any]:
 
 
 def _part_plain(part: Part) -> dict[str, Any]:
-    return {
-        "weight": part.weight,
-        "workload": part.workload,
-        "metric": part.kind.name,
-        "unit": part.kind.unit,
-        "better": part.kind.better,
-        "share": part.share,
-    }
+    kind = {"metric": part.kind.name, **picked(part.kind, "unit", "better")}
+    return {**picked(part, "weight", "workload"), **kind, "share": part.share}

@@ -10,8 +10,7 @@ from typing import Final
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
-from strata.statistics.interval import Interval
-from strata.statistics.precision import SEEDS_WANTED
+from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times
 from strata.words import listed, sentence_case
 
@@ -53,7 +52,6 @@ def recommendation(advice: Advice) -> str:
 
 
 def headline(advice: Advice) -> str:
-    """The conclusion in a few words."""
     if advice.conclusion == "clear":
         return f"choose {advice.leaders[0]}"
     if advice.take_either:
@@ -105,7 +103,6 @@ def missing_words(missing: Sequence[MissingCapability]) -> str:
 
 
 def ability(capability: str) -> str:
-    """A capability in a sentence: ``survival of a lost disk``."""
     return ABILITIES.get(capability, capability)
 
 
@@ -117,7 +114,6 @@ def worse_words(worse: Worse) -> str:
 
 
 def _sure(advice: Advice) -> str:
-    """The figures behind the conclusion."""
     match advice.conclusion:
         case "clear":
             nearest = _score(advice.standings[1])
@@ -126,7 +122,7 @@ def _sure(advice: Advice) -> str:
                 f"{score_words(nearest, inverted=True)} that of {nearest.stack}, the next."
             )
         case "even" | "undecided":
-            tied = _tied(advice)
+            tied = [each for each in advice.standings if each.score and each.stack in advice.leaders]
             reached, n = sentence_case(_reaching(advice, tied)), _score(tied[0]).ratio.n
             so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
@@ -148,7 +144,6 @@ def _sure(advice: Advice) -> str:
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:
-    """The heaviest part's values in its unit, of the leaders and the next stack."""
     if not advice.leaders:
         return
     part, measured = max(zip(advice.parts, advice.measured, strict=True), key=lambda each: each[0].share)
@@ -173,10 +168,6 @@ def interval_values(interval: Interval | None, unit: str) -> str:
     return f"95 % interval {number if high.endswith(f' {label}') else low} to {high}"
 
 
-def _tied(advice: Advice) -> list[Standing]:
-    return [each for each in advice.standings if each.score is not None and each.stack in advice.leaders]
-
-
 def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:
     """``of the weighted mean of ext4, xfs reaches 0.98 × (…)``."""
     shown = listed([f"{each.stack} {score_words(_score(each))}" for each in standings])
@@ -185,7 +176,6 @@ def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:
 
 
 def _behind(advice: Advice) -> Iterator[str]:
-    """The stacks that are clearly worse; the next after a single leader was named before."""
     behind = [each for each in advice.standings if each.stack not in advice.leaders]
     behind = behind[1:] if advice.conclusion == "clear" else behind
     if not advice.leaders or not behind:
@@ -197,7 +187,6 @@ def _behind(advice: Advice) -> Iterator[str]:
 
 
 def _out(advice: Advice) -> Iterator[str]:
-    """The stacks without a place, by reason."""
     unfit: dict[str, list[str]] = {}
     lacking: dict[str, list[str]] = {}
     for each in advice.out:

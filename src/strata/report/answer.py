@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer in a sentence per workload and one for all, made from the numbers alone."""
+"""Which metrics of a workload are shown, and the answer in a sentence per workload and one for all."""
 
 from __future__ import annotations
 
@@ -8,14 +8,68 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from markupsafe import Markup
 
+from strata.errors import ResultError
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults
 from strata.units import format_value, times
 from strata.words import listed
+
+TAILS_MAX: Final = 2
+"""With more kinds of requests, only the slowest kind's latency is shown."""
+
+
+def check_reportable(results: StudyResults, reference: str | None = None) -> None:
+    """Raise ResultError if there is no valid result, or no stack named ``reference``."""
+    if not results.records:
+        raise ResultError(
+            "there is no valid result to report",
+            place=results.snapshot.name,
+            remedy="`strata show RESULTS` says of each trial what is wrong with it",
+        )
+    if reference is not None and reference not in results.stacks:
+        raise ResultError(
+            f'the study has no stack "{reference}"',
+            place="--reference",
+            remedy=f"there are: {', '.join(results.stacks)}",
+        )
+
+
+def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
+    """The workload's metrics of these names, or its default ones. Raises ResultError for an unknown name."""
+    known = {kind.name for each in results.workloads for kind in results.metrics(each)}
+    for name in names:
+        if name not in known:
+            listing = ", ".join(sorted(known)) or "none, for lack of results"
+            raise ResultError(
+                f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listing}"
+            )
+    if not names:
+        return shown_kinds(results, workload)
+    return [kind for kind in results.metrics(workload) if kind.name in names]
+
+
+def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
+    """The leading metrics, with one tail where each kind of request has its own: that of the slowest kind.
+
+    In a page the others are among the other metrics, and their distributions are folded away.
+    """
+    leading = results.leading(workload)
+    tails = [kind for kind in leading if not kind.headline]
+    if len(tails) <= TAILS_MAX:
+        return leading
+    slowest = max(tails, key=lambda kind: _typical(results, workload, kind))
+    return [kind for kind in leading if kind.headline or kind is slowest]
+
+
+def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
+    found = [results.cells[stack, workload].series(kind.name).values.values() for stack in results.stacks]
+    return float(np.median([value for values in found for value in values]))
+
 
 Mark = Callable[[str], Markup]
 """How a stack's name is set in the page."""
@@ -25,24 +79,15 @@ _NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the 
 
 @dataclass(frozen=True)
 class Answer:
-    """A workload's results in words.
-
-    Attributes:
-        sentence: The first headline metric: who leads, and by how much.
-        qualified: Its qualifications.
-        others: The other leading metrics, a sentence each.
-        leaders: The best stack and its equals; empty without results.
-        compared: Whether more than one stack has results.
-        sure: Whether all of them have seeds enough for an interval.
-    """
+    """A workload's results in words."""
 
     workload: str
-    sentence: Markup
-    qualified: tuple[Markup, ...] = ()
-    others: tuple[Markup, ...] = ()
-    leaders: tuple[str, ...] = ()
-    compared: bool = False
-    sure: bool = True
+    sentence: Markup  # the first headline metric: who leads, and by how much
+    qualified: tuple[Markup, ...] = ()  # its qualifications
+    others: tuple[Markup, ...] = ()  # the other leading metrics, a sentence each
+    leaders: tuple[str, ...] = ()  # the best stack and its equals; empty without results
+    compared: bool = False  # whether more than one stack has results
+    sure: bool = True  # whether all of them have seeds enough for an interval
 
 
 @dataclass(frozen=True)
@@ -54,7 +99,6 @@ class Standing:
     others: tuple[Comparison, ...]
 
     def those(self, *verdicts: str) -> list[Comparison]:
-        """The others with these verdicts."""
         return [each for each in self.others if each.verdict in verdicts]
 
 
@@ -63,7 +107,12 @@ def standings(
 ) -> list[Standing]:
     """The stacks' standings by metrics of a workload, by default its leading ones; empty without results."""
     chosen = results.leading(workload) if kinds is None else kinds
-    return [_standing(results, workload, kind) for kind in chosen]
+    found = []
+    for kind in chosen:
+        best, *rest = results.ranking(workload, kind)
+        against = {each.stack: each for each in results.against(best, {workload: [kind]})}
+        found.append(Standing(kind, best, tuple(against[stack] for stack in rest if stack in against)))
+    return found
 
 
 def answer(
@@ -124,12 +173,6 @@ def _workloads(names: Sequence[str]) -> Markup:
     if len(names) > 6:
         return Markup("{} workloads").format(len(names))
     return listed([Markup("<em>{}</em>").format(name) for name in names])
-
-
-def _standing(results: StudyResults, workload: str, kind: MetricKind) -> Standing:
-    ranking = results.ranking(workload, kind)
-    found = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
-    return Standing(kind, ranking[0], tuple(found[stack] for stack in ranking[1:] if stack in found))
 
 
 def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark) -> Markup:

@@ -25,10 +25,7 @@ def capability_table(
     has_bytes: bool = False,
     has_questions: bool = True,
 ) -> Table:
-    """A row for each probe, a column for each of ``stacks``, by default all.
-
-    With ``has_bytes`` a cell has the bytes that the disks moved; with ``has_questions`` a row its question.
-    """
+    """A row per probe, if wanted with its question; a column per stack, if wanted with the moved bytes."""
     chosen = found.stacks if stacks is None else stacks
     rows = []
     for probe in found.probes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The charts of a workload: its stacks as bars, their latencies, their disks' time."""
+"""The charts of a workload: its stacks as bars, their latencies, disks' time and throughput over time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 from strata.report import svg
 from strata.report.palette import INK, MUTED, ON_PARTS, PAPER, PARTS, Colour
 from strata.report.svg import Drawing
-from strata.statistics.curve import Shape
+from strata.statistics.curve import OverTime, Shape
 from strata.statistics.summary import Summary
-from strata.units import Scale, format_share, percent, scale_for
+from strata.units import NS_PER_S, Scale, format_duration, format_share, percent, scale_for
 
 HALF_PX: Final = 480  # two charts fill the page's width, a wide one most of it: labels are then at 1 : 1
 WIDE_PX: Final = 800
@@ -32,15 +32,11 @@ _TICKS_MAX: Final = 10
 
 @dataclass(frozen=True)
 class Curve:
-    """A latency distribution: ``(percentile, nanoseconds)``, rising.
-
-    Attributes:
-        band: ``(percentile, lowest, highest)`` of the seeds, each by itself; empty where there is one seed.
-    """
+    """A latency distribution: ``(percentile, nanoseconds)``, rising; its band is empty with one seed."""
 
     stack: str
     points: Sequence[tuple[float, float]]
-    band: Sequence[tuple[float, float, float]] = ()
+    band: Sequence[tuple[float, float, float]] = ()  # percentile, lowest and highest seed, each by itself
 
 
 def names_px(names: Mapping[str, object], full: int) -> int:
@@ -51,7 +47,10 @@ def names_px(names: Mapping[str, object], full: int) -> int:
 
 def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mapping[str, Colour]) -> Drawing:
     """A bar per stack with its seeds as points and its interval as a line."""
-    ends = {stack: _end(summary) for stack, summary in summaries.items()}
+    ends = {
+        stack: max(each.estimate, each.maximum, each.interval.high if each.interval else 0.0)
+        for stack, each in summaries.items()
+    }
     top = max(ends.values())
     top = top if top > 0 else 1.0  # without a length, an axis cannot be drawn
     scale = scale_for(unit, top)
@@ -88,13 +87,7 @@ def bars(summaries: Mapping[str, Summary], unit: str, title: str, colours: Mappi
     )
 
 
-def _end(summary: Summary) -> float:
-    """The rightmost value of a row."""
-    return max(summary.estimate, summary.maximum, summary.interval.high if summary.interval else 0.0)
-
-
 def _bar(start: float, stop: float, y: float, height: float, fill: str) -> str:
-    """A bar whose right corners are round."""
     width = stop - start
     round_px = min(3.0, width)
     straight, upright = svg.px(width - round_px), svg.px(height - 2 * round_px)
@@ -126,7 +119,7 @@ def latencies(curves: Sequence[Curve], title: str, colours: Mapping[str, Colour]
         ),
         svg.x_axis(
             x,
-            {_nines(p): f"{p:g} %" for p in nines},
+            {_nines(p): format_share(p / 100) for p in nines},
             top=12,
             bottom=12 + height,
             title="of all requests took no longer",
@@ -204,7 +197,6 @@ def _nines(percentile: float) -> float:
 
 
 def tick_text(value_ns: float) -> str:
-    """A duration on an axis: ``20 ms``."""
     scale: Scale = scale_for("ns", value_ns)
     return f"{value_ns / scale.divisor:.3g} {scale.label}"
 
@@ -222,10 +214,7 @@ def _apart(ends: Sequence[tuple[Curve, float]], bottom: float) -> list[tuple[str
 
 
 def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str, Colour]) -> Drawing:
-    """How often each latency was, stack below stack, each as high as its most frequent one.
-
-    An upright line marks the median, a dashed one the 99th percentile.
-    """
+    """Histograms below one another; an upright line marks the median, a dashed one the 99th percentile."""
     left = names_px(shapes, WIDE_PX)
     row = _SHAPES_PX[len(shapes) > _MANY]
     ticks = svg.log_ticks(
@@ -286,3 +275,125 @@ def _rule(x: float, low: float, high: float, *, is_median: bool = True) -> str:
     if is_median:
         return svg.tag("path", d=d, stroke=INK.light, stroke_width=1.75)
     return svg.tag("path", d=d, stroke=MUTED.light, stroke_width=1.5, stroke_dasharray="3 2.5")
+
+
+_TOGETHER_MAX: Final = 4  # more lines would hide one another: each gets a small chart
+_TIME_LEFT_PX: Final = 84
+_HEIGHT_PX: Final = 240
+_PANEL_PX: Final = 104
+_PANEL_NAME_PX: Final = 22
+_PANEL_GAP_PX: Final = 28
+_PANELS_RIGHT_PX: Final = 16
+_SHORT_FROM: Final = 1_000_000
+
+
+def over_time(stacks: Mapping[str, OverTime], title: str, colours: Mapping[str, Colour]) -> Drawing:
+    """A line per stack, the mean of its seeds, in the band from the lowest to the highest."""
+    top = max(float(each.high.max()) for each in stacks.values())
+    top = top if top > 0 else 1.0
+    some = next(iter(stacks.values()))
+    scale = scale_for(some.unit, top)
+    long_s = max(each.interval_ns * len(each.mean) for each in stacks.values()) / NS_PER_S
+    draw = _together if len(stacks) <= _TOGETHER_MAX else _panels
+    worded = (
+        f"{stack} {scale.format(float(each.mean.mean()))} {scale.label} on average, "
+        f"from {scale.format(float(each.mean.min()))} to {scale.format(float(each.mean.max()))}"
+        for stack, each in stacks.items()
+    )
+    alternative = f"Line chart, {title}; " + "; ".join(worded)
+    return Drawing(draw(stacks, colours, scale, top, long_s), alternative)
+
+
+def account_words(stacks: Mapping[str, OverTime]) -> str:
+    """The caption: the source of the account, and the meaning of the lines."""
+    some = next(iter(stacks.values()))
+    whose = "by the load's own account" if some.source == "load" else "as the disks saw it, all together"
+    if some.tenant:
+        whose = f"by the own account of {some.tenant}"
+    what = {"1/s": "operations" if some.source == "load" else "requests", "B/s": "bytes"}[some.unit]
+    seeds = sorted({each.n for each in stacks.values()})
+    each = format_duration(some.interval_ns)
+    if seeds[-1] == 1:
+        return f"{what} in each {each}, {whose}; one seed"
+    many = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
+    return f"{what} in each {each}, {whose}: the mean of {many} seeds, and the band they lie in"
+
+
+def _together(
+    stacks: Mapping[str, OverTime], colours: Mapping[str, Colour], scale: Scale, top: float, long_s: float
+) -> str:
+    right = min(20 + math.ceil(max(map(len, stacks)) * svg.CHARACTER_PX), 220)
+    x = svg.Linear(0, long_s, _TIME_LEFT_PX, WIDE_PX - right)
+    y = svg.Linear(0, top, 12 + _HEIGHT_PX, 12)
+    title = _axis_title(scale)
+    parts = [
+        svg.y_axis(y, _rates(top, scale, 5), left=_TIME_LEFT_PX, right=WIDE_PX - right, title=title),
+        svg.x_axis(x, _seconds(long_s, 8), top=12, bottom=12 + _HEIGHT_PX, title=_X_TITLE),
+    ]
+    # A label stands beside the mean of its line's last eighth, whatever its last dip.
+    last = {stack: each.mean[-max(1, len(each.mean) // 8) :].mean() for stack, each in stacks.items()}
+    at, ends = -math.inf, {stack: y(float(level)) for stack, level in last.items()}
+    for stack in sorted(stacks, key=lambda each: ends[each]):
+        at, fill = max(at + _LABEL_PX, ends[stack]), colours[stack].light
+        name = svg.shortened(stack, right - 14)
+        label = svg.text(WIDE_PX - right + 10, at, name, size=svg.NAME_PX, bold=True, fill=fill)
+        parts.append(svg.of_stack(stack, *_lines(stacks[stack], stack, colours, x, y), label))
+    return svg.finished(parts, width=WIDE_PX, height=12 + _HEIGHT_PX + 52)
+
+
+def _panels(
+    stacks: Mapping[str, OverTime], colours: Mapping[str, Colour], scale: Scale, top: float, long_s: float
+) -> str:
+    """A small chart for each stack, all with the same axes."""
+    columns = 4 if len(stacks) > BANDS_MAX else 3
+    rows = math.ceil(len(stacks) / columns)
+    width = (WIDE_PX - _TIME_LEFT_PX - _PANELS_RIGHT_PX - _PANEL_GAP_PX * (columns - 1)) / columns
+    row_height = _PANEL_NAME_PX + _PANEL_PX + 30
+    labels = _rates(top, scale, 4)
+    parts = []
+    for index, (stack, series) in enumerate(stacks.items()):
+        row, column = divmod(index, columns)
+        left = _TIME_LEFT_PX + column * (width + _PANEL_GAP_PX)
+        upper = row * row_height + _PANEL_NAME_PX
+        x = svg.Linear(0, long_s, left, left + width)
+        y = svg.Linear(0, top, upper + _PANEL_PX, upper)
+        ticks, title = (dict.fromkeys(labels, ""), None) if column else (labels, _axis_title(scale))
+        parts.append(svg.y_axis(y, ticks, left=left, right=left + width, title=title))
+        parts.append(svg.x_axis(x, _seconds(long_s, 4), top=upper, bottom=upper + _PANEL_PX))
+        name = svg.name_text(left, upper - 10, stack, anchor="start", width_px=width)
+        parts.append(svg.of_stack(stack, name, *_lines(series, stack, {stack: colours[stack]}, x, y)))
+    bottom = rows * row_height
+    middle = (_TIME_LEFT_PX + WIDE_PX - _PANELS_RIGHT_PX) / 2
+    parts.append(svg.text(middle, bottom + 6, _X_TITLE, anchor="middle"))
+    return svg.finished(parts, width=WIDE_PX, height=bottom + 16)
+
+
+_X_TITLE: Final = "seconds from the start of the measured window"
+
+
+def _lines(
+    series: OverTime, stack: str, colours: Mapping[str, Colour], x: svg.Linear, y: svg.Linear
+) -> list[str]:
+    interval_s = series.interval_ns / NS_PER_S
+    places = [x((index + 0.5) * interval_s) for index in range(len(series.mean))]
+    fill, dash = colours[stack].light, svg.dash_of(stack, colours)
+    lower, points, upper = (
+        list(zip(places, map(y, each.tolist()), strict=True))
+        for each in (series.low, series.mean, series.high)
+    )
+    band = [svg.band(lower, upper, fill=fill)] if series.n > 1 else []
+    return [*band, svg.line(points, stroke=fill, width=1.75, dash=dash)]
+
+
+def _seconds(long_s: float, count: int) -> dict[float, str]:
+    return {tick: svg.number(tick) for tick in svg.linear_ticks(0, long_s, count)}
+
+
+def _rates(top: float, scale: Scale, count: int) -> dict[float, str]:
+    ticks = svg.linear_ticks(0, top / scale.divisor, count)
+    write = svg.number if ticks[-1] < _SHORT_FROM else svg.short_number
+    return {tick * scale.divisor: write(tick) for tick in ticks}
+
+
+def _axis_title(scale: Scale) -> str:
+    return "per second" if scale.label == "/s" else scale.label

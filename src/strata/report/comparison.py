@@ -12,7 +12,7 @@ from rich.text import Text
 
 from strata.printable import plain
 from strata.report.table import Cell, Column, Table, Tone, columns, escaped, markdown, terminal
-from strata.report.wording import ends_plain, heading, metric_title
+from strata.report.wording import ends_plain, heading, metric_title, picked
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Overall, Pair, Row
@@ -35,7 +35,6 @@ _PACKAGES_MAX: Final = 5
 
 
 def verdict_sentence(pair: Pair) -> str:
-    """How many cells are worse, better, equal."""
     counts = Counter(row.comparison.verdict for row in pair.rows)
     found = [f"{counts[verdict]} {verdict}" for verdict in _TONES if counts[verdict]]
     zone = f"the practical zone is ±{format_share(pair.zone)}"
@@ -113,7 +112,6 @@ _NAMES: Final[dict[str, Any]] = {
 
 
 def _rows_table(rows: Sequence[Row], names: Sequence[Column], *, with_values: bool = False) -> Table:
-    """A row per comparison, which the columns of ``names`` name."""
     made: list[tuple[Any, ...]] = []
     for row in rows:
         named = [_NAMES[each.name](row) for each in names]
@@ -136,10 +134,7 @@ def _overall_table(overall: Sequence[Overall], title: str) -> Table:
 
 
 def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
-    """The answer, the differences, tables of ratios, and the cells that could not be compared, in a terminal.
-
-    Rows in another order than the study's (``sorted_anew``) stand in one table.
-    """
+    """For a terminal; rows in another order than the study's (``sorted_anew``) stand in one table."""
     parts: list[RenderableType] = [_sides(pair), Text()]
     for sentence in (verdict_sentence(pair), likeness_sentence(pair)):
         if sentence is not None:
@@ -159,7 +154,11 @@ def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool 
         parts.append(Text("Not compared", style="bold cyan"))
         parts += [Text.assemble(f"  {each.what}", (f": {each.why}", "yellow")) for each in pair.absent]
         parts.append(Text())
-    return Group(*parts, Text(_legend(pair), style="dim"))
+    legend = (
+        "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
+        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
+    )
+    return Group(*parts, Text(legend, style="dim"))
 
 
 def _sides(pair: Pair) -> RenderableType:
@@ -171,7 +170,6 @@ def _sides(pair: Pair) -> RenderableType:
 
 
 def _when(side: Side) -> str:
-    """Its study, runner and days."""
     snapshot = side.results.snapshot
     days = sorted({record.real_time.started_at[:10] for record in side.results.records})
     period = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
@@ -198,13 +196,6 @@ def _by_workload(rows: Sequence[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _legend(pair: Pair) -> str:
-    return (
-        "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
-        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
-    )
-
-
 def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
     """The answer, ratios, differences, and the cells that could not be compared, for a merge request."""
     names = [Column(each, name=each) for each in ("workload", "stack", "metric")]
@@ -223,7 +214,6 @@ def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
 
 
 def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
-    """Everything as JSON types, the rows as ordered."""
     return {
         "a": _side_plain(pair.first),
         "b": _side_plain(pair.second),
@@ -260,19 +250,13 @@ def _row_plain(row: Row) -> dict[str, Any]:
         "seeds_b": sorted(cell.second),
         "likeness": cell.likeness,
         "metric": kind.name,
-        "unit": kind.unit,
-        "better": kind.better,
-        "headline": kind.headline,
+        **picked(kind, "unit", "better", "headline"),
         "a": row.first,
         "b": row.second,
         "ratio": comparison.ratio.ratio,
         **ends_plain(comparison.ratio.interval, "ratio"),
-        "n": comparison.ratio.n,
-        "paired": comparison.ratio.paired,
-        "shift": comparison.ratio.shift,
-        "p_value": comparison.p_value,
-        "p_value_holm": comparison.p_value_holm,
-        "verdict": comparison.verdict,
+        **picked(comparison.ratio, "n", "paired", "shift"),
+        **picked(comparison, "p_value", "p_value_holm", "verdict"),
     }
 
 

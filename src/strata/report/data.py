@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from strata.printable import plain
 from strata.report.table import Column, Table, columns, objects
-from strata.report.wording import ends_plain
+from strata.report.wording import ends_plain, picked
 from strata.results.store import Reading
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
@@ -91,7 +91,7 @@ def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
 
 
 def _kind(kind: MetricKind) -> dict[str, Any]:
-    return {"metric": kind.name, "unit": kind.unit, "better": kind.better, "headline": kind.headline}
+    return {"metric": kind.name, **picked(kind, "unit", "better", "headline")}
 
 
 def _summary(summary: Summary) -> tuple[Any, ...]:
@@ -107,17 +107,10 @@ def _ratio(comparison: Comparison | None) -> tuple[Any, ...]:
 
 
 def _head(results: StudyResults) -> dict[str, Any]:
-    snapshot = results.snapshot
-    return {
-        "study": snapshot.name,
-        "question": snapshot.question,
-        "time_domain": snapshot.time_domain,
-        "runner": snapshot.runner,
-    }
+    return {"study": results.snapshot.name, **picked(results.snapshot, "question", "time_domain", "runner")}
 
 
 def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, Any]:
-    """The study as JSON types, with the metrics of these names or all."""
     snapshot = results.snapshot
     return {
         **_head(results),
@@ -141,9 +134,6 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
     }
 
 
-_WARNING: Final = ("code", "text", "remedy")
-
-
 def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str, Any]:
     """The study with both tables and the meanings of their columns."""
     snapshot = results.snapshot
@@ -154,7 +144,7 @@ def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str
         "seeds": list(snapshot.seeds),
         "columns": {each.key: each.meaning for each in (*TRIALS, *CELLS)},
         "warnings": [
-            {"workload": workload, "stack": stack, **{key: getattr(each, key) for key in _WARNING}}
+            {"workload": workload, "stack": stack, **picked(each, "code", "text", "remedy")}
             for workload in results.workloads
             for stack in results.stacks
             for each in results.warnings(stack, workload)
@@ -165,7 +155,6 @@ def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str
 
 
 def trial_plain(reading: Reading) -> dict[str, Any]:
-    """One trial as JSON types."""
     return {
         "trial": reading.trial_id,
         "attempt": reading.attempt.path.name if reading.attempt else None,
@@ -177,7 +166,6 @@ def trial_plain(reading: Reading) -> dict[str, Any]:
 
 
 def trial_metrics(reading: Reading) -> Table:
-    """One row per metric of one trial."""
     heads = columns("trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth"))
     metrics = reading.record.metrics if reading.record else ()
     rows = [

@@ -9,36 +9,38 @@ from dataclasses import dataclass
 from typing import Final
 
 from strata.plan.model import sha256_hex
-from strata.report.charts import BANDS_MAX, Curve, bars, distributions, latencies, shares
+from strata.report.charts import (
+    BANDS_MAX,
+    Curve,
+    account_words,
+    bars,
+    distributions,
+    latencies,
+    over_time,
+    shares,
+)
 from strata.report.heat_map import draw_heat_map, heat_map
-from strata.report.over_time import account_words, over_time
 from strata.report.palette import INK, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.wording import metric_title, name_title
 from strata.results.record import TIME_PARTS, ResultRecord
 from strata.spec.metric import LATENCY
 from strata.statistics.comparison import MetricKind
-from strata.statistics.curve import percentile_band, shape_of
+from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
 from strata.statistics.level import Distribution, distribution_of
-from strata.statistics.over_time import OverTime, throughputs
 from strata.statistics.study import StudyResults
 from strata.words import sentence_case
 
 
 @dataclass(frozen=True)
 class NamedFigure:
-    """A drawing with its title and caption.
+    """A drawing with its title and caption."""
 
-    Attributes:
-        name: ``WORKLOAD-METRIC`` in kebab case, unique in its study: a file's name without its suffix.
-        workload: Empty for a figure of the whole study.
-    """
-
-    name: str
+    name: str  # WORKLOAD-METRIC in kebab case, unique in its study: a file's name without its suffix
     title: str
     caption: str
     drawing: Drawing
-    workload: str = ""
+    workload: str = ""  # empty for a figure of the whole study
 
 
 _MARGIN_PX: Final = 16
@@ -47,7 +49,6 @@ _SIZE: Final = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def to_svg(figure: NamedFigure) -> str:
-    """The figure as a file with its size, its title and its caption."""
     size = _SIZE.match(figure.drawing.svg)
     if size is None:
         raise ValueError(f"{figure.name} is not a drawing")
@@ -74,7 +75,6 @@ def figures(results: StudyResults, reference: str | None = None) -> Iterator[Nam
 
 
 def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
-    """One workload's figures, as far as it has data for them."""
     found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
     found += rate_figures(results, workload)
     for kind in latency_medians(results, workload):
@@ -84,7 +84,6 @@ def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
 
 
 def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> NamedFigure:
-    """A metric's bars with intervals."""
     title = metric_title(kind)
     more = "More is better." if kind.better == "higher" else "Less is better."
     drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))
@@ -95,10 +94,7 @@ def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Nam
 def rate_figures(
     results: StudyResults, workload: str, each: Sequence[dict[str, OverTime]] | None = None
 ) -> list[NamedFigure]:
-    """Throughput over the measured window: one figure for each load that has an account of its own.
-
-    ``each`` is the result of `rates`, if it is known.
-    """
+    """A figure for each load that has an account of its own; ``each`` is of `rates`, if it is known."""
     found = []
     for series in rates(results, workload) if each is None else each:
         tenant = next(iter(series.values())).tenant
@@ -133,7 +129,6 @@ def latency_distributions(
 def latency_figures(
     results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
 ) -> list[NamedFigure]:
-    """Latency over percentiles, and its distribution, as far as there is data for them."""
     family, colours, found = median.family or "", stack_colours(results.stacks), []
     bands = {stack: percentile_band(each) for stack, each in merged.items()}
     if curves := [Curve(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
@@ -160,10 +155,7 @@ def disks_figure(
     *,
     legend: bool = False,
 ) -> NamedFigure | None:
-    """The modelled disks' time by its parts.
-
-    ``spent`` is the result of `disk_shares`, if it is known; a ``legend`` names the parts in the drawing.
-    """
+    """The disks' time by its parts; ``spent`` is of `disk_shares`, if known; a ``legend`` names the parts."""
     spent = disk_shares(results, workload) if spent is None else spent
     if not spent:
         return None

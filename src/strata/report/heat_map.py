@@ -27,10 +27,7 @@ _ROW_PX: Final = 26
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A stack under a workload against the reference, as every drawing and page shows it.
-
-    ``value`` is the stack's own, with its unit; empty without results.
-    """
+    """A stack under a workload against the reference; ``value`` is its own, empty without results."""
 
     stack: str
     workload: str
@@ -40,7 +37,6 @@ class HeatCell:
 
     @property
     def is_reference(self) -> bool:
-        """Whether the others are compared with it."""
         return self.stack == self.reference and bool(self.value)
 
     @property
@@ -65,17 +61,14 @@ class HeatCell:
 
     @property
     def verdict(self) -> str:
-        """As in `SIGNS`; empty without a comparison."""
         return self.comparison.verdict if self.comparison else ""
 
     @property
     def sign(self) -> str:
-        """The verdict's sign."""
         return SIGNS[self.comparison.verdict] if self.comparison else ""
 
     @property
     def words(self) -> str:
-        """The whole cell in a sentence."""
         place = f"{self.stack} under {self.workload}"
         if self.comparison is not None:
             return f"{place}: {gain_words(self.comparison)} of {self.reference}, {self.value}; {self.verdict}"
@@ -84,21 +77,15 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Every stack against one, workload by workload.
-
-    Attributes:
-        kinds: The metric that is compared, by workload; a workload without results has none.
-        cells: By ``(stack, workload)``.
-    """
+    """Every stack against one, workload by workload."""
 
     reference: str
     stacks: tuple[str, ...]
     workloads: tuple[str, ...]
-    kinds: Mapping[str, MetricKind]
-    cells: Mapping[tuple[str, str], HeatCell]
+    kinds: Mapping[str, MetricKind]  # the compared metric of each workload that has results
+    cells: Mapping[tuple[str, str], HeatCell]  # by stack and workload
 
     def rows(self) -> list[tuple[str, str, list[HeatCell]]]:
-        """Each workload, its metric's title, and its cells."""
         titles = {name: metric_title(kind) for name, kind in self.kinds.items()}
         return [
             (name, titles.get(name, ""), [self.cells[stack, name] for stack in self.stacks])
@@ -107,7 +94,6 @@ class HeatMap:
 
 
 def measured_stacks(results: StudyResults) -> list[str]:
-    """The stacks with a valid result."""
     return [
         stack
         for stack in results.stacks
@@ -116,7 +102,6 @@ def measured_stacks(results: StudyResults) -> list[str]:
 
 
 def heat_map(results: StudyResults, reference: str) -> HeatMap:
-    """Compare all stacks to one of the study, by the first metric of each workload."""
     chosen = {name: results.metrics(name)[:1] for name in results.workloads}
     found = {(each.stack, each.workload): each for each in results.against(reference, chosen)}
     kinds = {name: each[0] for name, each in chosen.items() if each}
@@ -132,10 +117,7 @@ def heat_map(results: StudyResults, reference: str) -> HeatMap:
 
 
 def shade(gain: float) -> int:
-    """The step of a cell's colour.
-
-    0 within the practical zone of ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond.
-    """
+    """A cell's colour: 0 within ±3 %; ±1 to a factor of 1.19, ±2 to 1.41, ±3 to 2, ±4 beyond."""
     doublings = abs(math.log2(gain))
     if doublings <= math.log2(1.03):
         return 0
@@ -144,7 +126,6 @@ def shade(gain: float) -> int:
 
 
 def draw_heat_map(found: HeatMap, title: str) -> Drawing:
-    """The heat map: a row per workload, a column per stack."""
     left = 20 + math.ceil(max(map(len, found.workloads)) * svg.CHARACTER_PX)
     left = min(left, 260)
     top = 16 + min(math.ceil(max(map(len, found.stacks)) * svg.CHARACTER_PX * 0.75), 180)
@@ -208,20 +189,14 @@ _NUMBERS: Final = (
 
 @dataclass(frozen=True)
 class CellsView:
-    """The heat map, and the table of the same comparisons.
-
-    Attributes:
-        choices: The stacks that can be chosen as the reference.
-        data: For the page's script, to show another one.
-        has_all: Whether it holds intervals for all of them, or for the reference alone.
-    """
+    """The heat map, and the table of the same comparisons."""
 
     reference: str
     rows: list[tuple[str, str, list[HeatCell]]]
     numbers: Table
-    choices: list[str]
-    data: dict[str, Any]
-    has_all: bool
+    choices: list[str]  # the stacks that can be chosen as the reference
+    data: dict[str, Any]  # for the page's script, to show another one
+    has_all: bool  # whether it holds intervals for all of them, or for the reference alone
 
 
 def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:
@@ -262,7 +237,6 @@ def _numbers(results: StudyResults, found: HeatMap) -> Table:
 
 
 def p_text(comparison: Comparison) -> str:
-    """The p-value after Holm's correction."""
     p = comparison.p_value_holm
     return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 

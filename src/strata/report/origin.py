@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import StudySnapshot
 from strata.statistics.study import StudyResults
 from strata.units import percent
 from strata.words import listed
@@ -104,7 +104,6 @@ def not_converged_words(study: StudySnapshot) -> str:
 
 
 def precision_notes(study: StudySnapshot) -> list[str]:
-    """Both, without empty ones."""
     return [said for said in (added_words(study), not_converged_words(study)) if said]
 
 

@@ -17,14 +17,13 @@ from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
 from strata.report.advice_tables import ranking
 from strata.report.advice_text import headline, recommendation
-from strata.report.answer import overall
+from strata.report.answer import check_reportable, overall
 from strata.report.capability_table import capability_table
 from strata.report.data import raw_values
 from strata.report.heat_map import cells_view
 from strata.report.origin import command, declared_seeds, options, origin, precision_notes, seeds_words
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.sections import section
-from strata.report.selection import check_reportable
 from strata.report.stack import stack_views
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
@@ -52,11 +51,7 @@ def render(
     advice: Sequence[Advice] = (),
     reference: str | None = None,
 ) -> str:
-    """The whole page. The heat map first compares with ``reference``, or with the study's first stack.
-
-    Raises:
-        ResultError: If there is no valid result to report, or no stack of that name.
-    """
+    """The whole page, its heat map against ``reference`` or the first stack. Raises ResultError."""
     check_reportable(results, reference)
     environment = _templates()
     mark = _marker(results.stacks)
@@ -65,7 +60,7 @@ def render(
         style=page_style(environment),
         study=results.snapshot,
         sections=sections,
-        overall=overall([each.answer for each in sections], mark),
+        overall=overall([each["answer"] for each in sections], mark),
         mark=mark,
         parts=PARTS,
         cells=cells_view(results, reference),
@@ -91,7 +86,6 @@ def render(
 
 
 def _templates() -> Environment:
-    """The page's templates and the functions that they call."""
     environment = page_templates()
     environment.globals.update(
         times=times,

@@ -6,25 +6,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 
 from strata.report import figures
-from strata.report.answer import Answer, Mark, Standing, answer, standings
+from strata.report.answer import TAILS_MAX, Mark, Standing, answer, shown_kinds, standings
 from strata.report.figures import NamedFigure
-from strata.report.selection import TAILS_MAX, shown_kinds
 from strata.report.table import Cell, Column, Table, columns
-from strata.report.warnings import WarningGroup, answer_warnings, checks_of, grouped_warnings
+from strata.report.warnings import answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words, metric_title
 from strata.results.record import COUNTS
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
-from strata.statistics.over_time import OverTime
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
-from strata.units import significant
+from strata.units import format_share, significant
 from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -39,35 +38,8 @@ class Shown:
     table: Table | None
 
 
-@dataclass(frozen=True)
-class Section:
-    """One workload of the report.
-
-    Attributes:
-        figures: Of the leading metrics, narrow.
-        tables: Their numbers.
-        wide: The other figures.
-        folded: Figures that are folded away, such as a file server's many kinds of requests.
-    """
-
-    name: str
-    title: str
-    rationale: str
-    answer: Answer
-    answer_warnings: list[str]
-    warnings: list[WarningGroup]
-    passed: list[str]
-    checks: Table
-    figures: list[NamedFigure]
-    tables: list[Table]
-    wide: list[Shown]
-    folded: list[Shown]
-    costs: Table | None
-    others: Table
-
-
-def section(results: StudyResults, workload: str, mark: Mark) -> Section:
-    """Everything that the report shows of a workload."""
+def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
+    """Everything that the template ``_workload.html.j2`` shows of a workload."""
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     leading = shown_kinds(results, workload)
     found = standings(results, workload, leading)
@@ -75,34 +47,28 @@ def section(results: StudyResults, workload: str, mark: Mark) -> Section:
     # Latencies whose tails are compared come first.
     medians = sorted(figures.latency_medians(results, workload), key=lambda kind: kind.family not in tails)
     latencies = [each for kind in medians if (each := _latency(results, workload, kind))]
-    apart = len(latencies) <= TAILS_MAX
-    shown = latencies if apart else latencies[:1]
-    folded = [] if apart else latencies[1:]
+    # Many latencies, such as those of a file server's kinds of requests, are folded away.
+    shown = TAILS_MAX if len(latencies) <= TAILS_MAX else 1
     passed, checks = checks_of(results, workload)
-    return Section(
-        name=workload,
-        title=choice.title,
-        rationale=choice.rationale,
-        answer=answer(results, workload, mark, found),
-        answer_warnings=answer_warnings(results, workload),
-        warnings=grouped_warnings(results, workload),
-        passed=passed,
-        checks=checks,
-        figures=[figures.metric_figure(results, workload, kind) for kind in leading],
-        tables=[comparison_table(results, workload, each) for each in found],
-        wide=[
-            *_rates(results, workload),
-            *(each for pair in shown for each in pair),
-            *_disks(results, workload),
-        ],
-        folded=[each for pair in folded for each in pair],
-        costs=_costs(results, workload),
-        others=_others(results, workload, leading),
-    )
+    return {
+        "name": workload,
+        "title": choice.title,
+        "rationale": choice.rationale,
+        "answer": answer(results, workload, mark, found),
+        "answer_warnings": answer_warnings(results, workload),
+        "warnings": grouped_warnings(results, workload),
+        "passed": passed,
+        "checks": checks,
+        "figures": [figures.metric_figure(results, workload, kind) for kind in leading],
+        "tables": [comparison_table(results, workload, each) for each in found],
+        "wide": [*_rates(results, workload), *chain(*latencies[:shown]), *_disks(results, workload)],
+        "folded": [*chain(*latencies[shown:])],
+        "costs": _costs(results, workload),
+        "others": _others(results, workload, leading),
+    }
 
 
 def comparison_table(results: StudyResults, workload: str, standing: Standing) -> Table:
-    """A metric's numbers, every stack against the best one."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
     against = {each.stack: each for each in standing.others}
@@ -128,7 +94,9 @@ def comparison_table(results: StudyResults, workload: str, standing: Standing) -
 def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[Shown]:
     merged = figures.latency_distributions(results, workload, median)
     rows = [(stack, each.total, *_percentiles(each)) for stack, each in merged.items()]
-    heads = columns(("values", "count"), *((f"{percentile:g} %", "ns") for percentile in _PERCENTILES))
+    heads = columns(
+        ("values", "count"), *((format_share(percentile / 100), "ns") for percentile in _PERCENTILES)
+    )
     table = Table((_STACK, *heads), rows)
     drawn = figures.latency_figures(results, workload, median, merged)
     return [Shown(figure, table if figure is drawn[0] else None) for figure in drawn]
@@ -144,17 +112,16 @@ def _percentiles(distribution: Distribution) -> list[float | None]:
 
 
 def _rates(results: StudyResults, workload: str) -> Iterable[Shown]:
-    each = figures.rates(results, workload)
-    for figure, series in zip(figures.rate_figures(results, workload, each), each, strict=True):
+    rates = figures.rates(results, workload)
+    for figure, series in zip(figures.rate_figures(results, workload, rates), rates, strict=True):
         unit = next(iter(series.values())).unit
         titles = ("mean", "first fifth", "last fifth", "lowest", "highest")
-        rows = [(stack, *_rate_row(each)) for stack, each in series.items()]
+        rows: list[tuple[Any, ...]] = []
+        for stack, each in series.items():
+            mean, fifth = each.mean, max(1, len(each.mean) // 5)
+            levels = (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max())
+            rows.append((stack, *map(float, levels)))
         yield Shown(figure, Table((_STACK, *columns(*((title, unit) for title in titles))), rows))
-
-
-def _rate_row(series: OverTime) -> Iterable[float]:
-    mean, fifth = series.mean, max(1, len(series.mean) // 5)
-    return map(float, (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max()))
 
 
 def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
@@ -167,11 +134,7 @@ def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
 
 
 def _costs(results: StudyResults, workload: str) -> Table | None:
-    """The disks' work per operation of the workload, by stack, if the workload counts its operations.
-
-    A rate times the step's length would count too many: a load's own runtime is shorter than the step, over
-    which the disks count.
-    """
+    """The disks' work per operation that the workload counts; its rate times the step would be too many."""
     counted = {kind.name for kind in results.metrics(workload) if kind.unit == "1"}
     name = next((name for name in COUNTS if name in counted), None)
     if name is None:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.text import Text
 from rich.tree import Tree
@@ -17,9 +17,9 @@ from strata.plan.catalogue import catalogue
 from strata.printable import plain
 from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
-from strata.results.snapshot import Choice, StudySnapshot
+from strata.results.record import Choice, StudySnapshot
 from strata.spec.describe import declared
-from strata.spec.layer import Interface, Provided
+from strata.spec.layer import Interface
 from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
@@ -41,61 +41,41 @@ class Disk:
 
     @property
     def title(self) -> str:
-        """Its model and capacity, where they are known."""
         return f"{self.model}, {format_size(self.capacity_bytes)}" if self.model else ""
 
 
 @dataclass(frozen=True)
 class Level:
-    """One layer of a stack.
-
-    Attributes:
-        keys: As declared.
-        provides: To the level above; None where only the stack's title is known.
-        alignment: The options by which it aligns itself to the stripes below.
-        disks: The disks that its keys name.
-        for_each_tenant: Whether every tenant has its own.
-    """
+    """One layer of a stack."""
 
     name: str
-    keys: Mapping[str, str]
-    provides: Provided | None = None
-    alignment: Mapping[str, str] = field(default_factory=dict)
-    disks: tuple[Disk, ...] = ()
+    keys: Mapping[str, str]  # as declared
+    provides: Interface | Literal[""] = ""  # empty where only the title of the stack is known
+    capacity_bytes: int = 0
+    chunk_bytes: int | None = None  # of its stripes, if its content is striped
+    data_chunks: int | None = None
+    alignment: Mapping[str, str] = field(default_factory=dict)  # options that align it to the stripes below
+    disks: tuple[Disk, ...] = ()  # that its keys name
     for_each_tenant: bool = False
 
     @property
-    def kind(self) -> Interface | str:
-        """The interface that it provides; empty where it is not known."""
-        return self.provides.kind if self.provides else ""
-
-    @property
-    def capacity_bytes(self) -> int:
-        """Of all that it provides."""
-        return sum(self.provides.capacities_bytes) if self.provides else 0
-
-    @property
     def declared(self) -> str:
-        """Its keys in one line."""
         return " · ".join(_pairs(self.keys))
 
     @property
     def size(self) -> str:
-        """The interface with its capacity."""
-        return f"{_KINDS[self.provides.kind]}, {format_size(self.capacity_bytes)}" if self.provides else ""
+        return f"{_KINDS[self.provides]}, {format_size(self.capacity_bytes)}" if self.provides else ""
 
     @property
     def stripes(self) -> str:
         """How its content is striped; empty if it is not."""
-        found = self.provides.geometry if self.provides else None
-        if found is None:
+        if self.chunk_bytes is None or self.data_chunks is None:
             return ""
-        chunk = describe_size(found.chunk_bytes)
-        return f"stripes of {found.data_chunks} × {chunk}" if found.data_chunks > 1 else f"chunks of {chunk}"
+        chunk = describe_size(self.chunk_bytes)
+        return f"stripes of {self.data_chunks} × {chunk}" if self.data_chunks > 1 else f"chunks of {chunk}"
 
     @property
     def notes(self) -> list[str]:
-        """Size, stripes, alignment and disks."""
         disks = (f"{disk.key}: {disk.name} ({format_size(disk.capacity_bytes)})" for disk in self.disks)
         return [each for each in (self.size, self.stripes, *_pairs(self.alignment), *disks) if each]
 
@@ -113,31 +93,12 @@ class Drawing:
     disks: tuple[Disk, ...]
 
     def plain(self) -> dict[str, Any]:
-        """As JSON types."""
-        return {
-            "stack": self.name,
-            "levels": [_plain_level(level) for level in self.levels],
-            "disks": [_plain_disk(disk) for disk in self.disks],
-        }
+        levels = [plain(level) | {"disks": _plain_disks(level.disks)} for level in self.levels]
+        return {"stack": self.name, "levels": levels, "disks": _plain_disks(self.disks)}
 
 
-def _plain_level(level: Level) -> dict[str, Any]:
-    geometry = level.provides.geometry if level.provides else None
-    return {
-        "name": level.name,
-        "keys": level.keys,
-        "provides": level.kind,
-        "capacity_bytes": level.capacity_bytes,
-        "chunk_bytes": geometry.chunk_bytes if geometry else None,
-        "data_chunks": geometry.data_chunks if geometry else None,
-        "alignment": dict(level.alignment),
-        "disks": [_plain_disk(disk) for disk in level.disks],
-        "for_each_tenant": level.for_each_tenant,
-    }
-
-
-def _plain_disk(disk: Disk) -> dict[str, Any]:
-    return {name: value for name, value in plain(disk).items() if value != ""}
+def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in plain(disk).items() if value != ""} for disk in disks]
 
 
 def draw(study: Study, stack: str) -> Drawing:
@@ -149,25 +110,27 @@ def draw(study: Study, stack: str) -> Drawing:
         used = study.devices[name]
         return Disk(name, used.device.name, used.capacity_bytes, key)
 
-    levels = [
-        Level(
-            name=name,
-            keys=dict(declared(layer)),
-            provides=offers[index + 1],
-            alignment=layer.alignment(offers[index]),
-            disks=tuple(disk(each, key) for key, names in layer.named_devices().items() for each in names),
+    levels = []
+    for index, (name, layer) in enumerate(zip(found.layer_names, found.layers, strict=True)):
+        provided = offers[index + 1]
+        striped = provided.geometry
+        level = Level(
+            name,
+            dict(declared(layer)),
+            provided.kind,
+            sum(provided.capacities_bytes),
+            striped.chunk_bytes if striped else None,
+            striped.data_chunks if striped else None,
+            dict(layer.alignment(offers[index])),
+            tuple(disk(each, key) for key, names in layer.named_devices().items() for each in names),
             for_each_tenant=index >= len(found.common),
         )
-        for index, (name, layer) in enumerate(zip(found.layer_names, found.layers, strict=True))
-    ]
+        levels.append(level)
     return Drawing(stack, tuple(reversed(levels)), tuple(disk(name) for name in found.devices))
 
 
 def stack_views(study: StudySnapshot) -> list[Drawing]:
-    """The stacks of a results folder, from its copy of the study.
-
-    Whether the copy can still be read depends on the files beside it; the stacks' titles are the fallback.
-    """
+    """The stacks of a copy of the study; only their titles, if files that it needs are not there any more."""
     drawings: dict[str, Drawing] = {}
     with tempfile.TemporaryDirectory(prefix="strata-report-") as folder:
         file = Path(folder) / "study.toml"
@@ -258,7 +221,7 @@ def svg(drawing: Drawing) -> str:
 
 
 def _box(level: Level, top: float) -> str:
-    colour = _COLOURS[level.provides.kind] if level.provides else MUTED
+    colour = _COLOURS[level.provides] if level.provides else MUTED
     name = drawn.tag("tspan", drawn.escape(level.name), font_weight=600, fill=INK.light)
     keys = drawn.tag("tspan", drawn.escape(_fitting(level.declared, len(level.name))), dx=10)
     return (

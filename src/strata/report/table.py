@@ -62,39 +62,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column of text, truths or numbers; text is set from the left, everything else from the right.
 
-    Attributes:
-        title: The heading.
-        unit: ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or the unit of numbers for
-            `strata.units.format_value`. Text is set from the left, everything else from the right.
-        name: The key in data, if other than the title.
-        meaning: For readers of the data.
-        is_stack: The heading is a stack's name.
-        width: The least width in a terminal, in characters.
-        align: Overrides the unit's side.
-        tone: Of the cells without their own.
-        is_whole: Its text is never folded in a terminal.
+    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or one of numbers for
+    `strata.units.format_value`.
     """
 
     title: str
     unit: str = "text"
-    name: str = ""
-    meaning: str = ""
-    is_stack: bool = False
-    width: int | None = None
-    align: Literal["", "left", "right"] = ""
-    tone: Tone = ""
-    is_whole: bool = False
+    name: str = ""  # the key in data, if other than the title
+    meaning: str = ""  # for readers of the data
+    is_stack: bool = False  # the heading is a stack's name
+    width: int | None = None  # the least width in a terminal, in characters
+    align: Literal["", "left", "right"] = ""  # overrides the unit's side
+    tone: Tone = ""  # of the cells without their own
+    is_whole: bool = False  # its text is never folded in a terminal
 
     @property
     def key(self) -> str:
-        """The name in data."""
         return self.name or self.title
 
     @property
     def is_left(self) -> bool:
-        """Whether its cells are set from the left."""
         return self.align == "left" if self.align else self.unit in _TEXTS
 
 
@@ -125,7 +114,6 @@ def _cell(value: Any, column: Column) -> Cell:
 
 
 def _text(cell: Cell, column: Column) -> str:
-    """A value for people."""
     value, unit = cell.value, cell.unit or column.unit
     if value is None:
         return _NOTHING
@@ -139,10 +127,7 @@ def _text(cell: Cell, column: Column) -> str:
 
 
 def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> RenderableType:
-    """For a terminal: columns two characters apart, the title above.
-
-    With ``is_cut``, text that does not fit ends in an ellipsis instead of being folded.
-    """
+    """For a terminal; with ``is_cut``, text that does not fit ends in an ellipsis instead of being folded."""
     made = RichTable(
         box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
     )
@@ -172,10 +157,7 @@ def _rich(value: Any, column: Column) -> RenderableType:
 
 
 def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = "", label: str = "") -> Markup:
-    """For a page.
-
-    ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` the title for readers who cannot see.
-    """
+    """For a page: ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` is read aloud."""
     head = Markup("").join(
         _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
     )
@@ -278,7 +260,7 @@ def csv_text(table: Table) -> str:
 
 def parquet(table: Table) -> bytes:
     """A Parquet file, in the order of the rows; its bytes are the same with one version of DuckDB."""
-    from strata.results.offline import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
+    from strata.results.query import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
 
     with TemporaryDirectory(prefix="strata-export-") as folder, offline_connection(threads=1) as connection:
         lines, file = Path(folder) / "rows.jsonl", Path(folder) / "table.parquet"

@@ -27,7 +27,6 @@ def page_templates(package: str = "strata.report") -> Environment:
 
 
 def page_style(templates: Environment) -> Markup:
-    """The style sheet of every page."""
     return Markup(templates.get_template("report.css").render(palette=ALL))  # noqa: S704 - our own
 
 

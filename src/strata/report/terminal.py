@@ -11,27 +11,25 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from strata.report.answer import Standing, standings
+from strata.report.answer import Standing, chosen_metrics, standings
 from strata.report.figures import window_ns
 from strata.report.origin import added_words, not_converged_words, seeds_words
-from strata.report.selection import chosen_metrics
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
-from strata.report.wording import SIGNS, heading, interval_ends, metric_title
+from strata.report.wording import ARROWS, SIGNS, interval_ends, metric_title
 from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
-from strata.units import format_duration, format_size, format_value, percent, times
+from strata.units import NS_PER_S, format_duration, format_size, format_value, percent, times
 from strata.words import sentence_case
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> RenderableType:
-    """A table of stacks per workload, then the numbers' cost, and notes on missing and doubtful ones."""
     notes = _Notes(results)
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
@@ -98,7 +96,7 @@ def _workload_tables(
     titles = {choice.name: choice.title for choice in results.snapshot.workloads}
     yield Text.assemble((workload, "bold cyan"), (f"  {titles[workload]}", "dim"))
     # The tables of a workload are aligned with one another.
-    width = min(30, max(len(each) for each in (*map(heading, kinds), *results.stacks)))
+    width = min(30, max(len(each) for each in (*map(metric_title, kinds), *results.stacks)))
     for standing in standings(results, workload, kinds):
         yield terminal(_standing_table(results, workload, standing, notes, width), indent=2)
     if not kinds:
@@ -110,7 +108,6 @@ def _workload_tables(
 def _standing_table(
     results: StudyResults, workload: str, standing: Standing, notes: _Notes, width: int
 ) -> Table:
-    """A metric's values, every stack against the best one."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
     against = {each.stack: each for each in standing.others}
@@ -130,12 +127,12 @@ def _standing_table(
             ends = interval_ends(interval, "–").replace(" – ", "–") if interval else ""
         rows.append((stack, value, spread, to_best, ends, count))
     columns = (
-        Column(heading(kind), "stack", width=width),
-        Column("", kind.unit, width=8),
+        Column(metric_title(kind), "stack", width=width),
+        Column(ARROWS[kind.better], kind.unit, width=7),
         Column("spread", align="right", width=6, tone="dim"),
         Column("to best", align="right", width=8),
         Column("95 %", align="right", width=11, tone="dim"),
-        Column("n"),
+        Column("n", is_whole=True),
     )
     return Table(columns, rows)
 
@@ -186,11 +183,11 @@ def _cost_line(results: StudyResults) -> str:
     if not records:
         return line
     real_s = sum(record.real_time.duration_s for record in records)
-    line += f" · {format_duration(real_s * 1e9)} of real time"
+    line += f" · {format_duration(real_s * NS_PER_S)} of real time"
     virtual_s = sum((r.real_time.virtual_per_real or 0) * r.real_time.duration_s for r in records)
     if not virtual_s:
         return line
-    return f"{line} for {format_duration(virtual_s * 1e9)} of virtual time ({times(virtual_s / real_s)})"
+    return f"{line} for {format_duration(virtual_s * NS_PER_S)} of virtual time ({times(virtual_s / real_s)})"
 
 
 def _labs_words(results: StudyResults) -> str:
@@ -199,7 +196,6 @@ def _labs_words(results: StudyResults) -> str:
 
 
 def trial_view(reading: Reading) -> RenderableType:
-    """One trial: validity, checks, metrics, disks, memory and origin."""
     record = reading.record
     head = Text.assemble((reading.trial_id, "bold"), (f"  {reading.attempts} attempt(s)", "dim"))
     if reading.attempt is not None:
@@ -219,7 +215,6 @@ def trial_view(reading: Reading) -> RenderableType:
 
 
 def _checks(record: ResultRecord) -> RenderableType:
-    """Each check with its answer and the reason."""
     styles = {"yes": "green", "no": "yellow", "unknown": "dim"}
     lines: list[RenderableType] = [Text("checks", "dim")]
     for question, verdict, why in check_lines(record):
@@ -266,7 +261,6 @@ def _disk_table(record: ResultRecord, disk: str) -> Table:
 
 
 def _samples_table(samples: SamplesSummary) -> Table:
-    """The memory's extremes and the processors' time."""
     sizes = {
         "page cache, most": samples.cached_bytes_max,
         "waiting to be written, most": samples.dirty_bytes_max,
@@ -281,7 +275,7 @@ def _samples_table(samples: SamplesSummary) -> Table:
 def _origin_table(record: ResultRecord) -> Table:
     real = record.real_time
     ratio = real.virtual_per_real
-    took = f"{format_value(real.duration_s * 1e9, 'ns')} on {real.host or 'this machine'}"
+    took = f"{format_value(real.duration_s * NS_PER_S, 'ns')} on {real.host or 'this machine'}"
     return facts(
         [
             ("phases", ", ".join(f"{phase} {format_duration(ns)}" for phase, ns in record.phases_ns.items())),

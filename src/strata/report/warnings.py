@@ -29,24 +29,17 @@ def answer_warnings(results: StudyResults, workload: str) -> list[str]:
 
 @dataclass(frozen=True)
 class WarningGroup:
-    """Warnings of one kind under a workload, with one remedy.
+    """Warnings of one kind under a workload, with one remedy."""
 
-    Attributes:
-        warnings: In the study's order of stacks; a stack can have several.
-        everywhere: Whether they concern all stacks of the study.
-    """
-
-    warnings: tuple[ResultWarning, ...]
-    everywhere: bool
+    warnings: tuple[ResultWarning, ...]  # in the study's order of stacks; a stack can have several
+    everywhere: bool  # whether they concern all stacks of the study
 
     @property
     def stacks(self) -> tuple[str, ...]:
-        """The stacks that they concern."""
         return tuple(dict.fromkeys(each.stack for each in self.warnings))
 
     @property
     def text(self) -> str:
-        """The first one's text."""
         return self.warnings[0].text
 
     @property
@@ -57,7 +50,6 @@ class WarningGroup:
 
     @property
     def remedy(self) -> str:
-        """The remedy of all of them."""
         return self.warnings[0].remedy
 
     @property
@@ -99,17 +91,17 @@ def checks_of(results: StudyResults, workload: str) -> tuple[list[str], Table]:
         if all(check.verdict == "yes" for checks in stacks.values() for check in checks)
     ]
     rows = [
-        (stack, question, _verdicts(checks), _worst(checks).detail)
+        (
+            stack,
+            question,
+            _verdicts(checks),
+            next((each for each in checks if each.verdict != "yes"), checks[0]).detail,
+        )
         for stack in results.stacks
         for question, stacks in asked.items()
         if question not in passed and (checks := stacks.get(stack))
     ]
     return passed, Table(_CHECKS, rows)
-
-
-def _worst(checks: Sequence[Check]) -> Check:
-    """The first that does not say yes."""
-    return next((check for check in checks if check.verdict != "yes"), checks[0])
 
 
 def _verdicts(checks: Sequence[Check]) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup, escape
 
@@ -21,6 +21,7 @@ SIGNS: Final[dict[Verdict, str]] = {
     "too few seeds": "·",
 }
 """A verdict beside a number; it must not depend on colour."""
+ARROWS: Final = {"higher": "↑", "lower": "↓"}
 _QUALIFIERS: Final = {"max": "maximum", "min": "minimum", "mean": "mean", "stddev": "standard deviation"}
 _UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
 
@@ -35,7 +36,7 @@ def metric_title(metric: Metric | MetricKind) -> str:
 
 def heading(kind: MetricKind) -> str:
     """A metric's title with an arrow to the better values."""
-    return f"{metric_title(kind)} {'↑' if kind.better == 'higher' else '↓'}"
+    return f"{metric_title(kind)} {ARROWS[kind.better]}"
 
 
 def name_title(name: str) -> str:
@@ -51,8 +52,12 @@ def coded(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
+def picked(record: object, *names: str) -> dict[str, Any]:
+    """Fields and properties of a record, for data."""
+    return {name: getattr(record, name) for name in names}
+
+
 def ends_plain(interval: Interval | None, name: str = "interval") -> dict[str, float | None]:
-    """The ends of an interval as JSON types."""
     low, high = (interval.low, interval.high) if interval else (None, None)
     return {f"{name}_low": low, f"{name}_high": high}
 

@@ -85,6 +85,13 @@ def build_record(
     messages of each layer that count as trouble; ``console_log`` is searched for them.
     """
     said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
+    is_virtual = time_domain == "virtual"
+    if is_virtual and real_time.duration_s > 0:
+        ratio = (events.last_ns - events.first_ns) / 1e9 / real_time.duration_s
+        real_time = real_time.model_copy(update={"virtual_per_real": ratio})
+    if events.start is not None:
+        own = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
+        versions = versions.model_copy(update=own)
     return ResultRecord(
         trial=plan.trial,
         spec_sha256=spec_sha256,
@@ -100,27 +107,11 @@ def build_record(
         checks=tuple(checks),
         throughput=tuple(throughput),
         samples=_summarize(plan, events),
-        versions=_versions(versions, events),
+        versions=versions,
         charges=charges,
-        events_sha256=events.sha256 if time_domain == "virtual" else None,
-        real_time=_real_time(real_time, events) if time_domain == "virtual" else real_time,
+        events_sha256=events.sha256 if is_virtual else None,
+        real_time=real_time,
     )
-
-
-def _versions(known: Versions, events: Events) -> Versions:
-    """With the versions of the agent and its kernel, by its first event."""
-    if events.start is None:
-        return known
-    said = {"agent": events.start.agent_version, "kernel": events.start.kernel.get("release", "")}
-    return known.model_copy(update=said)
-
-
-def _real_time(known: RealTime, events: Events) -> RealTime:
-    """With the virtual seconds per real second."""
-    if known.duration_s <= 0:
-        return known
-    ratio = (events.last_ns - events.first_ns) / 1e9 / known.duration_s
-    return known.model_copy(update={"virtual_per_real": ratio})
 
 
 def _validity(troubles: Sequence[str], metrics: Sequence[Metric], checks: Sequence[Check]) -> Validity:
@@ -162,24 +153,16 @@ def disk_changes(events: Events, of_steps: Iterable[str]) -> dict[str, dict[str,
     machine they may lie well outside the step's own events.
     """
     steps = set(of_steps)
-    accounts = [(each.disk, each.at, each.account) for each in events.accounts if each.step in steps]
-    return _changes(
-        accounts
-        or (
-            (disk, sample.at, counters)
-            for sample in events.samples
-            if sample.step in steps
-            for disk, counters in sample.disks.items()
-        )
-    )
+    accounts = [(each.name, each.at, each.account) for each in events.accounts if each.step in steps]
+    sampled = (each for each in events.samples if each.step in steps)
+    counted = ((disk, each.at, counters) for each in sampled for disk, counters in each.disks.items())
+    return _changes(accounts or counted)
 
 
 def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]:
     """The requests of applications by filesystem, over the time of `disk_accounts`."""
     steps = foreground(plan, "measure")
-    return _changes(
-        (each.filesystem, each.at, each.account) for each in events.filesystems if each.step in steps
-    )
+    return _changes((each.name, each.at, each.account) for each in events.filesystems if each.step in steps)
 
 
 def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:
@@ -308,7 +291,6 @@ def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None
 
 
 def _end_of(text: str, characters_max: int) -> str:
-    """The end of a program's output: whole lines, unless the last one is too long."""
     if len(text) <= characters_max:
         return text
     cut, newline, lines = text[-characters_max:].partition("\n")

@@ -90,8 +90,7 @@ class Capabilities(Frozen):
 def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
     """The capabilities of a results folder's stacks, without stacks changed since; None if none is left.
 
-    Raises:
-        ResultError: If the file is damaged or of another version.
+    Raises ResultError if the file is damaged or of another version.
     """
     found = _read(folder.path / CAPABILITIES_NAME)
     if found is None or not folder.study_path.is_file():
@@ -103,8 +102,8 @@ def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
 def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabilities:
     """Add to the findings for the same stacks in the same lab, and return the file's new content.
 
-    Raises:
-        ResultError: If it cannot be written, the folder holds another study, or the present file is damaged.
+    Raises ResultError if it cannot be written, the folder holds another study, or the present file is
+    damaged.
     """
     refuse_other_study(folder, found.study)
     path = folder.path / CAPABILITIES_NAME
@@ -121,15 +120,11 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
     """Refuse a folder of another study, or an unsafe one, before minutes are spent on probes."""
     folder.refuse_unsafe()
     if folder.study_path.is_file() and (name := folder.study().name) != study:
-        raise ResultError(
-            f'the folder holds the study "{name}", not "{study}"',
-            place=str(folder.path),
-            remedy="choose another folder with --results",
-        )
+        cause = f'the folder holds the study "{name}", not "{study}"'
+        raise ResultError(cause, place=str(folder.path), remedy="choose another folder with --results")
 
 
 def _joined(before: Capabilities, found: Capabilities) -> Capabilities:
-    """Both, the newer findings before the older, for the stacks and probes of ``found``."""
     cells = {(cell.stack, cell.probe): cell for cell in before.limited_to(found.stacks).cells}
     cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
     ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]

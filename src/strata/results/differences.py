@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from strata.files import read_plain
-from strata.results.record import ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Reading
 from strata.spec.device_kinds import KINDS
 from strata.spec.trial import CellKey
@@ -101,7 +100,6 @@ def differences(
 
 
 def _of_records(pairs: Sequence[tuple[ResultRecord, ResultRecord]]) -> Iterator[Difference]:
-    """The differences between the two records of each pair."""
     for area, name, read in _ORIGINS:
         yield from _difference(area, name, [(read(one), read(two)) for one, two in pairs])
     names = {name for pair in pairs for record in pair for name in record.versions.packages}
@@ -128,23 +126,17 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
     skipped = {*_SKIPPED, "devices", "stacks", "workloads"}
     if first.seeds != second.seeds:
         yield Difference("study", "seeds", *changed_text(list(first.seeds), list(second.seeds)))
-    yield from _keys(
-        "study", "", *({k: v for k, v in each.items() if k not in skipped} for each in (one, two))
-    )
+    yield from _keys("study", "", *(_without(each, skipped) for each in (one, two)))
     first_devices = _used_devices(one, naming.stacks.keys())
     yield from _keys("devices", "", first_devices, _used_devices(two, naming.stacks.values()))
-    tables: tuple[tuple[Area, Mapping[str, str]], ...] = (
-        ("stacks", naming.stacks),
-        ("workloads", naming.workloads),
-    )
-    for area, names in tables:
+    tables: dict[Area, Mapping[str, str]] = {"stacks": naming.stacks, "workloads": naming.workloads}
+    for area, names in tables.items():
         for old, new in names.items():
             tables_of = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
             yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a study; empty where something else was written there."""
     found = study.get(name)
     return found if isinstance(found, Mapping) else {}
 
@@ -178,7 +170,6 @@ def _unit(key: str) -> str:
 
 
 def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Iterator[Difference]:
-    """The differences between the plans of one seed of each cell."""
     renamed = any(old != new for old, new in (*naming.stacks.items(), *naming.workloads.items()))
     cells: dict[CellKey, list[tuple[Reading, Reading]]] = {}
     for pair in pairs:
@@ -195,16 +186,11 @@ def _of_plans(pairs: Sequence[tuple[Reading, Reading]], naming: Naming) -> Itera
 
 
 def _unexplained(pairs: Sequence[tuple[Reading, Reading]]) -> int:
-    """The number of pairs whose specifications differ although their plans are the same."""
     return sum(
-        one.record is not None
-        and two.record is not None
-        and one.trial == two.trial
-        and one.record.spec_sha256 != two.record.spec_sha256
-        and one.attempt is not None
-        and two.attempt is not None
+        one.record.spec_sha256 != two.record.spec_sha256
         and not [*plan_changes(one.attempt.plan_path, two.attempt.plan_path, renamed=False)]
         for one, two in pairs
+        if one.record and two.record and one.attempt and two.attempt and one.trial == two.trial
     )
 
 
@@ -252,7 +238,7 @@ def _has_steps(plan: Mapping[str, Any]) -> bool:
     )
 
 
-def _without(table: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+def _without(table: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key not in keys}
 
 
@@ -265,7 +251,6 @@ def _step_changes(name: str, before: Mapping[str, Any], after: Mapping[str, Any]
 
 
 def _changed_words(old: list[str], new: list[str]) -> tuple[str | None, str | None]:
-    """The differing words of two command lines."""
     found: tuple[list[str], list[str]] = ([], [])
     for kind, *at in SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if kind != "equal":
@@ -308,16 +293,15 @@ def flat(value: object, path: str = "") -> dict[str, Any]:
 
 def changed_text(first: object, second: object) -> tuple[str | None, str | None]:
     """Two values for a reader; long texts are cut to where they differ."""
-    one, two = (_text(value) for value in (first, second))
+    one, two = (
+        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in (first, second)
+    )
     if one is not None and two is not None and max(len(one), len(two)) > _CHARACTERS_MAX:
         same = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
         start = max(0, same - _CHARACTERS_MAX // 4)
         one, two = (("…" if start else "") + each[start:] for each in (one, two))
     return None if one is None else _cut(one), None if two is None else _cut(two)
-
-
-def _text(value: object) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _cut(text: str) -> str:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from strata.errors import ResultError
 from strata.files import read_plain
@@ -24,19 +25,83 @@ EVENTS_BYTES_MAX: Final = 512 << 20
 _REMEDY: Final = "the file was changed after it was written; run the trial again with `strata run --fresh`"
 
 
-@dataclass(frozen=True)
-class Ending:
+class _Event(BaseModel):
+    """An event of the agent. Fields that are not declared are left alone: a later agent may add some."""
+
+    model_config = ConfigDict(frozen=True)
+
+    monotonic_ns: int = 0
+
+
+class Ending(_Event):
     """How a step or a command ended; times in nanoseconds of the runner's time domain."""
 
+    step: str
     outcome: str  # ok, failed, timeout, signalled, spawn_error, interrupted
-    exit_code: int | None
-    signal: str | None
-    duration_ns: int
-    max_rss_bytes: int
-    user_ns: int
-    system_ns: int
-    output_truncated: bool
-    error: str | None
+    exit_code: int | None = None
+    signal: str | None = None
+    duration_ns: int = 0
+    output_truncated: bool = False
+    error: str | None = None
+
+
+class Sample(_Event):
+    """One reading of the monitors. ``at`` is ``interval``, ``step_start`` or ``step_end``."""
+
+    at: str = "interval"
+    step: str | None = None
+    disks: dict[str, dict[str, int]] = {}
+    memory: dict[str, int] = {}
+    cpu: dict[str, int] = {}
+
+
+class AccountReading(_Event):
+    """The cumulative account of a modelled disk, or of the requests to a filesystem since its mount.
+
+    ``at`` is ``step_start`` or ``step_end``.
+    """
+
+    step: str
+    at: str
+    name: str = Field(validation_alias=AliasChoices("disk", "filesystem", "name"))
+    account: dict[str, int]
+
+
+class AgentStart(_Event):
+    """The agent's first event; ``trial`` and ``runner`` are None without a readable plan and bindings."""
+
+    agent_version: str
+    plan_sha256: str
+    trial: str | None
+    runner: str | None
+    kernel: dict[str, str]
+
+
+class AgentEnd(_Event):
+    outcome: str  # ok, failed, interrupted, bad_plan
+    failed_step: str | None = None
+    reason: str | None = None
+    left_behind: tuple[str, ...] = ()
+
+
+class _StepStart(_Event):
+    step: str
+    phase: Phase
+    argv: tuple[str, ...]
+
+
+_MODELS: Final[dict[str, TypeAdapter[Any]]] = {
+    "agent_start": TypeAdapter(AgentStart),
+    "agent_end": TypeAdapter(AgentEnd),
+    "sample": TypeAdapter(Sample),
+    "disk_account": TypeAdapter(AccountReading),
+    "filesystem_account": TypeAdapter(AccountReading),
+    "step_start": TypeAdapter(_StepStart),
+    "step_end": TypeAdapter(Ending),
+    "undo_end": TypeAdapter(Ending),
+}
+_ONCE: Final = {"agent_start": "start", "agent_end": "end"}
+_LISTS: Final = {"sample": "samples", "disk_account": "accounts", "filesystem_account": "filesystems"}
 
 
 @dataclass
@@ -49,60 +114,6 @@ class StepRun:
     started_ns: int
     ended_ns: int | None = None
     ending: Ending | None = None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One reading of the monitors. ``at`` is ``interval``, ``step_start`` or ``step_end``."""
-
-    monotonic_ns: int
-    at: str
-    step: str | None
-    disks: Mapping[str, Mapping[str, int]]
-    memory: Mapping[str, int]
-    cpu: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class AccountReading:
-    """A modelled disk's cumulative account; ``at`` is ``step_start`` or ``step_end``."""
-
-    monotonic_ns: int
-    step: str
-    at: str
-    disk: str
-    account: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class FilesystemReading:
-    """The requests of applications to a filesystem since its mount; ``at`` as of a disk."""
-
-    monotonic_ns: int
-    step: str
-    at: str
-    filesystem: str
-    kind: str
-    account: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class AgentStart:
-    """The agent's first event; ``trial`` and ``runner`` are None without a readable plan and bindings."""
-
-    agent_version: str
-    plan_sha256: str
-    trial: str | None
-    runner: str | None
-    kernel: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class AgentEnd:
-    outcome: str  # ok, failed, interrupted, bad_plan
-    failed_step: str | None
-    reason: str | None
-    left_behind: tuple[str, ...] = ()
 
 
 @dataclass
@@ -128,7 +139,7 @@ class Events:
     undo_ns: dict[str, int] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     accounts: list[AccountReading] = field(default_factory=list)
-    filesystems: list[FilesystemReading] = field(default_factory=list)
+    filesystems: list[AccountReading] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
     _streams: dict[tuple[str, str], bytearray] = field(default_factory=dict)
@@ -136,7 +147,6 @@ class Events:
 
     @property
     def complete(self) -> bool:
-        """Whether the agent came to its end, good or bad."""
         return self.end is not None
 
     def output(self, step: str, stream: str = "stdout") -> str:
@@ -149,7 +159,6 @@ class Events:
         return next((text for text in said if text.strip()), "")
 
     def streams(self) -> Iterator[tuple[str, str, str]]:
-        """The written text as ``(step, stream, text)``."""
         for step, stream in self._streams:
             yield step, stream, self.output(step, stream)
 
@@ -160,15 +169,15 @@ class Events:
             files.setdefault(step, {})[name] = content.decode("utf-8", errors="replace")
         return Outputs(
             {
-                step: StepOutput(
-                    stdout=self.output(step),
-                    stderr=self.output(step, "stderr"),
-                    files=files.get(step, {}),
+                name: StepOutput(
+                    stdout=self.output(name),
+                    stderr=self.output(name, "stderr"),
+                    files=files.get(name, {}),
                     duration_ns=run.ending.duration_ns,
-                    undo_ns=self.undo_ns.get(step, 0),
+                    undo_ns=self.undo_ns.get(name, 0),
                     exit_code=run.ending.exit_code,
                 )
-                for step, run in self.steps.items()
+                for name, run in self.steps.items()
                 if run.ending is not None
             }
         )
@@ -183,18 +192,14 @@ class Events:
 def read_events(path: Path) -> Events:
     """Read an attempt's events; a last line that is cut, as a killed agent leaves it, is tolerated.
 
-    Raises:
-        ResultError: If the file cannot be read, a line is not an event, lines are missing, or the
-            format is of another version.
+    Raises ResultError if the file cannot be read, a line is not an event, lines are missing, or the format is
+    of another version.
     """
     try:
         content = read_plain(path, EVENTS_BYTES_MAX)
     except OSError as error:
-        raise ResultError(
-            f"the events cannot be read: {error.strerror}",
-            place=str(path),
-            remedy="run the trial again with `strata run`",
-        ) from error
+        cause = f"the events cannot be read: {error.strerror}"
+        raise ResultError(cause, place=str(path), remedy="run the trial again with `strata run`") from error
     events = Events(path=path, sha256=hashlib.sha256(content).hexdigest())
     lines = content.split(b"\n")
     tail = lines.pop()  # empty when the last line has its end
@@ -221,6 +226,10 @@ def _take_line(events: Events, line: bytes, number: int, expected_seq: int | Non
         _take(events, event)
     except KeyError as error:
         raise ResultError(f"the event lacks {error}", place=place, remedy=_REMEDY) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ResultError(f"not an event: {where}: {first['msg']}", place=place, remedy=_REMEDY) from error
     # JSON, UTF-8, numbers, base64; thousands of brackets exhaust the JSON parser's stack.
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ResultError(f"not an event: {error}", place=place, remedy=_REMEDY) from error
@@ -228,49 +237,35 @@ def _take_line(events: Events, line: bytes, number: int, expected_seq: int | Non
 
 
 def _take(events: Events, event: dict[str, Any]) -> None:
-    now_ns = int(event["monotonic_ns"])
-    handle = _HANDLERS.get(event["type"])
-    if handle is not None:  # a later agent may add a kind of event within this version
-        handle(events, event, now_ns)
-    if events.last_ns == 0 and events.first_ns == 0:
-        events.first_ns = now_ns
-    events.last_ns = now_ns
-
-
-def _agent_start(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    version = event["event_version"]
-    if version != EVENT_VERSION:
+    now_ns, kind = int(event["monotonic_ns"]), event["type"]
+    if kind == "agent_start" and event["event_version"] != EVENT_VERSION:
         raise ResultError(
-            f"the events are of version {version}, this Strata reads version {EVENT_VERSION}",
+            f"the events are of version {event['event_version']}, this Strata reads version {EVENT_VERSION}",
             place=str(events.path),
             remedy="use the Strata that wrote them, or run the trial again with `strata run --fresh`",
         )
-    events.start = AgentStart(
-        agent_version=event["agent_version"],
-        plan_sha256=event["plan_sha256"],
-        trial=event["trial"],
-        runner=event["runner"],
-        kernel=event["kernel"],
-    )
-
-
-def _step_start(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    step = event["step"]
-    events.steps[step] = StepRun(step, event["phase"], tuple(event["argv"]), started_ns=now_ns)
-
-
-def _step_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    run = events.steps[event["step"]]
-    numbers = ("duration_ns", "max_rss_bytes", "user_ns", "system_ns")
-    run.ended_ns = now_ns
-    run.ending = Ending(
-        outcome=event["outcome"],
-        exit_code=event.get("exit_code"),
-        signal=event.get("signal"),
-        output_truncated=bool(event.get("output_truncated", False)),
-        error=event.get("error"),
-        **{name: int(event.get(name) or 0) for name in numbers},
-    )
+    found: Any = _MODELS[kind].validate_python(event) if kind in _MODELS else None
+    if kind in _ONCE:
+        setattr(events, _ONCE[kind], found)
+    elif kind in _LISTS:
+        getattr(events, _LISTS[kind]).append(found)
+    elif kind == "step_start":
+        events.steps[found.step] = StepRun(found.step, found.phase, found.argv, started_ns=now_ns)
+    elif kind == "step_end":
+        run = events.steps[found.step]
+        run.ended_ns, run.ending = now_ns, found
+    elif kind == "undo_end":
+        # An undo that failed within the plan is tried again at the end: both count.
+        events.undo_ns[found.step] = events.undo_ns.get(found.step, 0) + found.duration_ns
+        events.undo_failures += [found.step] if found.outcome != "ok" else []
+    elif kind == "output":
+        events._streams.setdefault((event["step"], event["stream"]), bytearray()).extend(_content(event))
+    elif kind == "file":
+        events._files.setdefault((event["step"], event["name"]), bytearray()).extend(_content(event))
+    # A later agent may add a kind of event within this version.
+    if events.last_ns == 0 and events.first_ns == 0:
+        events.first_ns = now_ns
+    events.last_ns = now_ns
 
 
 def _content(event: dict[str, Any]) -> bytes:
@@ -278,73 +273,4 @@ def _content(event: dict[str, Any]) -> bytes:
     if encoded is None:
         text: str = event["text"]
         return text.encode("utf-8", errors="surrogatepass")
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-
-
-def _output(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    events._streams.setdefault((event["step"], event["stream"]), bytearray()).extend(_content(event))
-
-
-def _file(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    events._files.setdefault((event["step"], event["name"]), bytearray()).extend(_content(event))
-
-
-def _sample(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    events.samples.append(
-        Sample(
-            monotonic_ns=now_ns,
-            at=event.get("at", "interval"),
-            step=event.get("step"),
-            disks={disk: dict(counters) for disk, counters in (event.get("disks") or {}).items()},
-            memory=dict(event.get("memory") or {}),
-            cpu=dict(event.get("cpu") or {}),
-        )
-    )
-
-
-def _disk_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    head = (now_ns, event["step"], event["at"], event["disk"])
-    events.accounts.append(AccountReading(*head, _account(event)))
-
-
-def _filesystem_account(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    head = (now_ns, event["step"], event["at"], event["filesystem"], event.get("kind", ""))
-    events.filesystems.append(FilesystemReading(*head, _account(event)))
-
-
-def _account(event: dict[str, Any]) -> dict[str, int]:
-    return {key: int(value) for key, value in event["account"].items()}
-
-
-def _undo_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    step = event["step"]
-    # An undo that failed within the plan is tried again at the end: both count.
-    events.undo_ns[step] = events.undo_ns.get(step, 0) + int(event.get("duration_ns") or 0)
-    if event["outcome"] != "ok":
-        events.undo_failures.append(step)
-
-
-def _agent_end(events: Events, event: dict[str, Any], now_ns: int) -> None:
-    events.end = AgentEnd(
-        event["outcome"],
-        event.get("failed_step"),
-        event.get("reason"),
-        tuple(str(each) for each in event.get("left_behind", ())),
-    )
-
-
-_HANDLERS: Final = {
-    "agent_start": _agent_start,
-    "step_start": _step_start,
-    "step_end": _step_end,
-    "output": _output,
-    "file": _file,
-    "sample": _sample,
-    "disk_account": _disk_account,
-    "filesystem_account": _filesystem_account,
-    "undo_end": _undo_end,
-    "agent_end": _agent_end,
-}
+    return base64.b64decode(encoded, validate=True)  # binascii.Error is a ValueError

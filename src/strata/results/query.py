@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +19,37 @@ import duckdb
 
 from strata.errors import ResultError
 from strata.files import explained, read_plain, refuse_link, write_durably
-from strata.results.events import Events, read_events
-from strata.results.offline import confine, offline_connection
-from strata.results.store import Attempt, Reading, ResultsFolder
-from strata.spec.trial import TrialKey
+from strata.results.events import Sample, read_events
+from strata.results.store import Reading, ResultsFolder
+
+# A large study takes a tenth of this. A damaged file or a careless query that needs more is refused.
+_MEMORY_LIMIT: Final = "2GiB"
+
+
+@contextmanager
+def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory that fetches nothing; one thread keeps the order of rows."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": _MEMORY_LIMIT,
+        "temp_directory": "",  # it would be made in the folder that the user happens to be in
+    }
+    if threads is not None:
+        settings["threads"] = threads
+    connection = duckdb.connect(":memory:", config=settings)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def confine(connection: duckdb.DuckDBPyConnection, readable: Iterable[Path]) -> None:
+    """Let a connection reach these files and nothing else, for good: no other file, network or extension."""
+    connection.execute("SET allowed_paths = ?", [[str(path) for path in readable]])
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
 
 # A new number makes every folder derive its tables anew.
 _QUERY_VERSION: Final = 1
@@ -88,8 +115,7 @@ class Answer:
 def query(folder: ResultsFolder, sql: str) -> Answer:
     """Answer a query over ``TABLES``. It can read these tables and nothing else.
 
-    Raises:
-        ResultError: If the results cannot be read or the query is refused.
+    Raises ResultError if the results cannot be read or the query is refused.
     """
     with _tables(folder) as parquet, offline_connection() as connection:
         files = {table: (parquet / f"{table}.parquet").absolute() for table in TABLES}
@@ -117,7 +143,6 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
 
 @contextmanager
 def _derivable(place: Path) -> Iterator[None]:
-    """Explain DuckDB's errors about the derived tables themselves."""
     try:
         yield
     except duckdb.Error as error:
@@ -160,7 +185,6 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
 
 
 def _state(folder: ResultsFolder) -> bytes:
-    """The state of the sources, by the size and the time of each file."""
     digest = hashlib.sha256()
     attempts = [attempt for trial in folder.trials() for attempt in folder.attempts(trial)]
     sources = [path for attempt in attempts for path in (attempt.result_path, attempt.events_path)]
@@ -175,70 +199,63 @@ def _state(folder: ResultsFolder) -> bytes:
 
 def _derive(folder: ResultsFolder, target: Path) -> None:
     readings = folder.readings()
-    rows = {
-        "trials": (_trial_row(reading) for reading in readings),
-        "metrics": (row for reading in readings for row in _metric_rows(reading)),
-        "samples": (row for reading in readings for row in _sample_rows(reading)),
-        "disk_accounts": (row for reading in readings for row in _account_rows(reading)),
-    }
     with _derivable(folder.path), offline_connection() as connection:
         for table, columns in TABLES.items():
             lines = target / f"{table}.jsonl"
             with explained(lines, "write the derived tables"), lines.open("w", encoding="utf-8") as file:
-                file.writelines(f"{json.dumps(row)}\n" for row in rows[table])
+                for each in readings:
+                    head = {"trial": each.trial_id, **each.trial._asdict()}
+                    file.writelines(f"{json.dumps(head | row)}\n" for row in _ROWS[table](each))
             types = {name: kind for name, kind, _ in columns}
             derived = connection.read_json(str(lines), format="newline_delimited", columns=types)
             derived.write_parquet(str(target / f"{table}.parquet"))
             lines.unlink()
 
 
-def _cell(trial: TrialKey) -> dict[str, Any]:
-    return {"trial": str(trial), **trial._asdict()}
-
-
-def _trial_row(reading: Reading) -> dict[str, Any]:
+def _trial_rows(reading: Reading) -> Iterator[dict[str, Any]]:
     record, attempt = reading.record, reading.attempt
-    row = {**_cell(reading.trial), "valid": reading.usable, "problem": reading.problem}
-    if record is None or attempt is None:
-        return row
-    return row | {
-        "attempt": attempt.number,
-        "time_domain": record.time_domain,
-        "runner": record.runner,
-        "measure_ns": record.phases_ns.get("measure"),
-        "real_duration_s": record.real_time.duration_s,
-        "virtual_per_real": record.real_time.virtual_per_real,
-        "kernel": record.versions.kernel,
-        "spec_sha256": record.spec_sha256,
-        "record_sha256": reading.record_sha256,
-    }
+    row: dict[str, Any] = {"valid": reading.usable, "problem": reading.problem}
+    if record is not None and attempt is not None:
+        row |= {
+            "attempt": attempt.number,
+            "time_domain": record.time_domain,
+            "runner": record.runner,
+            "measure_ns": record.phases_ns.get("measure"),
+            "real_duration_s": record.real_time.duration_s,
+            "virtual_per_real": record.real_time.virtual_per_real,
+            "kernel": record.versions.kernel,
+            "spec_sha256": record.spec_sha256,
+            "record_sha256": reading.record_sha256,
+        }
+    yield row
 
 
 def _metric_rows(reading: Reading) -> Iterator[dict[str, Any]]:
     for each in reading.record.metrics if reading.record else ():
         plain = each.model_dump(include={"value", "unit", "better", "headline"})
-        yield {**_cell(reading.trial), "metric": each.name, **plain, "valid": reading.usable}
+        yield {"metric": each.name, **plain, "valid": reading.usable}
 
 
 def _account_rows(reading: Reading) -> Iterator[dict[str, Any]]:
     for disk, account in (reading.record.disks if reading.record else {}).items():
-        for name, value in account.items():
-            yield {**_cell(reading.trial), "disk": disk, "name": name, "value": value}
+        yield from ({"disk": disk, "name": name, "value": value} for name, value in account.items())
 
 
 def _sample_rows(reading: Reading) -> Iterator[dict[str, Any]]:
-    events = _readable_events(reading.attempt)
-    for sample in events.samples if events else ():
-        head = {"monotonic_ns": sample.monotonic_ns, "moment": sample.at, "step": sample.step}
-        sources = {**sample.disks, "memory": sample.memory, "cpu": sample.cpu}
-        for source, values in sources.items():
-            for name, value in values.items():
-                yield {**_cell(reading.trial), **head, "source": source, "name": name, "value": value}
-
-
-def _readable_events(attempt: Attempt | None) -> Events | None:
+    samples: Sequence[Sample] = ()
     # The record counts; a result whose events were damaged later merely has no samples.
-    try:
-        return read_events(attempt.events_path) if attempt else None
-    except ResultError:
-        return None
+    with suppress(ResultError):
+        samples = read_events(reading.attempt.events_path).samples if reading.attempt else ()
+    for each in samples:
+        head = {"monotonic_ns": each.monotonic_ns, "moment": each.at, "step": each.step}
+        for source, values in {**each.disks, "memory": each.memory, "cpu": each.cpu}.items():
+            for name, value in values.items():
+                yield {**head, "source": source, "name": name, "value": value}
+
+
+_ROWS: Final = {
+    "trials": _trial_rows,
+    "metrics": _metric_rows,
+    "samples": _sample_rows,
+    "disk_accounts": _account_rows,
+}

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ValidationError
 from strata.errors import ResultError
 from strata.files import explained, read_plain
 from strata.plan.model import sha256_hex
-from strata.results.record import RESULT_VERSION, ResultRecord, record_sha256
-from strata.results.snapshot import STUDY_VERSION, StudySnapshot
+from strata.results.record import RESULT_VERSION, STUDY_VERSION, ResultRecord, StudySnapshot, record_sha256
 from strata.spec.histogram import BadHistogram, bins
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -45,16 +44,11 @@ class Sealed:
 
 
 def result_text(record: ResultRecord) -> bytes:
-    """The content of result.json."""
     return json.dumps(record.to_plain(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
 def read_record(path: Path) -> Sealed:
-    """A result.json.
-
-    Raises:
-        ResultError: If it is missing, damaged or of an unknown version.
-    """
+    """A result.json. Raises ResultError if it is missing, damaged or of an unknown version."""
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
     sealed = _as_written(content) or _read_any(content, path)
@@ -91,7 +85,6 @@ def _as_written(content: bytes) -> Sealed | None:
 
 
 def _unindented(text: bytes) -> bytes:
-    """Indented JSON without line breaks and spaces between its parts."""
     for depth in range(_DEPTH_MAX, -1, -1):
         text = text.replace(b"\n" + b" " * depth, b"")
     return text.replace(b'": ', b'":')
@@ -110,11 +103,7 @@ def _read_any(content: bytes, path: Path) -> Sealed:
 
 
 def read_snapshot(path: Path) -> StudySnapshot:
-    """A study.json.
-
-    Raises:
-        ResultError: If it is damaged or of an unknown version.
-    """
+    """A study.json. Raises ResultError if it is damaged or of an unknown version."""
     older = "read the folder with the Strata that wrote it, or run the study into another folder"
     version = ("study_version", STUDY_VERSION)
     return read_model(StudySnapshot, path, version, damaged=_STUDY_DAMAGED, older=older)
@@ -125,8 +114,7 @@ def read_model(
 ) -> Model:
     """The content of a JSON file with a version; ``damaged`` and ``older`` are the remedies.
 
-    Raises:
-        ResultError: If the file cannot be read, is damaged or of an unknown version.
+    Raises ResultError if the file cannot be read, is damaged or of an unknown version.
     """
     with explained(path, "read the file", reading=True):
         content = read_plain(path)

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,20 +26,68 @@ from strata.files import (
     explained,
     make_folder,
     open_plain,
+    opened_inside,
+    refuse_exchangeable,
     refuse_exchangeable_path,
     refuse_link,
+    refused,
     sync,
     write_durably,
 )
-from strata.results.guard import listed, refuse_unsafe
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
-from strata.results.record import Fingerprint, ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.spec.trial import TrialKey
+
+_OWN_NAMES: Final = (
+    *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),
+)
+
+
+def refuse_unsafe(folder: Path) -> None:
+    """Refuse to write into a results folder, or to make one, where that could reach other files.
+
+    Raises ResultError if one of Strata's files in it is a symbolic link, or another user could put one there
+    while root works on it.
+    """
+    refuse_exchangeable_path(folder)
+    try:
+        for name in _OWN_NAMES:
+            refuse_link(folder / name)
+            if (folder / name).is_dir():
+                _refuse_below(folder / name)
+    except OSError as error:
+        raise refused(error, "use it") from error
+
+
+def listed(folder: Path) -> list[Path]:
+    """The content of a folder of Strata's; nothing if it is not there.
+
+    Raises OSError if it cannot be listed, or it or something in it is a symbolic link.
+    """
+    refuse_link(folder)
+    if not folder.is_dir():
+        return []
+    found = list(folder.iterdir())
+    for path in found:
+        refuse_link(path)
+    return found
+
+
+def _refuse_below(path: Path) -> None:
+    within: list[Path] = []
+    # A folder that cannot be listed cannot be written to, either.
+    with suppress(PermissionError), opened_inside(path) as folder:
+        if os.geteuid() == 0:
+            refuse_exchangeable(folder, ResultError, sticky=False)
+        with os.scandir(folder) as found:
+            within = [path / each.name for each in found if each.is_symlink() or each.is_dir()]
+    for each in within:
+        _refuse_below(each)  # a link is refused there
+
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
 # A run and `strata capabilities` may write these before study.json.
-_OWN_NAMES: Final = (".lock", "capabilities.json", "capabilities")
+_FIRST_NAMES: Final = (".lock", "capabilities.json", "capabilities")
 
 
 @dataclass(frozen=True)
@@ -60,7 +108,6 @@ class Attempt:
 
     @property
     def console_path(self) -> Path:
-        """The kernel's messages."""
         return self.path / "console.log"
 
     @property
@@ -70,17 +117,14 @@ class Attempt:
 
     @property
     def result_path(self) -> Path:
-        """The result record, written last."""
         return self.path / "result.json"
 
     @property
     def complete(self) -> bool:
-        """Whether the attempt came to a result, valid or not."""
         with explained(self.path, "look into the attempt", reading=True):
             return self.result_path.is_file()
 
     def write(self, name: str, content: bytes) -> Path:
-        """Write a file of the attempt durably."""
         path = self.path / name
         write_durably(path, content)
         return path
@@ -95,11 +139,7 @@ class Attempt:
         self.write(self.result_path.name, result_text(record))
 
     def read_result(self) -> ResultRecord:
-        """The attempt's record.
-
-        Raises:
-            ResultError: If it is missing, damaged or of an unknown version.
-        """
+        """The attempt's record. Raises ResultError if it is missing, damaged or of an unknown version."""
         return read_record(self.result_path).record
 
 
@@ -129,7 +169,6 @@ class Reading:
 
     @property
     def usable(self) -> bool:
-        """Whether the record's numbers may be used."""
         return self.record is not None and self.record.validity.valid
 
 
@@ -146,7 +185,6 @@ class ResultsFolder:
         refuse_unsafe(self._named)
 
     def safe_path(self, name: str) -> Path:
-        """The path of a file to be written here, after `refuse_unsafe`."""
         self.refuse_unsafe()
         return self.path / name
 
@@ -154,8 +192,7 @@ class ResultsFolder:
     def create(cls, path: Path, snapshot: StudySnapshot) -> ResultsFolder:
         """Create the folder, or continue an existing one, for a run of the study in ``snapshot``.
 
-        Raises:
-            ResultError: If it cannot be written, or holds another study or another time domain.
+        Raises ResultError if it cannot be written, or holds another study or another time domain.
         """
         folder = cls(path)
         folder.refuse_unsafe()
@@ -172,11 +209,7 @@ class ResultsFolder:
 
     @classmethod
     def open(cls, path: Path) -> ResultsFolder:
-        """Open a folder to read it.
-
-        Raises:
-            ResultError: If it is not there or holds no results.
-        """
+        """Open a folder to read it. Raises ResultError if it is not there or holds no results."""
         folder = cls(path)
         with explained(path, "open the folder", reading=True):
             if folder.study_path.is_file():
@@ -185,7 +218,6 @@ class ResultsFolder:
         raise ResultError(cause, place=str(path), remedy=remedy)
 
     def _absence(self) -> tuple[str, str]:
-        """Why there are no results here, and what to do about it."""
         remedy = "give the folder that `strata run` wrote its results to"
         if self.path.name == "study.json" and self.path.is_file():
             return "this is a file of a results folder", f"give the folder: {self.path.parent}"
@@ -199,15 +231,11 @@ class ResultsFolder:
         return "the folder holds no study.json", remedy
 
     def _refuse_foreign(self) -> None:
-        """Refuse a folder that holds other things than Strata's."""
         if self.study_path.exists() or not self.path.is_dir():
             return
-        if any(child.name not in _OWN_NAMES for child in self.path.iterdir()):
-            raise ResultError(
-                "the folder is not empty and holds no results of Strata",
-                place=str(self.path),
-                remedy="choose another folder with --results",
-            )
+        if any(child.name not in _FIRST_NAMES for child in self.path.iterdir()):
+            cause = "the folder is not empty and holds no results of Strata"
+            raise ResultError(cause, place=str(self.path), remedy="choose another folder with --results")
 
     @property
     def study_path(self) -> Path:
@@ -218,15 +246,13 @@ class ResultsFolder:
         return self.path / "trials"
 
     def study(self) -> StudySnapshot:
-        """The study of the last run into this folder."""
         return read_snapshot(self.study_path)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other runs out of the folder; the lock ends with the process, however it ends.
 
-        Raises:
-            ResultError: If another run holds it, or the folder holds other things than results.
+        Raises ResultError if another run holds it, or the folder holds other things than results.
         """
         self.refuse_unsafe()
         with explained(self.path, "use the folder"):
@@ -265,7 +291,6 @@ class ResultsFolder:
         return sorted(found)
 
     def attempts(self, trial: TrialKey) -> list[Attempt]:
-        """The attempts at a trial, oldest first."""
         folder = self.trials_path / str(trial)
         with explained(folder, "list the attempts", reading=True):
             refuse_link(self.trials_path)
@@ -337,8 +362,11 @@ class ResultsFolder:
         study = self.study()
         with _no_collector():
             readings = [self.read_trial(trial, sha256) for trial, sha256 in study.trials.items()]
-        for reading in readings:
-            record = reading.record
+        for index, reading in enumerate(readings):
+            record, why = reading.record, study.given_up.get(reading.trial.cell)
+            if why is not None and not reading.attempts:
+                problem = f"not run, since two trials failed alike: {why}"
+                readings[index] = replace(reading, problem=problem)
             if record is not None and record.time_domain != study.time_domain:
                 raise ResultError(
                     f"a result in {record.time_domain} time lies among results in {study.time_domain} time",

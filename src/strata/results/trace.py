@@ -23,10 +23,11 @@ import numpy.typing as npt
 
 from strata.errors import ResultError
 from strata.files import create, explained, opened_inside, read_plain, refuse_link, sync
-from strata.results.offline import offline_connection
+from strata.results.query import offline_connection
 from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
+from strata.units import NS_PER_S
 
 TRACE_VERSION: Final = 1
 
@@ -76,7 +77,6 @@ class Trace:
 
 
 def latency_ns(records: Records) -> npt.NDArray[np.int64]:
-    """From a request's arrival at the disk to its completion."""
     found: npt.NDArray[np.int64] = (records["complete_ns"] - records["arrival_ns"]).astype(np.int64)
     return found
 
@@ -87,7 +87,6 @@ def parts_ns(records: Records) -> npt.NDArray[np.int64]:
 
 
 def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
-    """Whether each request has one of ``FLAGS``."""
     found: npt.NDArray[np.bool_] = (records["flags"] >> FLAGS.index(name)) & 1 != 0
     return found
 
@@ -95,8 +94,7 @@ def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
 def parse_records(content: bytes, disks: int, place: Path) -> Records:
     """The driver's records from ``trace.bin``; ``disks`` counts the root image.
 
-    Raises:
-        ResultError: If they are cut or inconsistent.
+    Raises ResultError if they are cut or inconsistent.
     """
     if len(content) % RECORD.itemsize:
         raise ResultError(
@@ -116,17 +114,15 @@ def parse_records(content: bytes, disks: int, place: Path) -> Records:
     wrong["parts that do not add up to its latency"] = total != records["complete_ns"] - records["arrival_ns"]
     for what, where in wrong.items():
         if where.any():
-            raise ResultError(
-                f"record {int(np.argmax(where))} of the trace has {what}", place=str(place), remedy=_DAMAGED
-            )
+            cause = f"record {int(np.argmax(where))} of the trace has {what}"
+            raise ResultError(cause, place=str(place), remedy=_DAMAGED)
     return records
 
 
 def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
     """Turn ``trace.bin`` into ``trace.parquet``, durably, and remove it; None when no trace was kept.
 
-    Raises:
-        ResultError: If the trace is damaged, or the table cannot be written.
+    Raises ResultError if the trace is damaged, or the table cannot be written.
     """
     source = attempt.path / TRACE_NAME
     with explained(source, "read the trace"):
@@ -161,8 +157,7 @@ def _left_out(path: Path) -> int:
 def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
     """A sealed attempt's trace, checked against its record.
 
-    Raises:
-        ResultError: If it is missing or damaged.
+    Raises ResultError if it is missing or damaged.
     """
     path = attempt.trace_path
     if summary is None:
@@ -199,29 +194,20 @@ def write_parquet(path: Path, trace: Trace) -> None:
 
 
 def read_parquet(path: Path) -> Trace:
-    """A table by `write_parquet`.
-
-    Raises:
-        ResultError: If it is missing, damaged or of an unknown version.
-    """
+    """A table by `write_parquet`. Raises ResultError if it is missing, damaged or of an unknown version."""
     with explained(path, "read the trace"):
         refuse_link(path)
         if not path.is_file():
             raise ResultError("there is no such trace", place=str(path), remedy="check the path")
     with _reported(path, "read the trace", _DAMAGED), offline_connection(threads=1) as connection:
         place = _quoted(str(path))
-        notes = dict(
-            connection.execute(
-                f"select decode(key), decode(value) from parquet_kv_metadata({place})"  # noqa: S608
-            ).fetchall()
-        )
+        asked = f"select decode(key), decode(value) from parquet_kv_metadata({place})"  # noqa: S608
+        notes = dict(connection.execute(asked).fetchall())
         if notes.get("trace_version") != str(TRACE_VERSION):
-            raise ResultError(
-                f"the trace is of version {notes.get('trace_version')}, "
-                f"this Strata reads version {TRACE_VERSION}",
-                place=str(path),
-                remedy="use the Strata that wrote it, or run the trial again",
-            )
+            version = notes.get("trace_version")
+            cause = f"the trace is of version {version}, this Strata reads version {TRACE_VERSION}"
+            remedy = "use the Strata that wrote it, or run the trial again"
+            raise ResultError(cause, place=str(path), remedy=remedy)
         disks = tuple(json.loads(notes["disks"]))
         found = connection.read_parquet(str(path)).project(_numbers(disks)).fetchnumpy()
     records: Records = np.zeros(len(found["sector"]), dtype=RECORD)
@@ -231,7 +217,6 @@ def read_parquet(path: Path) -> Trace:
 
 
 def write_csv(path: Path, trace: Trace) -> None:
-    """Write the table as CSV with a line of column names."""
     with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
         connection.register("records", _columns(trace))
         connection.execute(f"copy ({_select(trace.disks)}) to {_quoted(str(path))} (format csv, header true)")
@@ -243,13 +228,11 @@ def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 
 
 def _select(disks: Sequence[str]) -> str:
-    """The table's columns, from a record's."""
     columns = _converted(disks, "({names})[{column} + 1] as {column}", ", ".join(FLAGS))
     return f"select {columns} from records"  # noqa: S608  names of our own
 
 
 def _numbers(disks: Sequence[str]) -> str:
-    """The columns of a record, from the table's."""
     bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
     return _converted(disks, "list_position({names}, {column}) - 1 as {column}", f"{bits} as flags")
 
@@ -272,3 +255,66 @@ def _reported(path: Path, doing: str, remedy: str = _ROOM) -> Iterator[None]:
     except (duckdb.Error, KeyError, ValueError) as error:
         said = str(error).strip().splitlines()[0]
         raise ResultError(f"cannot {doing}: {said}", place=str(path), remedy=remedy) from error
+
+
+# The letters of blkparse's RWBS column by kind; F for FUA and A for read-ahead come in between.
+_OPERATION: Final = ("R", "R", "W", "W", "W", "W", "FN", "D")
+_SUFFIX: Final = ("", "M", "", "S", "M", "SM", "", "")
+_FUA, _AHEAD, _FAILED = (1 << FLAGS.index(name) for name in ("fua", "read_ahead", "failed"))
+_PROCESS: Final = "[strata]"
+_IO_ERROR: Final = -5
+assert len(_OPERATION) == len(_SUFFIX) == len(KINDS)
+
+
+def blkparse_lines(trace: Trace, window_ns: tuple[int, int] | None) -> Iterator[str]:
+    """A trace in blkparse(1)'s default format, in order of time, for the tools that read it.
+
+    Each request gives a Q, a D and a C line. The driver sees a request when it is issued to the disk, so Q
+    and D have the same time: waiting in the block layer above is not in the trace, nor is the process, always
+    0. With a window, its events, timed from its start, as if blktrace had been run then; else all events,
+    timed from the lab's boot.
+    """
+    records = trace.records
+    first, last = window_ns if window_ns is not None else (0, 2**63 - 1)
+    arrival, complete = records["arrival_ns"].astype(np.int64), records["complete_ns"].astype(np.int64)
+    index = np.arange(len(records))
+    # At one instant completions come first, but never before their own arrival.
+    when = np.concatenate([arrival, complete])
+    rank = np.concatenate([np.ones(len(records), np.int8), np.where(complete > arrival, 0, 2)])
+    which = np.concatenate([index, index])
+    order = np.lexsort((rank, when))
+    order = order[(when[order] >= first) & (when[order] <= last)]
+    sequence = 0
+    for position in order:
+        row = records[which[position]]
+        since_ns = int(when[position]) - first
+        if position < len(records):
+            for action in ("Q", "D"):
+                sequence += 1
+                yield f"{_head(row, sequence, since_ns, action)}{_place(row, _PROCESS)}\n"
+        else:
+            sequence += 1
+            error = _IO_ERROR if int(row["flags"]) & _FAILED else 0
+            yield f"{_head(row, sequence, since_ns, 'C')}{_place(row, f'[{error}]', is_completion=True)}\n"
+
+
+def _head(row: np.void, sequence: int, since_ns: int, action: str) -> str:
+    """``%D %2c %8s %5T.%9t %5p %2a %3d ``: device, CPU, number, seconds, process, action, RWBS."""
+    # Of sda, sdb and so on for the lab's disks, a dynamic number for its root image.
+    major, minor = (8, 16 * (int(row["disk"]) - 1)) if row["disk"] else (259, 0)
+    seconds, rest = divmod(since_ns, NS_PER_S)
+    return (
+        f"{major:3d},{minor:<3d} {0:2d} {sequence:8d} {seconds:5d}.{rest:09d} {0:5d} {action:>2s} "
+        f"{rwbs(int(row['kind']), int(row['flags'])):>3s} "
+    )
+
+
+def rwbs(kind: int, flags: int) -> str:
+    fua = "F" if flags & _FUA else ""
+    ahead = "A" if flags & _AHEAD else ""
+    return f"{_OPERATION[kind]}{fua}{ahead}{_SUFFIX[kind]}"
+
+
+def _place(row: np.void, end: str, *, is_completion: bool = False) -> str:
+    sector, sectors = int(row["sector"]), int(row["sectors"])
+    return f"{sector} + {sectors} {end}" if sectors else f"{sector} {end}" if is_completion else end

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from strata.disks.mounts import OWN_MOUNTS, mounts_under
+from strata.disks.machine import OWN_MOUNTS, mounts_under
 from strata.errors import RunError
 from strata.runners.block_devices import Attached, connections_left, mark_of, take
 from strata.runners.disks import disks_left

@@ -122,10 +122,8 @@ class Runner(Protocol):
     def run(self, task: Task) -> None:
         """Carry out one trial. Its events say whether it failed.
 
-        Raises:
-            Cancelled: If the task was cancelled.
-            LabError: If the trial could not be started.
-            RunError: If it was ended from outside, or the agent left no complete account.
+        Raises Cancelled if the task was cancelled, LabError if the trial could not be started, and RunError
+        if it was ended from outside, or the agent left no complete account.
         """
 
 

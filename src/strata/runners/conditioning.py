@@ -115,9 +115,7 @@ def condition(
     The results folder notes drives that are still steady. By default the rules are SNIA's. Returns the work
     done, by the study's names, for drives that need preconditioning.
 
-    Raises:
-        Cancelled: If the trial was cancelled.
-        LabError: If a drive cannot be written or discarded.
+    Raises Cancelled if the trial was cancelled, and LabError if a drive cannot be written or discarded.
     """
     done = {}
     for name, device in task.devices.items():

@@ -41,23 +41,17 @@ _IDENTITY: Final = Identity("1" * 64, "2" * 64, "3" * 64)
 
 @dataclass
 class FakeRunner:
-    """Writes the events of an agent.
+    """Writes the events of an agent."""
 
-    Attributes:
-        output: The output of a plan's step.
-        behaviours: What each trial does, by id; other trials succeed.
-        disturbed: How many of a trial's first attempts are disturbed, by id.
-        settings: The runner's `setting`.
-        begun: The ids of the trials carried out, in order.
-        waiting: Set when a trial waits for its cancellation.
-    """
-
-    output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})
+    output: Callable[[Plan, Step], Output] = lambda plan, step: ("", {})  # the output of a plan's step
+    # What each trial does, by id; other trials succeed.
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
+    # How many of a trial's first attempts are disturbed, by id.
     disturbed: dict[str, int] = field(default_factory=dict)
     identity: Identity = _IDENTITY
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    begun: list[str] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the runner's `setting`
+    begun: list[str] = field(default_factory=list)  # the ids of the trials carried out, in order
+    # Set when a trial waits for its cancellation.
     waiting: threading.Event = field(default_factory=threading.Event)
 
     name = "fake"
@@ -91,8 +85,8 @@ class FakeRunner:
             task.cancel.wait()
         if task.cancel.is_set():
             raise Cancelled
-        lines = _Lines(task.plan, self.output, failing=behaviour == "fail")
-        kept = lines.written[:3] if behaviour in {"die", "stall"} else lines.written
+        lines = _events(task.plan, self.output, failing=behaviour == "fail")
+        kept = lines[:3] if behaviour in {"die", "stall"} else lines
         (task.folder / EVENTS_NAME).write_text("".join(json.dumps(line) + "\n" for line in kept))
         if trial in self.disturbed:
             text = json.dumps(_seen(disturbed=self.begun.count(trial) <= self.disturbed[trial]))
@@ -110,40 +104,34 @@ def _seen(*, disturbed: bool) -> dict[str, Any]:
     return {"window": {"others": used, "cpus": 2, "steal_share": 0.0}, "disks": {}, "disturbances": found}
 
 
-class _Lines:
-    """The events of one plan."""
+def _events(plan: Plan, output: Callable[[Plan, Step], Output], *, failing: bool) -> list[dict[str, Any]]:
+    """The events of a plan whose last step may fail."""
+    written: list[dict[str, Any]] = []
+    now_ns = NS_PER_S
 
-    def __init__(self, plan: Plan, output: Callable[[Plan, Step], Output], *, failing: bool) -> None:
-        self.written: list[dict[str, Any]] = []
-        self._now_ns = NS_PER_S
-        self._add(
-            "agent_start",
-            event_version=1,
-            agent_version="fake",
-            plan_sha256=sha256_hex(plan.to_json()),
-            trial=plan.trial.id,
-            runner="fake",
-            kernel={"release": "0", "version": "0", "machine": "none"},
-        )
-        for step in plan.steps:
-            self._step(step, output(plan, step), failed=failing and step is plan.steps[-1])
-        outcome = "failed" if failing else "ok"
-        self._add(
-            "agent_end", outcome=outcome, failed_step=plan.steps[-1].id if failing else None, reason=None
-        )
+    def add(kind: str, **fields: Any) -> None:
+        head = {"seq": len(written), "monotonic_ns": now_ns, "realtime_ns": now_ns, "type": kind}
+        written.append({**head, **fields})
 
-    def _add(self, kind: str, **fields: Any) -> None:
-        now_ns = self._now_ns
-        head = {"seq": len(self.written), "monotonic_ns": now_ns, "realtime_ns": now_ns, "type": kind}
-        self.written.append({**head, **fields})
-
-    def _step(self, step: Step, output: Output, *, failed: bool) -> None:
-        self._add("step_start", step=step.id, phase=step.phase, argv=list(step.argv))
-        self._now_ns += NS_PER_S
-        text, files = output
+    add(
+        "agent_start",
+        event_version=1,
+        agent_version="fake",
+        plan_sha256=sha256_hex(plan.to_json()),
+        trial=plan.trial.id,
+        runner="fake",
+        kernel={"release": "0", "version": "0", "machine": "none"},
+    )
+    last = plan.steps[-1]
+    for step in plan.steps:
+        failed = failing and step is last
+        text, files = output(plan, step)
+        add("step_start", step=step.id, phase=step.phase, argv=list(step.argv))
+        now_ns += NS_PER_S
         if text:
-            self._add("output", step=step.id, stream="stdout", text=text)
-        self._add(
+            add("output", step=step.id, stream="stdout", text=text)
+        usage = {"max_rss_bytes": 0, "user_ns": 0, "system_ns": 0, "output_truncated": False}
+        add(
             "step_end",
             step=step.id,
             outcome="failed" if failed else "ok",
@@ -151,11 +139,11 @@ class _Lines:
             signal=None,
             expected=list(step.expect_exit),
             duration_ns=NS_PER_S,
-            max_rss_bytes=0,
-            user_ns=0,
-            system_ns=0,
-            output_truncated=False,
+            **usage,
             error=None,
         )
         for name, content in files.items():
-            self._add("file", step=step.id, name=name, text=content, last=True)
+            add("file", step=step.id, name=name, text=content, last=True)
+    outcome = "failed" if failing else "ok"
+    add("agent_end", outcome=outcome, failed_step=last.id if failing else None, reason=None)
+    return written

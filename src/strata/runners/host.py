@@ -189,7 +189,9 @@ class HostRunner:
             devices = [device for device in task.plan.devices if device.name not in disks]
             images = attach_images(folder, {each.name: each.capacity_bytes for each in devices})
             bound = {**disks, **images}
-            load, inputs = load_variables(task.plan, str(path / _LOAD_NAME)), _read_variables(task.plan)
+            load = load_variables(task.plan, str(path / _LOAD_NAME))
+            # The files may be readable by root alone: steps open them as root.
+            inputs = input_variables(task.plan, [str(each.path) for each in provided_inputs(task.plan)])
             with explained(path, "make the trial's folders", LabError):
                 make_folders(folder)
                 folder.write(BOOT_NAME, boot_id(self._kernel).encode())
@@ -259,11 +261,6 @@ def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _read_variables(plan: Plan) -> dict[str, str]:
-    """The variables of a plan's inputs. The files may be readable by root alone: steps open them as root."""
-    return input_variables(plan, [str(each.path) for each in provided_inputs(plan)])
 
 
 def _bindings(path: Path, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:

@@ -18,6 +18,7 @@ from typing import Final
 
 from strata.disks.machine import Machine
 from strata.errors import LabError, RunError
+from strata.files import explained
 from strata.lab.folder import PREFIX
 from strata.plan.model import Plan
 from strata.runners.block_devices import Attached, attached, detach
@@ -217,16 +218,12 @@ def note_parameters(plan: Plan, path: Path, kernel: Kernel) -> None:
         was = kernel.text(file)
         if was:
             # 0 means that ZFS chooses the limit, when it is loaded: set later it changes nothing.
-            limit = _arc_limit(kernel) if file == _ARC_MAX else None
-            noted[file] = {"was": was, "back": limit or was}
+            limits = [words[-1] for words in kernel.lines(_ARC_STATISTICS) if words[:1] == ["c_max"]]
+            noted[file] = {"was": was, "back": limits[0] if limits and file == _ARC_MAX else was}
     if not noted:
         return
-    try:
+    with explained(path, "note the modules' parameters", LabError):
         (path / PARAMETERS_NAME).write_text(json.dumps(noted))
-    except OSError as error:
-        raise LabError(
-            f"the modules' parameters cannot be noted: {error.strerror}", place=str(path)
-        ) from error
 
 
 def set_back(path: Path, kernel: Kernel) -> list[str]:
@@ -254,7 +251,3 @@ def set_back(path: Path, kernel: Kernel) -> list[str]:
             ) from error
         said.append(f"set {Path(file).name} back to {values['back']}")
     return said
-
-
-def _arc_limit(kernel: Kernel) -> str | None:
-    return next((words[-1] for words in kernel.lines(_ARC_STATISTICS) if words[:1] == ["c_max"]), None)

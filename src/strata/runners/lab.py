@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 from strata.errors import RunError
 from strata.files import explained
-from strata.lab.bindings import lab_bindings, lab_disks
 from strata.lab.boot import (
     CHARGES_NS,
     Power,
@@ -26,7 +25,7 @@ from strata.lab.boot import (
 from strata.lab.disk import disk_texts
 from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import lab_initrd
+from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
 from strata.lab.limits import check_memory

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strata.disks.mounts import mounts_under
+from strata.disks.machine import mounts_under
 from strata.errors import LabError, RunError
 from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
 from strata.lab.folder import OWNER, PREFIX, delete, is_stale, names_in, opened_place, opened_private

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strata.disks.machine import call
-from strata.disks.mounts import mount_of, mounts
+from strata.disks.machine import call, mount_of, mounts
 from strata.machine.reading import SystemFiles
 
 _OWN_FILES: Final = SystemFiles()

@@ -152,9 +152,8 @@ def follow(
 ) -> None:
     """Follow the agent until it ends.
 
-    Raises:
-        Cancelled: If the task was cancelled; the agent has then torn down or was killed.
-        RunError: If the agent did not finish.
+    Raises Cancelled if the task was cancelled (the agent has then torn down or was killed), and RunError if
+    the agent did not finish.
     """
     tail = EventTail(task.folder / EVENTS_NAME, task.plan)
     started_s = time.monotonic()

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import hashlib
 import json
 import re
+import signal
+import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -30,7 +37,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from strata.errors import StrataError
+from strata.errors import StrataError, ToolError
 from strata.serve.pages import Pages
 from strata.serve.watch import LOOK_INTERVAL_S, Watch, find_watches
 
@@ -46,45 +53,31 @@ _HEADERS: Final = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
+_SERVED_SCRIPT: Final = resources.files("strata.serve").joinpath("static", "serve.js").read_text("utf-8")
 _SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # Resend the state after this many silent polls: the page may have missed charts that took a while.
 _SILENT_LOOKS_MAX: Final = 5
 
 
+@dataclass
 class Site:
-    """The studies that are served, and their pages.
+    """The studies that are served, and their pages."""
 
-    Args:
-        roots: Results folders, and folders that hold results folders.
-        stopping: Whether the server is to end, and with it all streams of events.
-        look_interval_s: The interval between polls of a folder.
-        clock: For the age of a poll, and for the time left.
-    """
-
-    def __init__(
-        self,
-        roots: list[Path],
-        stopping: Callable[[], bool] = lambda: False,
-        look_interval_s: float = LOOK_INTERVAL_S,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._roots = roots
-        self._stopping = stopping
-        self._look_interval_s = look_interval_s
-        self._clock = clock
-        self._known: dict[Path, Watch] = {}
-        self._lock = threading.Lock()
-        self._pages = Pages()
-        self._script = resources.files("strata.serve").joinpath("static", "serve.js").read_text("utf-8")
+    roots: list[Path]  # results folders, and folders that hold results folders
+    stopping: Callable[[], bool] = lambda: False  # whether the server is to end, with all streams of events
+    look_interval_s: float = LOOK_INTERVAL_S  # between polls of a folder
+    clock: Callable[[], float] = time.monotonic  # for the age of a poll, and for the time left
+    _known: dict[Path, Watch] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _pages: Pages = field(default_factory=Pages)
 
     def application(self) -> Starlette:
-        """The application, to be served or tested."""
         return Starlette(
             routes=[
                 Route("/", self._overview),
                 Route("/events", self._overview_events),
                 Route("/serve.css", lambda _: Response(self._pages.style, media_type="text/css")),
-                Route("/serve.js", lambda _: Response(self._script, media_type="text/javascript")),
+                Route("/serve.js", lambda _: Response(_SERVED_SCRIPT, media_type="text/javascript")),
                 Route("/study/{key}/", self._study),
                 Route("/study/{key}/events", self._study_events),
                 Route("/study/{key}/results", self._results),
@@ -104,7 +97,7 @@ class Site:
 
     def _watches(self) -> dict[str, Watch]:
         with self._lock:
-            return find_watches(self._roots, self._known, self._clock)
+            return find_watches(self.roots, self._known, self.clock)
 
     def _watch(self, request: Request) -> Watch:
         """The study of an address, which is looked up and never made into a path."""
@@ -157,13 +150,13 @@ class Site:
 
         async def events() -> AsyncIterator[str]:
             last, silent = None, 0
-            while not self._stopping():
+            while not self.stopping():
                 now = await run_in_threadpool(said)
                 silent += 1
                 if now != last or silent > _SILENT_LOOKS_MAX:
                     last, silent = now, 0
                     yield f"event: {name}\ndata: {json.dumps(now)}\n\n"
-                await asyncio.sleep(self._look_interval_s)
+                await asyncio.sleep(self.look_interval_s)
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -208,5 +201,66 @@ class _Guarded:
 
 
 def application(roots: list[Path], **more: Any) -> Starlette:
-    """The application of a `Site`, with its keywords."""
     return Site(roots, **more).application()
+
+
+ADDRESS: Final = "127.0.0.1"
+_PATIENCE_S: Final = 3  # streams of events end within one poll; this is for connections that still hang
+
+
+def bound(port: int) -> socket.socket:
+    """A socket that listens on this machine alone; port 0 is any free one. Raises ToolError."""
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        raise ToolError(
+            "another program listens there" if taken else f"cannot listen there: {error.strerror}",
+            place=f"{ADDRESS}:{port}",
+            remedy="choose another one with --port, or leave it out for a free one",
+        ) from error
+
+
+def serve(roots: list[Path], listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until a signal ends it, by KeyboardInterrupt; ``ready`` is called when pages can be requested."""
+    stopping = [False]
+    config = uvicorn.Config(
+        application(roots, stopping=lambda: stopping[0]),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=_PATIENCE_S,
+    )
+    _Server(config, ready, stopping).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that reports when it is up, and when it is to end."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: list[bool]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End also when the terminal closes, unless `nohup` started the program."""
+        before = signal.getsignal(signal.SIGHUP)
+        in_main = threading.current_thread() is threading.main_thread()
+        with super().capture_signals():
+            if in_main and before is not signal.SIG_IGN:
+                signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                if in_main:
+                    signal.signal(signal.SIGHUP, before)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stopping[0] = True
+        super().handle_exit(sig, frame)

@@ -42,23 +42,14 @@ _PAUSE_SHARE: Final = 9.0
 
 @dataclass(frozen=True)
 class Charts:
-    """The charts of a study's results so far.
+    """The charts of a study's results so far: a heat map, and each workload's first headline."""
 
-    Attributes:
-        version: The study's, when they were drawn.
-        problem: Why they cannot be drawn.
-        reference: The stack that the heat map compares to, if there is a heat map.
-        heat: A row per workload with its metric, and a cell per stack.
-        figures: Of each workload's first headline.
-        good_until_s: Until then they are shown even if new results come.
-    """
-
-    version: str = ""
-    problem: str = ""
-    reference: str = ""
+    version: str = ""  # the study's, when they were drawn
+    problem: str = ""  # why they cannot be drawn
+    reference: str = ""  # the stack that the heat map compares to, if there is a heat map
     heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
     figures: list[NamedFigure] = field(default_factory=list)
-    good_until_s: float = 0.0
+    good_until_s: float = 0.0  # until then they are shown even if new results come
 
 
 class Pages:
@@ -85,23 +76,18 @@ class Pages:
         self._lock = threading.Lock()  # drawing takes a while; a second request waits for the first
 
     def overview(self, studies: list[StudyNow]) -> str:
-        """All studies."""
         return self._page("overview.html.j2", studies=studies)
 
     def overview_part(self, studies: list[StudyNow]) -> str:
-        """The part of the overview that changes."""
         return self._page("_overview.html.j2", studies=studies)
 
     def study(self, watch: Watch) -> str:
-        """A study as it is now."""
         return self._with_charts("study.html.j2", watch)[1]
 
     def progress_part(self, now: StudyNow) -> str:
-        """The part of a study's page that changes from second to second."""
         return self._page("_progress.html.j2", study=now)
 
     def results_part(self, watch: Watch) -> tuple[str, str]:
-        """The version of the results, and the part of a study's page that changes with it."""
         return self._with_charts("_results.html.j2", watch)
 
     def _with_charts(self, template: str, watch: Watch) -> tuple[str, str]:
@@ -148,7 +134,6 @@ class Pages:
         return known[1]
 
     def diagnostic(self, title: str, text: str) -> str:
-        """A page with an error."""
         return self._page("refusal.html.j2", title=title, text=text)
 
     def charts(self, watch: Watch, now: StudyNow) -> Charts:
@@ -209,7 +194,6 @@ def _plan_text(attempt: Attempt) -> str:
 
 
 def _tail(attempt: Attempt) -> str:
-    """The end of the kernel's log."""
     try:
         with os.fdopen(open_plain(attempt.console_path), "rb") as file:
             size = file.seek(0, io.SEEK_END)

@@ -26,8 +26,7 @@ from strata.files import explained, read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.report.wording import metric_title
-from strata.results.record import ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
 from strata.spec.trial import TrialKey
@@ -42,62 +41,44 @@ _LOCKS: Final = Path("/proc/locks")
 
 @dataclass(frozen=True)
 class TrialNow:
-    """A trial as it is now.
-
-    Attributes:
-        problem: Why it has no valid result; empty while it is done, running or left.
-        headline: Its result in a few words.
-        step: The running one.
-        done_ns: Its own time since the start while it runs, of about ``expected_ns``.
-        sealed_ns: When its result was written, by the folder's clock.
-    """
+    """A trial as it is now."""
 
     id: str
     stack: str
     workload: str
     seed: int
     state: State
-    problem: str = ""
-    headline: str = ""
-    step: str = ""
-    done_ns: int = 0
+    problem: str = ""  # why it has no valid result; empty while it is done, running or left
+    headline: str = ""  # its result in a few words
+    step: str = ""  # the running one
+    done_ns: int = 0  # its own time since the start while it runs, of about expected_ns
     expected_ns: float | None = None
-    sealed_ns: int = 0
+    sealed_ns: int = 0  # when its result was written, by the folder's clock
 
 
 @dataclass(frozen=True)
 class StudyNow:
-    """A study as it is now.
-
-    Attributes:
-        problem: Why the folder cannot be read.
-        version: Changes with every result; a page then requests the charts again.
-        running: Whether `strata run` is at work in the folder.
-        left: The time left in words, if known.
-        precision: The added seeds, and the cells that have not converged, a sentence each.
-    """
+    """A study as it is now."""
 
     key: str
     place: str
     name: str
     question: str = ""
-    problem: str = ""
-    version: str = ""
+    problem: str = ""  # why the folder cannot be read
+    version: str = ""  # changes with every result; a page then requests the charts again
     virtual: bool = True
-    running: bool = False
-    left: str = ""
-    precision: tuple[str, ...] = ()
+    running: bool = False  # whether `strata run` is at work in the folder
+    left: str = ""  # the time left in words, if known
+    precision: tuple[str, ...] = ()  # the added seeds, and the cells that have not converged, a sentence each
     stacks: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     trials: tuple[TrialNow, ...] = ()
 
     @property
     def counts(self) -> Counter[State]:
-        """How many trials are in each state."""
         return Counter(each.state for each in self.trials)
 
     def of(self, *states: State) -> list[TrialNow]:
-        """The trials in these states, in the study's order."""
         return [each for each in self.trials if each.state in states]
 
     def cells(self) -> list[tuple[str, list[list[TrialNow]]]]:
@@ -108,7 +89,6 @@ class StudyNow:
         return [(row, [found.get((stack, row), []) for stack in self.stacks]) for row in self.workloads]
 
     def newest(self, count: int) -> list[TrialNow]:
-        """The trials whose results were written last, the newest first."""
         sealed = [each for each in self.trials if each.sealed_ns]
         return sorted(sealed, key=lambda each: each.sealed_ns, reverse=True)[:count]
 
@@ -205,6 +185,7 @@ class Watch:
             stamps = [self.folder.stamp(self.folder.attempts(trial)) for trial in snapshot.trials]
         except StrataError as error:
             return StudyNow(self.key, str(self.path), self.key, problem=str(error))
+        sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
         trials = [
             replace(each, expected_ns=forecast.expected_ns(each)) if each.state == "running" else each
             for each in trials
@@ -214,7 +195,7 @@ class Watch:
             place=str(self.path),
             name=snapshot.name,
             question=snapshot.question,
-            version=_version(snapshot, stamps),
+            version=sha256_hex(canonical_json([snapshot.model_dump(mode="json"), sealed]))[:16],
             virtual=snapshot.time_domain == "virtual",
             running=running,
             left=words_of(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
@@ -271,18 +252,10 @@ def _left_s(trials: list[TrialNow], forecast: Forecast) -> float | None:
     return forecast.study_left_s(running, waiting, max(1, len(running)))
 
 
-def _version(snapshot: StudySnapshot, stamps: list[Stamp]) -> str:
-    sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
-    return sha256_hex(canonical_json([snapshot.model_dump(mode="json"), sealed]))[:16]
-
-
 def find_watches(
     roots: list[Path], known: dict[Path, Watch], clock: Callable[[], float] = time.monotonic
 ) -> dict[str, Watch]:
-    """The results folders among ``roots`` and directly below them, by their names in addresses.
-
-    ``known`` are the watches found before, by folder; new ones are added to it.
-    """
+    """The results folders at and below ``roots``, by their addresses; new ones are added to ``known``."""
     places: dict[Path, None] = {}
     for root in roots:
         found = [root]

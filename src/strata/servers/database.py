@@ -29,18 +29,12 @@ ROLE: Final = "workload"
 
 @dataclass(frozen=True)
 class DatabaseServer(ABC):
-    """A workload's own server, with its data on the measured stack and its socket in the private folder.
-
-    Attributes:
-        prefix: The beginning of its steps' ids.
-        context: The workload's.
-        connections: The sessions that it must allow.
-        settings: The settings that differ from the server's defaults.
-    """
+    """A workload's own server, with its data on the measured stack and its socket in the private folder."""
 
     tools: ClassVar[tuple[str, ...]]
     """The programs that `steps` run, without those of clients."""
     title: ClassVar[str]
+    folder: ClassVar[str]
     user: ClassVar[str]
     """The user of server and clients, who owns the data."""
     empty_bytes: ClassVar[int]
@@ -50,19 +44,20 @@ class DatabaseServer(ABC):
     allowed: ClassVar[Forms]
     """The settings that a study may give."""
 
-    prefix: str
-    context: WorkloadContext
-    connections: int
+    prefix: str  # the beginning of its steps' ids
+    context: WorkloadContext  # the workload's
+    connections: int  # the sessions that it must allow
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    """The settings that differ from the server's defaults."""
 
     @abstractmethod
     def steps(self) -> list[Step]:
         """Make its folders and its data, and start it."""
 
     @property
-    @abstractmethod
     def private_folder(self) -> str:
         """The folder of its socket, outside the measured stack; its user may write there."""
+        return f"{self.context.scratch_path}/{self.folder}"
 
     @property
     @abstractmethod
@@ -85,12 +80,9 @@ class DatabaseServer(ABC):
         return self.prepare("script", "Write the script", "tee", self.script_path(name), stdin=stdin)
 
     def service(self, *argv: str, ready: tuple[str, ...], stop_signal: str) -> Step:
-        """The step that starts the server; its undo stops it.
+        """The step that starts the server with ``argv``; a client's command ``ready`` succeeds when it is up.
 
-        Args:
-            argv: The server's command.
-            ready: A client's command, which succeeds as soon as the server is ready.
-            stop_signal: Makes it write dirty data and exit.
+        ``stop_signal`` makes it write dirty data and exit.
         """
         asked = Command(
             argv=ready,

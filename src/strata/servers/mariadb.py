@@ -135,11 +135,12 @@ class MariadbServer(DatabaseServer):
     and there is no binary log.
     """
 
-    tools: ClassVar[tuple[str, ...]] = ("install", "mariadb", "mariadb-install-db", "mariadbd")
-    title: ClassVar[str] = "MariaDB"
+    tools = ("install", "mariadb", "mariadb-install-db", "mariadbd")
+    title = "MariaDB"
+    folder = "mariadb"
     # Debian's package of the programs makes no user, and mariadbd does not run as root.
-    user: ClassVar[str] = LOAD_USER
-    empty_bytes: ClassVar[int] = 512 << 20
+    user = LOAD_USER
+    empty_bytes = 512 << 20
     owned: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("socket", "networking", "bind_address", "port", "extra_port"), _SOCKET),
         **dict.fromkeys(("datadir", "tmpdir", "innodb_data_home_dir", "innodb_log_group_home_dir"), _FOLDER),
@@ -163,10 +164,6 @@ class MariadbServer(DatabaseServer):
         if name in SETTINGS or not plain:
             return None
         return next((remedy for owned, remedy in cls.owned.items() if owned.startswith(plain)), None)
-
-    @property
-    def private_folder(self) -> str:
-        return f"{self.context.scratch_path}/mariadb"
 
     @property
     def socket(self) -> str:

@@ -110,10 +110,11 @@ class PostgresqlServer(DatabaseServer):
     these rights.
     """
 
-    tools: ClassVar[tuple[str, ...]] = ("initdb", "install", "pg_isready", "postgres", "psql")
-    title: ClassVar[str] = "PostgreSQL"
-    user: ClassVar[str] = "postgres"
-    empty_bytes: ClassVar[int] = 1 << 30
+    tools = ("initdb", "install", "pg_isready", "postgres", "psql")
+    title = "PostgreSQL"
+    folder = "postgres"
+    user = "postgres"
+    empty_bytes = 1 << 30
     owned: ClassVar[Mapping[str, str]] = {
         "listen_addresses": "the server listens on a private socket only: leave it out",
         "unix_socket_directories": "the socket is in the trial's private folder: leave it out",
@@ -124,10 +125,6 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
-
-    @property
-    def private_folder(self) -> str:
-        return f"{self.context.scratch_path}/postgres"
 
     @property
     def client_environment(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -122,7 +123,12 @@ def find_device(model: str, relative_to: Path | None = None, *, as_member: bool 
             f'there is no device "{model}"',
             remedy=f'{joined} give the path of a device file, "./{model[:40]}.toml"',
         )
-    return load_device(device_folder() / f"{model}.toml", as_member=as_member)
+    return _bundled_device(device_folder() / f"{model}.toml", as_member=as_member)
+
+
+@cache
+def _bundled_device(file: Path, *, as_member: bool) -> Device:
+    return load_device(file, as_member=as_member)
 
 
 def load_device(file: Path, *, as_member: bool = False) -> Device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar, get_args
 
@@ -45,9 +46,14 @@ class Diagnostics:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self.lines = key_lines(text)
+        self._text = text
         self._found: list[StudyError] = []
         self._known: set[tuple[Path, str]] = set()
+
+    @cached_property
+    def lines(self) -> dict[Path, int]:
+        """The line of each key, for messages."""
+        return key_lines(self._text)
 
     def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
         if (path, cause) not in self._known:  # several stacks may have the same against a workload

@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
-from strata.spec.allowed import Allowing
+from strata.spec.allowed import Allowing, Forms
 from strata.spec.names import Diagnostic
 from strata.spec.step import Phase, Prerequisites, Step
 from strata.spec.trial import derive_uuid
@@ -217,6 +217,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     prerequisites: ClassVar[Prerequisites]
     kernel_log: ClassVar[KernelLog]
     packages: ClassVar[tuple[str, ...]] = ()
+    allowed: ClassVar[Mapping[str, Forms]] = {}
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()

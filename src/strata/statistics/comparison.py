@@ -3,16 +3,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+import numpy as np
+
 from strata.spec.metric import LATENCY, Better, Metric
-from strata.statistics.interval import PRACTICAL_ZONE, Interval
-from strata.statistics.ratio import Ratio
-from strata.statistics.significance import holm
+from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval
+from strata.statistics.level import MeanLevel, estimate, interval_between, interval_of
+from strata.statistics.significance import holm, rank_sum_p_value, shift, shift_between, signed_rank_p_value
+from strata.statistics.summary import Series
 
 Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds"]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``upper / lower`` of a metric over the seeds that both have, or, if they share none, over all of them.
+
+    Attributes:
+        n: The number of seeds they share; if none, of the side with fewer.
+        ratio: Of values: the geometric mean of the ratios by seed. Of percentiles: the ratio of the
+            percentiles of the merged histograms, if both sides have all of them; else as of values.
+        interval: At 95 %, over the shared seeds in pairs; None with fewer than three.
+        paired: Whether they share seeds.
+        p_value: Of the hypothesis that they do not differ: Wilcoxon's signed-rank test of the logarithms of
+            the ratios by seed, or the Mann-Whitney U test without pairs; None with fewer than three seeds.
+        shift: The Hodges-Lehmann estimate of the ratio by seed, which an outlier hardly moves; None where it
+            was not computed.
+    """
+
+    n: int
+    ratio: float
+    interval: Interval | None
+    paired: bool = True
+    p_value: float | None = None
+    shift: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,7 +55,6 @@ class MetricKind:
 
     @property
     def is_latency(self) -> bool:
-        """Whether it belongs to a distribution of latencies."""
         return self.family is not None and self.family.endswith(LATENCY)
 
     @classmethod
@@ -98,3 +124,61 @@ def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
         else each
         for each in comparisons
     ]
+
+
+def compare(upper: Series, lower: Series) -> Ratio | None:
+    """The ratio of two stacks' metric, paired by seed if they share seeds.
+
+    None when one has no values, or a value is not positive.
+    """
+    seeds = sorted(upper.values.keys() & lower.values.keys())
+    if not seeds:
+        return _compare_unpaired(upper, lower)
+    if any(each.values[seed] <= 0 for each in (upper, lower) for seed in seeds):
+        return None
+    n = len(seeds)
+    ratios = np.array([upper.values[seed] / lower.values[seed] for seed in seeds])
+    above, below = upper.level(seeds), lower.level(seeds)
+    if isinstance(above, MeanLevel) or isinstance(below, MeanLevel):
+        # The ratios by seed themselves, so that equal ones give exactly their value. A merged percentile and
+        # a mean of percentiles have no ratio.
+        found = MeanLevel(ratios)
+        ratio, interval = estimate(found, n), interval_of(n, found)
+    else:
+        ratio, interval = estimate(above, n) / estimate(below, n), interval_of(n, above, below)
+    logs = np.log(ratios)
+    p_value = signed_rank_p_value(logs) if n >= SEEDS_MIN else None
+    return Ratio(n, ratio, interval, paired=True, p_value=p_value, shift=float(np.exp(shift(logs))))
+
+
+def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
+    sides = [np.array([each.values[seed] for seed in sorted(each.values)]) for each in (upper, lower)]
+    if not all(len(side) and (side > 0).all() for side in sides):
+        return None
+    levels = [each.level(sorted(each.values)) for each in (upper, lower)]
+    if any(isinstance(each, MeanLevel) for each in levels):
+        levels = [MeanLevel(side) for side in sides]
+    above, below = ((len(side), level) for side, level in zip(sides, levels, strict=True))
+    n = min(above[0], below[0])
+    logs = [np.log(side) for side in sides]
+    return Ratio(
+        n,
+        estimate(above[1], above[0]) / estimate(below[1], below[0]),
+        interval_between(above, below),
+        paired=False,
+        p_value=rank_sum_p_value(*logs) if n >= SEEDS_MIN else None,
+        shift=float(np.exp(shift_between(*logs))),
+    )
+
+
+def geometric_mean(each: list[Series]) -> Series:
+    """Several stacks as one: the geometric mean of their values, seed by seed, over the seeds all have."""
+    seeds = set.intersection(*(set(series.values) for series in each))
+    logs = {seed: np.mean([np.log(series.values[seed]) for series in each]) for seed in sorted(seeds)}
+    return Series({seed: float(np.exp(log)) for seed, log in logs.items()})
+
+
+def best_first(estimates: Mapping[str, float], better: Better) -> list[str]:
+    """The names from the best estimate to the worst; equal ones keep their order."""
+    sign = -1 if better == "higher" else 1
+    return sorted(estimates, key=lambda name: sign * estimates[name])

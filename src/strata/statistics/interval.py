@@ -7,6 +7,7 @@ makes its table.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -19,6 +20,10 @@ Floats = NDArray[np.float64]
 CONFIDENCE: Final = 0.95
 # A smaller difference is of no practical consequence, however sure it is.
 PRACTICAL_ZONE: Final = 0.03
+# The rule that ends a run is one of precision, never of p: stopping as soon as p falls below a limit would
+# find differences that are not there.
+HALF_WIDTH_TARGET: Final = 0.025
+SEEDS_WANTED: Final = 6
 # Two values give no idea of the spread: their interval would be useless or wrong.
 SEEDS_MIN: Final = 3
 # The skewness of three or four values is noise.
@@ -37,6 +42,13 @@ class Interval:
     low: float
     high: float
     method: str = ""
+
+
+def half_width(interval: Interval | None) -> float:
+    """Half an interval's width in logarithms (0.025: about ±2.5 %); infinite without one above zero."""
+    if interval is None or interval.low <= 0 or math.isinf(interval.high):
+        return math.inf
+    return math.log(interval.high / interval.low) / 2
 
 
 def standard_error(values: Floats) -> Floats:
@@ -71,7 +83,6 @@ def adjusted(estimate: Floats, error: Floats, skewness: Floats, freedom: float) 
 
 
 def student(estimate: Floats, error: Floats, freedom: float) -> tuple[Floats, Floats]:
-    """Low and high ends of Student's intervals."""
     quantile = student_quantile(freedom)
     return estimate - error * quantile, estimate + error * quantile
 

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Final, Literal, Protocol
+from itertools import combinations_with_replacement
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +31,85 @@ from strata.statistics.interval import (
     skewness_of_mean,
     student,
 )
-from strata.statistics.resampling import Positions, influences, leave_one_out, resamples
 
+Positions = NDArray[np.int64]
+
+RESAMPLES: Final = 10_000
+# The same values give the same interval on every machine, so the draws are fixed.
+BOOTSTRAP_SEED: Final = 20_260_101
 # Up to this many sums of counts are computed at once; beyond it bisection computes only the needed ones.
 _SUMS_MAX: Final = 20_000
 # Enough for a standard error: its own error is then 2 %. Of up to seven seeds there are fewer resamples.
 ERROR_DRAWS: Final = 2_000
 
+T = TypeVar("T")
 Method = Literal["geometric mean", "arithmetic mean", "merged histogram"]
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples:
+    """Sets of seeds drawn with replacement.
+
+    Attributes:
+        positions: Indices into the seeds, one resample per row.
+        shares: The probability of each row.
+        exact: Whether these are all possible resamples, with their probabilities, and not draws.
+    """
+
+    positions: Positions
+    shares: Floats
+    exact: bool
+
+    def deviation(self, levels: Floats) -> float:
+        mean = float(self.shares @ levels)
+        return math.sqrt(float(self.shares @ (levels - mean) ** 2))
+
+
+@lru_cache(maxsize=64)
+def resamples(seeds: int, draws: int = RESAMPLES) -> Resamples:
+    """All resamples of this many seeds, if there are at most ``draws``; else ``draws`` seeded ones.
+
+    All of them make the ideal bootstrap, which has no error of its own (B. Efron, R. Tibshirani, "An
+    Introduction to the Bootstrap", 1993, sections 6.2 and 12). There are 462 of six seeds, 6435 of eight.
+    """
+    if math.comb(2 * seeds - 1, seeds) > draws:
+        rng = np.random.default_rng(BOOTSTRAP_SEED)
+        return Resamples(rng.integers(0, seeds, (draws, seeds)), np.full(draws, 1 / draws), exact=False)
+    rows = np.array(list(combinations_with_replacement(range(seeds), seeds)), dtype=np.int64)
+    ways = [math.factorial(seeds) / math.prod(map(math.factorial, np.bincount(row))) for row in rows.tolist()]
+    return Resamples(rows, np.array(ways) / float(seeds) ** seeds, exact=True)
+
+
+@lru_cache(maxsize=64)
+def leave_one_out(seeds: int) -> Positions:
+    """The jackknife's resamples: all seeds but one, one per row."""
+    rows = [[at for at in range(seeds) if at != left] for left in range(seeds)]
+    return np.array(rows, dtype=np.int64)
+
+
+def influences(jackknife: Floats) -> Floats:
+    """Each seed's effect on a level, by the levels of `leave_one_out`; for a mean, the value's deviation."""
+    return np.asarray((len(jackknife) - 1) * (jackknife.mean() - jackknife), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """Computes once what is asked for by a key."""
+
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, init=False)
+
+    def once(self, key: object, make: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
 
 
 class Level(Protocol):
     """A metric's level as a function of the seeds drawn."""
 
     @property
-    def method(self) -> Method:
-        """How the level is made."""
-        ...
+    def method(self) -> Method: ...
 
     def at(self, positions: Positions) -> Floats:
         """One level per row of ``positions``, which are indices into the seeds, repeats allowed."""
@@ -93,7 +156,6 @@ class Distribution:
         return float(self.percentiles(percentile, weights[np.newaxis])[0])
 
     def percentiles(self, percentile: float, weights: NDArray[np.int64]) -> Floats:
-        """The percentile for each row of ``weights``."""
         totals = weights @ self._cumulative[-1]
         wanted = np.maximum((percentile / 100 * totals + 0.5).astype(np.int64), 1)
         few = len(weights) * len(self.bounds) <= _SUMS_MAX
@@ -121,28 +183,24 @@ class Distribution:
 
     @property
     def total(self) -> int:
-        """The number of values counted over all seeds."""
         return int(self.counts.sum())
 
 
 @dataclass(frozen=True)
-class PercentileLevel:
+class PercentileLevel(Remembering):
     """A percentile of merged histograms; percentiles themselves are never averaged."""
 
     distribution: Distribution
     percentile: float
     method: Method = "merged histogram"
-    _known: dict[int, tuple[Positions, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, positions: Positions) -> Floats:
         """The percentile of each row's histograms added up.
 
         Kept by array, since every ratio to a stack needs its percentiles of the same resamples.
         """
-        if id(positions) not in self._known:
-            # The array is kept with the answer, so that no other array gets its id.
-            self._known[id(positions)] = (positions, self._at(positions))
-        return self._known[id(positions)][1]
+        # The array is kept with the answer, so that no other array gets its id.
+        return self.once(id(positions), lambda: (positions, self._at(positions)))[1]
 
     def _at(self, positions: Positions) -> Floats:
         seeds = len(self.distribution.counts)
@@ -155,8 +213,7 @@ class PercentileLevel:
 def distribution_of(encoded: Mapping[int, str]) -> Distribution:
     """Encoded histograms, by seed, over common bins.
 
-    Raises:
-        ResultError: If one cannot be decoded, or all are empty.
+    Raises ResultError if one cannot be decoded, or all are empty.
     """
     return _distribution(tuple(encoded[seed] for seed in sorted(encoded)))
 
@@ -180,10 +237,8 @@ def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
     try:
         return bins(encoded)
     except BadHistogram as error:
-        raise ResultError(
-            f"a result's histogram cannot be decoded: {error}",
-            remedy="run the trial again with `strata run --fresh`",
-        ) from error
+        cause = f"a result's histogram cannot be decoded: {error}"
+        raise ResultError(cause, remedy="run the trial again with `strata run --fresh`") from error
 
 
 def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
@@ -193,7 +248,7 @@ def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interva
     from its values; a merged percentile's comes from the bootstrap, because leaving one seed out changes a
     percentile in steps. The skewness is the jackknife's.
     """
-    return _interval(_account(seeds, upper, lower)) if seeds >= SEEDS_MIN else None
+    return _account(seeds, upper, lower).interval() if seeds >= SEEDS_MIN else None
 
 
 def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Interval | None:
@@ -208,30 +263,25 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
     above, below = _account(*upper), _account(*lower)
     error = math.hypot(above.error, below.error)
     if error == 0:
-        return _interval(replace(above, value=above.value / below.value))
+        return replace(above, value=above.value / below.value).interval()
     parts = [each.error**4 / each.freedom for each in (above, below)]
-    return _interval(
-        _Account(
-            seeds=min(above.seeds, below.seeds),
-            value=above.value / below.value,
-            logarithmic=True,
-            merged=above.merged or below.merged,
-            error=error,
-            skewness=(above.skewness * above.error**3 - below.skewness * below.error**3) / error**3,
-            freedom=error**4 / sum(parts),
-        )
-    )
+    skewness = (above.skewness * above.error**3 - below.skewness * below.error**3) / error**3
+    return _Account(
+        seeds=min(above.seeds, below.seeds),
+        value=above.value / below.value,
+        logarithmic=True,
+        merged=above.merged or below.merged,
+        error=error,
+        skewness=skewness,
+        freedom=error**4 / sum(parts),
+    ).interval()
 
 
 @dataclass(frozen=True)
 class _Account:
-    """The sources of an interval.
+    """The sources of the interval of a level or of the ratio of two: ``value`` with its standard error.
 
-    Attributes:
-        value: The level, or the ratio of two.
-        logarithmic: Whether ``error`` and ``skewness`` are of its logarithm.
-        merged: Whether it comes from merged histograms.
-        freedom: Degrees of freedom.
+    If it is logarithmic, ``error`` and ``skewness`` are of its logarithm.
     """
 
     seeds: int
@@ -242,11 +292,30 @@ class _Account:
     skewness: float
     freedom: float
 
+    def interval(self) -> Interval:
+        few = self.seeds < SKEWED_SEEDS_MIN
+        method = ((BOOTSTRAPPED, BOOTSTRAPPED_ADJUSTED) if self.merged else (STUDENT, ADJUSTED))[not few]
+        if self.error == 0:
+            return Interval(self.value, self.value, method)
+        value = np.array(math.log(self.value) if self.logarithmic else self.value)
+        error, skewness = np.array(self.error), np.array(self.skewness)
+        ends = student(value, error, self.freedom) if few else adjusted(value, error, skewness, self.freedom)
+        low, high = map(float, ends)
+        if self.logarithmic:
+            # Even a very wide interval has finite ends above 0.
+            low, high = (math.exp(max(-700.0, min(end, 700.0))) for end in (low, high))
+        return Interval(low, high, method)
+
 
 def _account(seeds: int, upper: Level, lower: Level | None = None) -> _Account:
-    at, logarithmic = _scaled(upper, lower)
+    methods = {each.method for each in (upper, lower) if each is not None}
+    logarithmic, merged = "arithmetic mean" not in methods, "merged histogram" in methods
+
+    def at(positions: Positions) -> Floats:
+        levels = upper.at(positions) if lower is None else upper.at(positions) / lower.at(positions)
+        return np.asarray(np.log(levels) if logarithmic else levels, dtype=np.float64)
+
     moved = influences(at(leave_one_out(seeds)))
-    merged = "merged histogram" in {upper.method, lower.method if lower is not None else ""}
     if merged:
         drawn = resamples(seeds, ERROR_DRAWS)
         error = drawn.deviation(at(drawn.positions)) * math.sqrt(seeds / (seeds - 1))
@@ -257,48 +326,14 @@ def _account(seeds: int, upper: Level, lower: Level | None = None) -> _Account:
     size = abs(math.log(value)) if logarithmic else abs(value)
     if error <= 1e-13 * max(1.0 if logarithmic else 0.0, size):
         error = 0.0
-    skewness = float(skewness_of_mean(moved))
-    return _Account(seeds, value, logarithmic, merged, error, skewness, seeds - 1)
-
-
-def _interval(account: _Account) -> Interval:
-    few = account.seeds < SKEWED_SEEDS_MIN
-    methods = (BOOTSTRAPPED, BOOTSTRAPPED_ADJUSTED) if account.merged else (STUDENT, ADJUSTED)
-    method = methods[not few]
-    if account.error == 0:
-        return Interval(account.value, account.value, method)
-    value = np.array(math.log(account.value) if account.logarithmic else account.value)
-    error, skewness = np.array(account.error), np.array(account.skewness)
-    if few:
-        ends = student(value, error, account.freedom)
-    else:
-        ends = adjusted(value, error, skewness, account.freedom)
-    low, high = (_back(float(end), account.logarithmic) for end in ends)
-    return Interval(low, high, method)
+    return _Account(seeds, value, logarithmic, merged, error, float(skewness_of_mean(moved)), seeds - 1)
 
 
 @lru_cache(maxsize=64)
 def once(seeds: int) -> Positions:
-    """All seeds, each once."""
     return np.arange(seeds)[np.newaxis]
 
 
 def estimate(level: Level, seeds: int) -> float:
     """The level over all seeds, each once."""
     return float(level.at(once(seeds))[0])
-
-
-def _scaled(upper: Level, lower: Level | None) -> tuple[Callable[[Positions], Floats], bool]:
-    """The level, or the ratio of two, as a function of the seeds, and whether its scale is logarithmic."""
-    logarithmic = "arithmetic mean" not in {upper.method, lower.method if lower is not None else ""}
-
-    def at(positions: Positions) -> Floats:
-        levels = upper.at(positions) if lower is None else upper.at(positions) / lower.at(positions)
-        return np.asarray(np.log(levels) if logarithmic else levels, dtype=np.float64)
-
-    return at, logarithmic
-
-
-def _back(level: float, logarithmic: bool) -> float:
-    # Even a very wide interval has finite ends above 0.
-    return math.exp(max(-700.0, min(level, 700.0))) if logarithmic else level

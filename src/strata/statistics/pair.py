@@ -14,7 +14,7 @@ from typing import Final
 
 from strata.errors import ResultError
 from strata.results.differences import Difference, differences
-from strata.statistics.comparison import Comparison, MetricKind, together
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, geometric_mean, together
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.level import estimate
 from strata.statistics.pairing import (
@@ -29,7 +29,6 @@ from strata.statistics.pairing import (
     only_in_one,
     restricted,
 )
-from strata.statistics.ratio import Ratio, compare, geometric_mean
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 
@@ -99,25 +98,21 @@ class Pair:
     differences: tuple[Difference, ...]
 
     def count(self, likeness: Likeness) -> int:
-        """The number of pairs of trials in cells of this likeness."""
         return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
 
     @property
     def trials(self) -> int:
-        """The number of compared pairs of trials."""
         return sum(len(cell.seeds) for cell in self.cells)
 
     def worst_first(self) -> list[Row]:
-        """The rows by how much worse the second set is."""
         return sorted(self.rows, key=lambda row: row.comparison.gain)
 
 
 def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
     """Compare two sets of results, the first being the baseline.
 
-    Raises:
-        ResultError: If one is in virtual and the other in wall time, if they have nothing in common, or an
-            option names nothing in either.
+    Raises ResultError if one is in virtual and the other in wall time, if they have nothing in common, or an
+    option names nothing in either.
     """
     naming = named_alike(first, second, options.renamed)
     cells, absent = cells_of(first, second, restricted(naming, options.stacks, options.workloads))
@@ -125,6 +120,7 @@ def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
         raise nothing_to_compare(first, second, absent)
     rows, missing = _rows(first.results, second.results, cells, options)
     adjusted = together([row.comparison for row in rows])
+    pairs = [pair for cell in cells for pair in cell.pairs or cell.neighbours]
     alone = () if options.stacks or options.workloads else only_in_one(first, second, naming)
     return Pair(
         first=first,
@@ -135,12 +131,7 @@ def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
         overall=tuple(_overall(first.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(
-            differences(
-                first.results.snapshot,
-                second.results.snapshot,
-                [pair for cell in cells for pair in cell.pairs or cell.neighbours],
-                names_of(cells),
-            )
+            differences(first.results.snapshot, second.results.snapshot, pairs, names_of(cells))
         ),
     )
 
@@ -150,33 +141,34 @@ def _rows(
 ) -> tuple[list[Row], list[Absence]]:
     rows: list[Row] = []
     absent: list[Absence] = []
-    kinds = {cell.workload: _kinds(first, cell.workload, options) for cell in cells}
+    globs = options.metrics
+    kinds = {
+        workload: [
+            kind
+            for kind in first.metrics(workload)
+            if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
+        ]
+        for workload in dict.fromkeys(cell.workload for cell in cells)
+    }
     if options.metrics and not any(kinds.values()):
         known = {kind.name for workload in kinds for kind in first.metrics(workload)}
-        raise ResultError(
-            f'no workload has a metric like "{", ".join(options.metrics)}"',
-            place="--metric",
-            remedy=f"there are: {', '.join(sorted(known))}",
-        )
+        cause = f'no workload has a metric like "{", ".join(options.metrics)}"'
+        raise ResultError(cause, place="--metric", remedy=f"there are: {', '.join(sorted(known))}")
     for cell in cells:
         theirs = {kind.name: kind for kind in second.metrics(cell.other_workload)}
         for kind in kinds[cell.workload]:
             other = theirs.get(kind.name)
-            if other is None or (other.unit, other.better) != (kind.unit, kind.better):
-                absent.append(Absence(f"{kind.name} of {cell.title}", _why_another(kind, other)))
+            if other is None:
+                why = "B has no such metric"
+            elif (other.unit, other.better) != (kind.unit, kind.better):
+                why = f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
             elif row := _row(first, second, cell, kind, options.zone):
                 rows.append(row)
+                continue
             else:
                 why = "there is no ratio, since a value is 0 or no seed has it in both sets"
-                absent.append(Absence(f"{kind.name} of {cell.title}", why))
+            absent.append(Absence(f"{kind.name} of {cell.title}", why))
     return rows, absent
-
-
-def _kinds(results: StudyResults, workload: str, options: ComparisonOptions) -> list[MetricKind]:
-    found = results.metrics(workload)
-    if options.metrics:
-        return [kind for kind in found if any(fnmatchcase(kind.name, glob) for glob in options.metrics)]
-    return [kind for kind in found if kind.headline]
 
 
 def _row(
@@ -192,12 +184,6 @@ def _row(
     seeds = [sorted(shared or each.values) for each in (one, two)]
     levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))
     return Row(cell, comparison, *levels)
-
-
-def _why_another(kind: MetricKind, other: MetricKind | None) -> str:
-    if other is None:
-        return "B has no such metric"
-    return f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
 
 
 def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) -> Iterator[Overall]:

@@ -42,7 +42,6 @@ class PairedCell:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that both sets have."""
         return sorted(self.first.keys() & self.second.keys())
 
     @property
@@ -73,13 +72,11 @@ class PairedCell:
 
     @property
     def stack_title(self) -> str:
-        return self.stack if self.stack == self.other_stack else f"{self.stack} → {self.other_stack}"
+        return " → ".join(dict.fromkeys([self.stack, self.other_stack]))
 
     @property
     def workload_title(self) -> str:
-        if self.workload == self.other_workload:
-            return self.workload
-        return f"{self.workload} → {self.other_workload}"
+        return " → ".join(dict.fromkeys([self.workload, self.other_workload]))
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,7 @@ class Absence:
 def named_alike(first: Side, second: Side, renamed: Mapping[str, str]) -> Naming:
     """The stacks and workloads of the first set by their names in the second, where ``renamed`` has others.
 
-    Raises:
-        ResultError: If one is in virtual and the other in wall time, or has none of the names.
+    Raises ResultError if one is in virtual and the other in wall time, or has none of the names.
     """
     domains = [side.results.snapshot.time_domain for side in (first, second)]
     if domains[0] != domains[1]:
@@ -135,19 +131,14 @@ def _refuse_unknown(first: Side, second: Side, renamed: Mapping[str, str]) -> No
     for old, new in renamed.items():
         for name, names, side in ((old, known[0], first), (new, known[1], second)):
             if name not in names:
-                raise ResultError(
-                    f'{side.name} has no stack and no workload "{name}"',
-                    place=f"--map {old}={new}",
-                    remedy=f"it has the stacks {_listed(side.results.stacks)}, "
-                    f"and the workloads {_listed(side.results.workloads)}",
-                )
+                stacks, workloads = _listed(side.results.stacks), _listed(side.results.workloads)
+                cause = f'{side.name} has no stack and no workload "{name}"'
+                remedy = f"it has the stacks {stacks}, and the workloads {workloads}"
+                raise ResultError(cause, place=f"--map {old}={new}", remedy=remedy)
     for side in (first, second):
         if side.stack is not None and side.stack not in side.results.stacks:
-            raise ResultError(
-                f'the study has no stack "{side.stack}"',
-                place=side.name,
-                remedy=f"it has {_listed(side.results.stacks)}",
-            )
+            cause = f'the study has no stack "{side.stack}"'
+            raise ResultError(cause, place=side.name, remedy=f"it has {_listed(side.results.stacks)}")
 
 
 def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
@@ -159,7 +150,6 @@ def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
 
 
 def names_of(cells: Sequence[PairedCell]) -> Naming:
-    """The names of the cells in both sets."""
     return Naming(
         stacks={cell.stack: cell.other_stack for cell in cells},
         workloads={cell.workload: cell.other_workload for cell in cells},
@@ -210,7 +200,6 @@ def _reason(results: StudyResults, stack: str, workload: str) -> str:
 
 
 def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
-    """The stacks and workloads of only one of the two studies."""
     if first.stack is not None or second.stack is not None:
         return
     for letter, side, stacks, workloads in (
@@ -227,24 +216,19 @@ def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:
 
 
 def nothing_to_compare(first: Side, second: Side, absent: Sequence[Absence]) -> ResultError:
-    """The error about two sets without a cell in common."""
+    place = f"{first.name}, {second.name}"
     if absent:
-        why = f"{absent[0].what}: {absent[0].why}"
         more = f", and {len(absent) - 1} more" if len(absent) > 1 else ""
-        return ResultError(
-            f"there is nothing to compare: {why}{more}",
-            place=f"{first.name}, {second.name}",
-            remedy="`strata show` says of each trial why it has no valid result",
-        )
-    return ResultError(
-        "the two sets have no stack and workload in common, or none was chosen",
-        place=f"{first.name}, {second.name}",
-        remedy=f"--map OLD=NEW says what stands for what: {_names(first)}, against {_names(second)}",
-    )
-
-
-def _names(side: Side) -> str:
-    return f"{_listed(side.results.stacks)} under {_listed(side.results.workloads)}"
+        cause = f"there is nothing to compare: {absent[0].what}: {absent[0].why}{more}"
+        remedy = "`strata show` says of each trial why it has no valid result"
+    else:
+        cause = "the two sets have no stack and workload in common, or none was chosen"
+        names = [
+            f"{_listed(each.stacks)} under {_listed(each.workloads)}"
+            for each in (first.results, second.results)
+        ]
+        remedy = f"--map OLD=NEW says what stands for what: {', against '.join(names)}"
+    return ResultError(cause, place=place, remedy=remedy)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -117,8 +117,7 @@ def false_positive_rate(
     Splits of the same values are not wholly independent, so that the rates' intervals are somewhat too
     narrow; four times as many seeds as a split takes are enough.
 
-    Raises:
-        ValueError: If there are fewer than ``2 n`` values, ``n`` is below three, or one is not positive.
+    Raises ValueError if there are fewer than ``2 n`` values, ``n`` is below three, or one is not positive.
     """
     known = np.array([values[each] for each in sorted(values)], dtype=np.float64)
     if n < SEEDS_MIN or len(known) < 2 * n:

@@ -3,37 +3,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from strata.errors import ResultError
-from strata.results.record import Fingerprint, ResultRecord
-from strata.results.snapshot import StudySnapshot
+from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
+from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
-from strata.statistics.comparison import Comparison, MetricKind, together
-from strata.statistics.precision import half_widths
-from strata.statistics.ratio import Ratio, best_first, compare
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, best_first, compare, together
+from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
+from strata.statistics.level import Remembering
 from strata.statistics.summary import Series, Summary, summarize
 from strata.statistics.warnings import warnings_of
 
 
 @dataclass(frozen=True)
-class Cell:
+class Cell(Remembering):
     """One stack under one workload: its usable records by seed."""
 
     stack: str
     workload: str
     records: Mapping[int, ResultRecord]
-    _series: dict[str, Series] = field(default_factory=dict, repr=False, compare=False)
 
     def series(self, metric: str) -> Series:
         """A metric's values by seed, with the histograms behind them; made once."""
-        if metric not in self._series:
-            self._series[metric] = self._series_of(metric)
-        return self._series[metric]
+        return self.once(metric, lambda: self._series_of(metric))
 
     def _series_of(self, metric: str) -> Series:
         every = ((seed, record.metric(metric)) for seed, record in sorted(self.records.items()))
@@ -48,7 +46,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class StudyResults:
+class StudyResults(Remembering):
     """The source of every figure in tables and reports.
 
     Attributes:
@@ -58,10 +56,6 @@ class StudyResults:
     snapshot: StudySnapshot
     readings: tuple[Reading, ...]
     cells: Mapping[tuple[str, str], Cell] = field(repr=False)
-    _summaries: dict[tuple[str, str], dict[str, Summary]] = field(default_factory=dict, repr=False)
-    _ratios: dict[tuple[str, ...], Ratio | None] = field(default_factory=dict, repr=False)
-    _half_widths: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
-    _warnings: dict[tuple[str, str], list[ResultWarning]] = field(default_factory=dict, repr=False)
 
     @property
     def stacks(self) -> list[str]:
@@ -82,7 +76,6 @@ class StudyResults:
         return frozenset(record.fingerprint for record in self.records)
 
     def readings_of(self, stack: str, workload: str) -> list[Reading]:
-        """A cell's trials, whether they count or not."""
         return self._readings.get((stack, workload), [])
 
     @cached_property
@@ -126,31 +119,51 @@ class StudyResults:
 
     def summaries(self, workload: str, metric: str) -> dict[str, Summary]:
         """A metric by stack, in the study's order; stacks without a usable value are left out."""
-        if (workload, metric) not in self._summaries:
+
+        def summarized() -> dict[str, Summary]:
             found = {stack: self.cells[stack, workload].series(metric) for stack in self.stacks}
-            known = {stack: summarize(series) for stack, series in found.items() if series.values}
-            self._summaries[workload, metric] = known
-        return self._summaries[workload, metric]
+            return {stack: summarize(series) for stack, series in found.items() if series.values}
+
+        return self.once(("summaries", workload, metric), summarized)
 
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
-        """The stacks with a value, best first."""
         summaries = self.summaries(workload, kind.name)
         return best_first({stack: summary.estimate for stack, summary in summaries.items()}, kind.better)
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
-        """A stack's metric over another's, paired by seed."""
-        asked = (workload, metric, stack, baseline)
-        if asked not in self._ratios:
-            upper, lower = (self.cells[each, workload].series(metric) for each in (stack, baseline))
-            self._ratios[asked] = compare(upper, lower)
-        return self._ratios[asked]
+        upper, lower = (self.cells[each, workload] for each in (stack, baseline))
+        key = ("ratio", workload, metric, stack, baseline)
+        return self.once(key, lambda: compare(upper.series(metric), lower.series(metric)))
 
     def half_widths(self, workload: str) -> dict[str, float]:
-        """`precision.half_widths` by the first headline, computed once."""
-        if workload not in self._half_widths:
-            kinds = self.metrics(workload)
-            self._half_widths[workload] = half_widths(self, workload, kinds[0]) if kinds else {}
-        return self._half_widths[workload]
+        """The half-width of each stack's log-ratio to the best stack, by the first headline.
+
+        It is infinite with fewer than six seeds. A single stack has that of the logarithm of its own mean.
+        The best of several has the widest of the others': every ratio needs its seeds too.
+        """
+        return self.once(("half-widths", workload), lambda: self._half_widths_of(workload))
+
+    def _half_widths_of(self, workload: str) -> dict[str, float]:
+        kind = next(iter(self.metrics(workload)), None)
+        if kind is None or not (summaries := self.summaries(workload, kind.name)):
+            return {}
+
+        def width(found: Ratio | Summary | None) -> float:
+            return half_width(found.interval) if found is not None and found.n >= SEEDS_WANTED else math.inf
+
+        best, *others = self.ranking(workload, kind)
+        widths = {stack: width(self.ratio(workload, kind.name, stack, best)) for stack in others}
+        return {best: max(widths.values(), default=width(summaries[best])), **widths}
+
+    def unconverged(self, target: float = HALF_WIDTH_TARGET) -> dict[CellKey, float]:
+        """The cells that need more seeds, with their half-widths by the first headline, in the study's order.
+
+        A cell without a usable value needs seeds too, unless the study skips it.
+        """
+        cells = [CellKey(stack, workload) for workload in self.workloads for stack in self.stacks]
+        widths = {cell: self.half_widths(cell.workload).get(cell.stack, math.inf) for cell in cells}
+        skipped = self.snapshot.skipped
+        return {cell: width for cell, width in widths.items() if width > target and cell not in skipped}
 
     def against(self, baseline: str, kinds: Mapping[str, list[MetricKind]] | None = None) -> list[Comparison]:
         """Every other stack compared to one, with p-values adjusted together, in the study's order.
@@ -161,25 +174,20 @@ class StudyResults:
         for workload in self.workloads:
             for kind in self.metrics(workload)[:1] if kinds is None else kinds.get(workload, []):
                 for stack in self.stacks:
-                    ratio = None
-                    if stack != baseline:
-                        ratio = self.ratio(workload, kind.name, stack, baseline)
+                    ratio = None if stack == baseline else self.ratio(workload, kind.name, stack, baseline)
                     if ratio is not None:
                         found.append(Comparison(workload, stack, baseline, kind, ratio))
         return together(found)
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
         """Every reason to doubt a cell's numbers, the gravest first; computed once."""
-        if (stack, workload) not in self._warnings:
-            self._warnings[stack, workload] = warnings_of(self, stack, workload)
-        return self._warnings[stack, workload]
+        return self.once(("warnings", stack, workload), lambda: warnings_of(self, stack, workload))
 
 
 def gather(folder: ResultsFolder) -> StudyResults:
     """Read a results folder; trials without a usable result stay among the readings, with the reason.
 
-    Raises:
-        ResultError: If study.json cannot be read, or virtual and wall results lie together.
+    Raises ResultError if study.json cannot be read, or virtual and wall results lie together.
     """
     snapshot = folder.study()
     readings = tuple(folder.readings())

@@ -15,9 +15,14 @@ from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.interval import SEEDS_MIN, SKEWED_SEEDS_MIN
+from strata.statistics.interval import (
+    HALF_WIDTH_TARGET,
+    SEEDS_MIN,
+    SEEDS_WANTED,
+    SKEWED_SEEDS_MIN,
+    half_width,
+)
 from strata.statistics.level import distribution_of
-from strata.statistics.precision import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.significance import smallest_p_value
 from strata.statistics.summary import VALUES_ABOVE_MIN
 from strata.units import format_share, percent
@@ -60,13 +65,11 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
 
 
 def check_warnings(cell: Cell) -> list[ResultWarning]:
-    """The warnings from the checks of a cell's trials."""
     found = warnings_of_checks(record.checks for record in cell.records.values())
     return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
 
 
 def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
-    """The warnings of p-values of comparisons that were made together."""
     paired = [each for each in comparisons if each.p_value is not None and each.ratio.paired]
     if not paired:
         return []
@@ -87,7 +90,6 @@ def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
 
 
 def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
-    """Trials that do not count, and labs that differ."""
     readings = results.readings_of(cell.stack, cell.workload)
     missing = [each for each in readings if not each.usable]
     if missing:

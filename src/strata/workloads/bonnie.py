@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
@@ -17,7 +17,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, sector_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, demanded, key, sector_diagnostics, yes_or_no
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -69,27 +69,26 @@ _SMALL: Final = ",".join(phase.name for phase in _PHASES if phase.rate > 20)
 _EVERY: Final = ",".join(phase.name for phase in _PHASES)
 
 
-def _whole_mib(size_bytes: int) -> int:
-    if size_bytes % _MIB:
-        raise Diagnostic("bonnie++ counts in whole MiB", remedy='write for example "512MiB"')
-    return size_bytes
-
-
-def _chunk(size_bytes: int) -> int:
-    if not _CHUNK_BYTES_MIN <= size_bytes <= _CHUNK_BYTES_MAX or not is_power_of_two(size_bytes):
-        raise Diagnostic("a chunk is a power of two, from 256B to 1MiB", remedy='write for example "8KiB"')
-    return size_bytes
-
-
-def _whole_units(files: int) -> int:
-    if files % _FILES_UNIT:
-        raise Diagnostic("bonnie++ counts files in units of 1024", remedy="write for example 16384")
-    return files
-
-
-MiB = Annotated[Size, AfterValidator(_whole_mib)]
-Chunk = Annotated[Size, AfterValidator(_chunk)]
-Files = Annotated[StrictInt, Field(ge=0, le=1_000_000_000), AfterValidator(_whole_units)]
+MiB = Annotated[
+    Size, demanded(lambda size: not size % _MIB, "bonnie++ counts in whole MiB", 'write for example "512MiB"')
+]
+Chunk = Annotated[
+    Size,
+    demanded(
+        lambda size: _CHUNK_BYTES_MIN <= size <= _CHUNK_BYTES_MAX and is_power_of_two(size),
+        "a chunk is a power of two, from 256B to 1MiB",
+        'write for example "8KiB"',
+    ),
+]
+Files = Annotated[
+    StrictInt,
+    Field(ge=0, le=1_000_000_000),
+    demanded(
+        lambda files: not files % _FILES_UNIT,
+        "bonnie++ counts files in units of 1024",
+        "write for example 16384",
+    ),
+]
 
 
 class Bonnie(Workload):
@@ -123,52 +122,32 @@ class Bonnie(Workload):
     example: ClassVar[tuple[str, ...]] = ("files",)
 
     workload: Literal["bonnie"] = "bonnie"
-    size_bytes: MiB = Field(
+    size_bytes: MiB = key(
+        ...,
+        "Size of the large file, in whole MiB, at best twice the memory; 0B leaves it out",
+        "2GiB",
         alias="size",
-        description="Size of the large file, in whole MiB, at best twice the memory; 0B leaves it out",
-        examples=["2GiB"],
     )
-    chunk_bytes: Chunk = Field(
-        default=8192,
-        alias="chunk",
-        description="What is read or written of the large file at once",
-        examples=["64KiB"],
+    chunk_bytes: Chunk = key(
+        8192, "What is read or written of the large file at once", "64KiB", alias="chunk"
     )
-    byte_size_bytes: MiB = Field(
-        default=3 * _MIB,
-        alias="byte_size",
-        description="How much is written and read byte by byte; 0B leaves both out",
-        examples=["0B"],
+    byte_size_bytes: MiB = key(
+        3 * _MIB, "How much is written and read byte by byte; 0B leaves both out", "0B", alias="byte_size"
     )
-    seeks: StrictInt = Field(
-        default=8192,
-        ge=1,
-        le=1_000_000_000,
-        description="Random seeks; one in ten rewrites the block that it read",
-        examples=[2048],
+    seeks: StrictInt = key(
+        8192, "Random seeks; one in ten rewrites the block that it read", 2048, ge=1, le=1_000_000_000
     )
-    seekers: StrictInt = Field(default=5, ge=1, le=200, description="Processes that seek", examples=[3])
-    files: Files = Field(
-        default=16 * _FILES_UNIT,
-        description="Small files, a multiple of 1024; 0 leaves them out",
-        examples=[16384],
+    seekers: StrictInt = key(5, "Processes that seek", 3, ge=1, le=200)
+    files: Files = key(16 * _FILES_UNIT, "Small files, a multiple of 1024; 0 leaves them out", 16384)
+    file_size_max_bytes: Size = key(0, "Largest small file", "16KiB", alias="file_size_max")
+    file_size_min_bytes: Size = key(0, "Smallest small file", "1KiB", alias="file_size_min")
+    directories: StrictInt = key(1, "Folders that the small files lie in", 16, ge=1, le=_DIRECTORIES_MAX)
+    synchronous: StrictBool = key(
+        False,
+        "fsync of file and folder after every creation and deletion of a small file, and of the large file "
+        "after every seek that rewrites (-b); no other write is synced, although the manual says so",
     )
-    file_size_max_bytes: Size = Field(
-        default=0, alias="file_size_max", description="Largest small file", examples=["16KiB"]
-    )
-    file_size_min_bytes: Size = Field(
-        default=0, alias="file_size_min", description="Smallest small file", examples=["1KiB"]
-    )
-    directories: StrictInt = Field(
-        default=1, ge=1, le=_DIRECTORIES_MAX, description="Folders that the small files lie in", examples=[16]
-    )
-    synchronous: StrictBool = Field(
-        default=False,
-        description="fsync of file and folder after every creation and deletion of a small file, and of the "
-        "large file after every seek that rewrites (-b); no other write is synced, although the "
-        "manual says so",
-    )
-    direct: StrictBool = Field(default=False, description="Direct I/O on the large file (-D)")
+    direct: StrictBool = key(False, "Direct I/O on the large file (-D)")
 
     @property
     def data_bytes(self) -> int | None:
@@ -179,11 +158,8 @@ class Bonnie(Workload):
         if not self.size_bytes and not self.files:
             yield Diagnostic("nothing is left to be done", remedy="give size or files", key="size")
         if self.file_size_min_bytes > self.file_size_max_bytes:
-            yield Diagnostic(
-                "the smallest file is larger than the largest",
-                remedy="raise file_size_max",
-                key="file_size_min",
-            )
+            cause = "the smallest file is larger than the largest"
+            yield Diagnostic(cause, remedy="raise file_size_max", key="file_size_min")
         if self.directories > 1 and not self.files:
             yield Diagnostic("there are folders without files", remedy="give files", key="directories")
         yield from sector_diagnostics(self.chunk_bytes, is_direct=self.direct, key="chunk")
@@ -234,13 +210,9 @@ class Bonnie(Workload):
         yield ZEROS
         fields = _fields(outputs)
         short = [phase.name for phase in _PHASES if fields[phase.rate] == _TOO_SHORT]
-        yield Check(
-            name="phases-long-enough",
-            verdict="no" if short else "yes",
-            detail=f"shorter than 0.5 s, and so without a rate: {', '.join(short)}; raise size or files"
-            if short
-            else "every phase took 0.5 s at least",
-        )
+        detail = f"shorter than 0.5 s, and so without a rate: {', '.join(short)}; raise size or files"
+        detail = detail if short else "every phase took 0.5 s at least"
+        yield yes_or_no("phases-long-enough", not short, detail)
 
 
 def _fields(outputs: Outputs) -> list[str]:

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field
-
 from strata.spec import page_cache
 from strata.spec.layer import Interface
 from strata.spec.metric import Metric, MetricSpec
@@ -19,7 +17,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, sector_diagnostics
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics
 
 _SOURCES: Final = {"zeros": "/dev/zero", "random": "/dev/urandom"}
 _SLACK_NS: Final = 300 * NS_PER_S
@@ -54,26 +52,21 @@ class Dd(Workload):
     example: ClassVar[tuple[str, ...]] = ("size",)
 
     workload: Literal["dd"] = "dd"
-    content: Literal["zeros", "random"] = Field(
-        description="What is written: zeros flatter every stack that compresses, detects zeros or "
+    content: Literal["zeros", "random"] = key(
+        ...,
+        "What is written: zeros flatter every stack that compresses, detects zeros or "
         "deduplicates; random bytes come from /dev/urandom, whose CPU time a host pays, and the lab does not",
-        examples=["random"],
+        "random",
     )
-    size_bytes: Size = Field(default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"])
-    bs_bytes: Size = Field(
-        default=1 << 20, alias="bs", description="How much is read or written at once", examples=["64KiB"]
+    size_bytes: Size = key(1 << 30, "Size of the file", "2GiB", alias="size")
+    bs_bytes: Size = key(1 << 20, "How much is read or written at once", "64KiB", alias="bs")
+    oflag: list[Literal["direct", "dsync", "sync"]] = key(
+        [], "How the file is opened for writing", ["direct"]
     )
-    oflag: list[Literal["direct", "dsync", "sync"]] = Field(
-        default=[], description="How the file is opened for writing", examples=[["direct"]]
+    conv: Literal["fsync", "fdatasync"] | None = key(
+        None, "What dd does with the file before it ends; default: nothing", "fsync"
     )
-    conv: Literal["fsync", "fdatasync"] | None = Field(
-        default=None,
-        description="What dd does with the file before it ends; default: nothing",
-        examples=["fsync"],
-    )
-    iflag: list[Literal["direct"]] = Field(
-        default=[], description="How the file is opened for reading back", examples=[["direct"]]
-    )
+    iflag: list[Literal["direct"]] = key([], "How the file is opened for reading back", ["direct"])
 
     @property
     def data_bytes(self) -> int:
@@ -81,12 +74,9 @@ class Dd(Workload):
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if not self.bs_bytes or not self.size_bytes or self.size_bytes % self.bs_bytes:
-            yield Diagnostic(
-                f"{describe_size(self.size_bytes)} are no whole number of blocks of "
-                f"{describe_size(self.bs_bytes)}",
-                remedy="make size a multiple of bs",
-                key="size",
-            )
+            size, block = describe_size(self.size_bytes), describe_size(self.bs_bytes)
+            cause = f"{size} are no whole number of blocks of {block}"
+            yield Diagnostic(cause, remedy="make size a multiple of bs", key="size")
         is_direct = "direct" in (*self.oflag, *self.iflag)
         yield from sector_diagnostics(self.bs_bytes, is_direct=is_direct, key="bs")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
@@ -94,40 +84,23 @@ class Dd(Workload):
     def steps(self, context: WorkloadContext) -> list[Step]:
         file = context.target if context.target_kind == "block" else f"{context.mount_path}/dd.data"
         size = describe_size(self.size_bytes)
+        # A read from /dev/urandom may give less than was asked for.
+        written = [f"if={_SOURCES[self.content]}", f"of={file}", "iflag=fullblock"]
+        written += [f"oflag={','.join(self.oflag)}"] if self.oflag else []
+        written += [f"conv={self.conv}"] if self.conv else []
+        read = [f"if={file}", "of=/dev/null", *([f"iflag={','.join(self.iflag)}"] if self.iflag else [])]
         return [
             synced(context, "dd-settle", "prepare", "Write back dirty data before dd begins"),
-            self._copy(
-                context,
-                "dd-write",
-                f"Write {size} of {self.content} with dd",
-                f"if={_SOURCES[self.content]}",
-                f"of={file}",
-                # A read from /dev/urandom may give less than was asked for.
-                "iflag=fullblock",
-                *([f"oflag={','.join(self.oflag)}"] if self.oflag else []),
-                *([f"conv={self.conv}"] if self.conv else []),
-            ),
+            self._copy(context, "dd-write", f"Write {size} of {self.content} with dd", written),
             synced(context, "dd-sync", "measure", "Write back what dd has left in memory"),
             dropped(context, "dd-drop-caches", "measure"),
-            self._copy(
-                context,
-                "dd-read",
-                f"Read {size} back with dd",
-                f"if={file}",
-                "of=/dev/null",
-                *([f"iflag={','.join(self.iflag)}"] if self.iflag else []),
-            ),
+            self._copy(context, "dd-read", f"Read {size} back with dd", read),
         ]
 
-    def _copy(self, context: WorkloadContext, step_id: str, title: str, *words: str) -> Step:
-        count = self.size_bytes // self.bs_bytes
-        return context.step(
-            step_id,
-            "measure",
-            title,
-            ("dd", *words, f"bs={self.bs_bytes}", f"count={count}"),
-            time_limit_ns=_SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S,
-        )
+    def _copy(self, context: WorkloadContext, step_id: str, title: str, words: Iterable[str]) -> Step:
+        argv = ("dd", *words, f"bs={self.bs_bytes}", f"count={self.size_bytes // self.bs_bytes}")
+        limit_ns = _SLACK_NS + self.size_bytes // _BYTES_PER_S_MIN * NS_PER_S
+        return context.step(step_id, "measure", title, argv, time_limit_ns=limit_ns)
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
         if self.content == "zeros":

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.allowed import Forms, option_text, pair_diagnostics
 from strata.spec.histogram import empty_histogram, latency_metrics, record
@@ -19,7 +19,14 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
-from strata.workloads.keys import WholeMilliseconds, option_words, preset_diagnostics, window_title
+from strata.workloads.keys import (
+    WholeMilliseconds,
+    demanded,
+    key,
+    option_words,
+    preset_diagnostics,
+    window_title,
+)
 
 Option = StrictStr | StrictInt | StrictFloat | StrictBool
 
@@ -39,53 +46,57 @@ PRESETS: Final[dict[str, dict[str, Option]]] = {
 }  # fmt: skip
 """The presets: sets of fio options, which ``options`` overrides singly."""
 
-_GIVEN: Final = "Strata gives it itself: leave it out"
 _OWNED: Final = {
-    **dict.fromkeys(("runtime", "timeout", "time_based"), 'write duration = "60s" beside it instead'),
-    "ramp_time": 'write warmup = "10s" beside it instead; it is a run of its own',
-    **dict.fromkeys(("size", "filesize", "io_size", "io_limit"), 'write size = "2GiB" beside it instead'),
-    **dict.fromkeys(
-        ("filename", "directory", "filename_format", "nrfiles", "openfiles", "opendir", "unlink",
-         "create_only"),
-        "the workload has one file on the measured stack: leave it out",
-    ),
-    **dict.fromkeys(
-        ("output", "output_format", "minimal", "append_terse", "terse_version", "eta", "eta_newline",
-         "status_interval", "group_reporting", "lat_percentiles", "clat_percentiles", "slat_percentiles",
-         "percentile_list", "disable_lat", "gtod_reduce", "name", "section", "thread"),
-        f"the metrics are read from fio's output. {_GIVEN}",
-    ),
-    **dict.fromkeys(
-        ("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", "bandwidth_log",
-         "aux_path", "verify_state_save", "verify_state_load"),
-        "a trial neither takes such files from the machine nor leaves them there: leave it out",
-    ),
-    **dict.fromkeys(
-        ("clocksource", "gtod_cpu"),
-        f"in the lab only clock_gettime shows virtual time. {_GIVEN}",
-    ),
-    **dict.fromkeys(
-        ("randseed", "randrepeat", "allrandrepeat", "random_generator_seed", "use_os_rand"),
-        "it derives from the trial's seed: leave it out",
-    ),
-    **dict.fromkeys(
-        ("client", "server", "daemonize", "remote_config", "trigger", "trigger_file", "exec_prerun",
-         "exec_postrun", "profile", "showcmd", "cmdhelp", "parse_only", "idle_prof", "max_jobs"),
-        "it does not go with a step of a plan: leave it out",
-    ),
-}  # fmt: skip
+    option: remedy
+    for options, remedy in (
+        ("runtime timeout time_based", 'write duration = "60s" beside it instead'),
+        ("ramp_time", 'write warmup = "10s" beside it instead; it is a run of its own'),
+        ("size filesize io_size io_limit", 'write size = "2GiB" beside it instead'),
+        (
+            "filename directory filename_format nrfiles openfiles opendir unlink create_only",
+            "the workload has one file on the measured stack: leave it out",
+        ),
+        (
+            "output output_format minimal append_terse terse_version eta eta_newline status_interval "
+            "group_reporting lat_percentiles clat_percentiles slat_percentiles percentile_list disable_lat "
+            "gtod_reduce name section thread",
+            "the metrics are read from fio's output. Strata gives it itself: leave it out",
+        ),
+        (
+            "write_bw_log write_lat_log write_iops_log write_hist_log write_iolog bandwidth_log aux_path "
+            "verify_state_save verify_state_load",
+            "a trial neither takes such files from the machine nor leaves them there: leave it out",
+        ),
+        (
+            "clocksource gtod_cpu",
+            "in the lab only clock_gettime shows virtual time. Strata gives it itself: leave it out",
+        ),
+        (
+            "randseed randrepeat allrandrepeat random_generator_seed use_os_rand",
+            "it derives from the trial's seed: leave it out",
+        ),
+        (
+            "client server daemonize remote_config trigger trigger_file exec_prerun exec_postrun profile "
+            "showcmd cmdhelp parse_only idle_prof max_jobs",
+            "it does not go with a step of a plan: leave it out",
+        ),
+    )
+    for option in options.split()
+}
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 1 << 20
 _SEQUENTIAL_BYTES: Final = 64 << 10
 _BUFFER_BYTES_MAX: Final = 4 << 30
 
 
-def _at_least_block(size_bytes: int) -> int:
-    if size_bytes < 1 << 20 or size_bytes % 4096:
-        raise Diagnostic(
-            "the file's size must be a multiple of 4KiB, from 1MiB on", remedy='write for example "2GiB"'
-        )
-    return size_bytes
+FileSize = Annotated[
+    Size,
+    demanded(
+        lambda size: size >= 1 << 20 and not size % 4096,
+        "the file's size must be a multiple of 4KiB, from 1MiB on",
+        'write for example "2GiB"',
+    ),
+]
 
 
 def _owned(name: str) -> str | None:
@@ -125,29 +136,19 @@ class Fio(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
 
     workload: Literal["fio"] = "fio"
-    preset: StrictStr | None = Field(
-        default=None,
-        description="A set of options: " + ", ".join(PRESETS),
-        examples=["random-mix-4k"],
+    preset: StrictStr | None = key(
+        None,
+        "A set of options: " + ", ".join(PRESETS),
+        "random-mix-4k",
         json_schema_extra={"enum": [*PRESETS, None]},
     )
-    options: dict[str, Option] = Field(
-        default={}, description="fio's options, over those of the preset", examples=[{"iodepth": 32}]
+    options: dict[str, Option] = key({}, "fio's options, over those of the preset", {"iodepth": 32})
+    size_bytes: FileSize = key(1 << 30, "Size of the file", "2GiB", alias="size")
+    warmup_ns: WholeMilliseconds | None = key(
+        None, "Load before the measured window; default: none", "5s", alias="warmup"
     )
-    size_bytes: Annotated[Size, AfterValidator(_at_least_block)] = Field(
-        default=1 << 30, alias="size", description="Size of the file", examples=["2GiB"]
-    )
-    warmup_ns: WholeMilliseconds | None = Field(
-        default=None,
-        alias="warmup",
-        description="Load before the measured window; default: none",
-        examples=["5s"],
-    )
-    duration_ns: WholeMilliseconds | None = Field(
-        default=None,
-        alias="duration",
-        description="The measured window; default: one pass over the file",
-        examples=["60s"],
+    duration_ns: WholeMilliseconds | None = key(
+        None, "The measured window; default: one pass over the file", "60s", alias="duration"
     )
 
     @property
@@ -168,18 +169,11 @@ class Fio(Workload):
         # A TOML boolean becomes 0 or 1 on the command line.
         return str(self.all_options.get("verify", "none")) not in ("none", "0", "False", "null")
 
-    @property
-    def _reads(self) -> bool:
-        pattern = str(self.all_options.get("rw", self.all_options.get("readwrite", "read")))
-        return pattern.partition(":")[0] in ("read", "randread", "rw", "readwrite", "randrw")
-
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         yield from preset_diagnostics(self.preset, PRESETS)
         if self.preset is None and not {"rw", "readwrite"} & set(self.options):
-            yield Diagnostic(
-                "the study does not say what fio shall do",
-                remedy='write preset = "random-mix-4k", or options with rw',
-            )
+            cause = "the study does not say what fio shall do"
+            yield Diagnostic(cause, remedy='write preset = "random-mix-4k", or options with rw')
         given = {name: value for name, value in self.options.items() if _owned(name) is None}
         for name in self.options.keys() - given.keys():
             cause = f'the fio option "{name[:60]}" cannot be given here'
@@ -187,17 +181,11 @@ class Fio(Workload):
         wrong = list(pair_diagnostics("fio option", given, OPTIONS, key="options"))
         yield from wrong
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
-            yield Diagnostic(
-                f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight",
-                remedy="lower bs, iodepth or numjobs",
-                key="options",
-            )
+            cause = f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight"
+            yield Diagnostic(cause, remedy="lower bs, iodepth or numjobs", key="options")
         if self.duration_ns is not None and self._is_verified:
-            yield Diagnostic(
-                "fio stops verifying when its time is over",
-                remedy="leave duration out, to run over the whole file",
-                key="duration",
-            )
+            cause = "fio stops verifying when its time is over"
+            yield Diagnostic(cause, remedy="leave duration out, to run over the whole file", key="duration")
         yield from space_diagnostics("data", self.size_bytes, capacity_bytes, key="size")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
@@ -271,7 +259,9 @@ class Fio(Workload):
             for direction in ("read", "write", "trim")
             if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
         }
-        if self._is_verified and set(directions) >= {"read", "write"} and not self._reads:
+        pattern = str(self.all_options.get("rw", self.all_options.get("readwrite", "read"))).partition(":")[0]
+        reads = pattern in ("read", "randread", "rw", "readwrite", "randrw")
+        if self._is_verified and set(directions) >= {"read", "write"} and not reads:
             # The reads came after the writes, with a time of their own: their rates do not add up.
             directions["verify"] = directions.pop("read")
         loads = [direction for direction in directions if direction != "verify"]

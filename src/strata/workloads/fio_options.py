@@ -31,6 +31,10 @@ def _by_direction(pattern: str, meaning: str) -> Form:
     return form(f"(?:{pattern})(?:,(?:{pattern})){{0,2}}", meaning)
 
 
+def _each(names: str, form_: Form) -> Forms:
+    return dict.fromkeys(names.split(), form_)
+
+
 def _from_1_to(digits: int) -> Form:
     return form(rf"[1-9]\d{{0,{digits - 1}}}", f"a whole number from 1 to {'9' * digits}")
 
@@ -54,77 +58,69 @@ _CHECKSUM: Final = one_of(
 )
 
 OPTIONS: Final[Forms] = {
-    **dict.fromkeys(("rw", "readwrite"), _DIRECTION),
+    **_each("rw readwrite", _DIRECTION),
     "rw_sequencer": one_of("sequential", "identical"),
-    **dict.fromkeys(("bs", "blocksize"), _BLOCKS),
-    **dict.fromkeys(("bsrange", "blocksize_range"), _RANGES),
+    **_each("bs blocksize ba blockalign offset_align buffer_compress_chunk", _BLOCKS),
+    **_each("bsrange blocksize_range", _RANGES),
     "bssplit": form(rf"(?:{_SPLIT})(?:,(?:{_SPLIT})){{0,2}}", "sizes and percentages such as 4k/60:64k/40"),
-    **dict.fromkeys(("ba", "blockalign"), _BLOCKS),
     "ioengine": one_of(
         *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null")
     ),
-    **dict.fromkeys(
-        ("iodepth", "iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete_min"), _from_1_to(4)
+    **_each(
+        "iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete_min iodepth_batch_complete "
+        "iodepth_batch_complete_max iodepth_low",
+        _from_1_to(4),
     ),
-    **dict.fromkeys(("iodepth_batch_complete", "iodepth_batch_complete_max", "iodepth_low"), _from_1_to(4)),
     "numjobs": _from_1_to(3),
     "io_submit_mode": one_of("inline", "offload"),
-    **dict.fromkeys(
-        (
-            *("direct", "buffered", "atomic", "invalidate", "serialize_overlap", "norandommap"),
-            *("softrandommap", "bs_unaligned", "blocksize_unaligned", "bs_is_seq_rand", "end_fsync"),
-            *("fsync_on_close", "pre_read", "zero_buffers", "refill_buffers", "scramble_buffers"),
-            *("dedupe_global", "do_verify", "verify_fatal", "experimental_verify", "trim_verify_zero"),
-            *("rate_ignore_thinktime", "hipri", "fixedbufs", "registerfiles", "sqthread_poll"),
-            *("nonvectored", "uncached", "nowait", "userspace_reap"),
-        ),
+    **_each(
+        "direct buffered atomic invalidate serialize_overlap norandommap softrandommap bs_unaligned "
+        "blocksize_unaligned bs_is_seq_rand end_fsync fsync_on_close pre_read zero_buffers refill_buffers "
+        "scramble_buffers dedupe_global do_verify verify_fatal experimental_verify trim_verify_zero "
+        "rate_ignore_thinktime hipri fixedbufs registerfiles sqthread_poll nonvectored uncached nowait "
+        "userspace_reap latency_run",
         SWITCH,
     ),
-    **dict.fromkeys(("fsync", "fdatasync", "write_barrier", "force_async"), _SMALL),
+    **_each("fsync fdatasync write_barrier force_async rate_cycle", _SMALL),
     "sync_file_range": form(
         r"(wait_before|write|wait_after)(,(wait_before|write|wait_after)){0,2}:\d{1,6}", "such as write:8"
     ),
     "sync": one_of("0", "1", "none", "sync", "dsync"),
     "write_hint": one_of("none", "short", "medium", "long", "extreme"),
     "fadvise_hint": one_of("0", "1", "random", "sequential"),
-    **dict.fromkeys(("rate", "rate_min"), _RATES),
-    **dict.fromkeys(("rate_iops", "rate_iops_min"), _COUNTS),
+    **_each("rate rate_min", _RATES),
+    **_each("rate_iops rate_iops_min", _COUNTS),
     "rate_process": one_of("linear", "poisson"),
-    "rate_cycle": _SMALL,
-    **dict.fromkeys(("thinktime", "thinktime_spin", "thinktime_iotime"), _TIME),
+    **_each("thinktime thinktime_spin thinktime_iotime latency_target latency_window max_latency", _TIME),
     "thinktime_blocks": _from_1_to(6),
     "thinktime_blocks_type": one_of("complete", "issue"),
-    **dict.fromkeys(("latency_target", "latency_window", "max_latency"), _TIME),
     "latency_percentile": form(r"(100|\d{1,2}(\.\d{1,6})?)", "a percentage such as 99.9"),
-    "latency_run": SWITCH,
-    **dict.fromkeys(("rwmixread", "rwmixwrite"), _SHARE),
+    **_each(
+        "rwmixread rwmixwrite buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage "
+        "trim_percentage",
+        _SHARE,
+    ),
     "percentage_random": _by_direction(_PERCENT, "a percentage from 0 to 100"),
     "random_distribution": _by_direction(
         rf"random|(?:zipf|pareto|normal):{_NUMBER}(?::{_NUMBER})?|zoned:{_ZONES}",
         "random, zipf:1.2, pareto:0.9, normal:10 or zoned:60/10:40/90",
     ),
     "random_generator": one_of("tausworthe", "tausworthe64", "lfsr"),
-    **dict.fromkeys(
-        ("offset", "offset_increment"),
+    **_each(
+        "offset offset_increment",
         form(rf"\d{{1,15}}(?:[kKmMgGtT](?:[iI]?[bB])?)?|{_PERCENT}%", "a size such as 64k, or 20%"),
     ),
-    "offset_align": _BLOCKS,
     "number_ios": form(r"[1-9]\d{0,17}", "a whole number above 0"),
     "zonemode": one_of("none", "strided"),
-    **dict.fromkeys(("zonesize", "zonerange", "zoneskip"), SIZE),
-    **dict.fromkeys(("buffer_pattern", "verify_pattern"), _PATTERN),
-    "buffer_compress_percentage": _SHARE,
-    "buffer_compress_chunk": _BLOCKS,
-    **dict.fromkeys(("dedupe_percentage", "dedupe_working_set_percentage"), _SHARE),
+    **_each("zonesize zonerange zoneskip", SIZE),
+    **_each("buffer_pattern verify_pattern", _PATTERN),
     "dedupe_mode": one_of("repeat", "working_set"),
     "verify": _CHECKSUM,
     "verify_interval": form(_BLOCK, "a size from 512 to 1g"),
     "verify_offset": form(r"[4-9]\d|[1-9]\d{2,5}", "a number of bytes from 40 on"),
     "verify_async": form(r"\d{1,3}", "a whole number up to 999"),
-    **dict.fromkeys(("verify_backlog", "verify_backlog_batch"), INTEGER),
-    "trim_percentage": _SHARE,
-    **dict.fromkeys(("trim_backlog", "trim_backlog_batch"), INTEGER),
-    **dict.fromkeys(("iomem_align", "mem_align"), form(r"(512|1024|2048|4096|4k)", "512 to 4096")),
+    **_each("verify_backlog verify_backlog_batch trim_backlog trim_backlog_batch", INTEGER),
+    **_each("iomem_align mem_align", form(r"(512|1024|2048|4096|4k)", "512 to 4096")),
     "prio": form(r"[0-7]", "0 to 7"),
     "prioclass": one_of("2", "3"),
 }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
@@ -22,23 +22,34 @@ ZEROS: Final = Check(
 ZEROS_QUESTION: Final = {ZEROS.name: "do the blocks take room below, as zeros may not?"}
 
 
-def _whole(units: str, unit_ns: int, example: str) -> Callable[[int], int]:
-    def check(time_ns: int) -> int:
-        if time_ns < unit_ns or time_ns % unit_ns:
-            raise Diagnostic(
-                f"this time is counted in whole {units}, from one on", remedy=f'write for example "{example}"'
-            )
-        return time_ns
+def demanded(is_sound: Callable[[Any], bool], cause: str, remedy: str) -> AfterValidator:
+    """Refuse a key's value that is not sound."""
 
-    return check
+    def check(value: Any) -> Any:
+        if not is_sound(value):
+            raise Diagnostic(cause, remedy=remedy)
+        return value
+
+    return AfterValidator(check)
 
 
-WholeSeconds = Annotated[Duration, AfterValidator(_whole("seconds", NS_PER_S, "60s"))]
-WholeMilliseconds = Annotated[Duration, AfterValidator(_whole("milliseconds", NS_PER_MS, "500ms"))]
+def _whole(units: str, unit_ns: int, example: str) -> AfterValidator:
+    cause = f"this time is counted in whole {units}, from one on"
+    remedy = f'write for example "{example}"'
+    return demanded(lambda time_ns: time_ns >= unit_ns and not time_ns % unit_ns, cause, remedy)
+
+
+WholeSeconds = Annotated[Duration, _whole("seconds", NS_PER_S, "60s")]
+WholeMilliseconds = Annotated[Duration, _whole("milliseconds", NS_PER_MS, "500ms")]
 WarmUp = Annotated[
     WholeSeconds, Field(alias="warmup", description="Load before the measured window", examples=["10s"])
 ]
 Window = Annotated[WholeSeconds, Field(alias="duration", description="The measured window", examples=["60s"])]
+
+
+def key(default: Any, meaning: str, example: Any = None, **fields: Any) -> Any:
+    """A key of a study file: its default (``...`` for none), its meaning, and an example of its value."""
+    return Field(default, description=meaning, examples=None if example is None else [example], **fields)
 
 
 def option_words(options: Mapping[str, object]) -> tuple[str, ...]:
@@ -53,14 +64,12 @@ def yes_or_no(name: str, is_so: bool, detail: str, *, required: bool = False) ->
 
 
 def window_title(phase: Phase, time_ns: int) -> str:
-    """The title of a step that puts the load on for this time."""
     return f"{'Measure' if phase == 'measure' else 'Warm up'} for {time_ns / NS_PER_S:.15g} s"
 
 
 def preset_diagnostics(
     given: str | None, known: Collection[str], *, key: str = "preset"
 ) -> Iterator[Diagnostic]:
-    """Refuse an unknown preset or personality."""
     if given is not None and given not in known:
         yield Diagnostic(f'there is no {key} "{given[:60]}"', remedy=nearest(given, known), key=key)
 

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field
-
 from strata.spec.inputs import PACKAGES
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
@@ -18,7 +16,7 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
-from strata.workloads.keys import yes_or_no
+from strata.workloads.keys import key, yes_or_no
 
 _INPUT: Final = "packages"
 _FILE: Final = f"${{input-{_INPUT}}}"
@@ -67,12 +65,12 @@ class OsInstallation(Workload):
     )
 
     workload: Literal["os-installation"] = "os-installation"
-    package_set: Literal["minimal"] = Field(
-        default="minimal",
-        alias="set",
-        description="What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
+    package_set: Literal["minimal"] = key(
+        "minimal",
+        "What is installed. minimal: the 78 packages of Debian 13 that debootstrap's variant "
         "minbase installs, 31 MiB of packages with 117 MiB of files",
-        examples=["minimal"],
+        "minimal",
+        alias="set",
     )
 
     def inputs(self) -> Mapping[str, str]:
@@ -131,12 +129,5 @@ def _packages(outputs: Outputs) -> list[tuple[str, int]]:
 
 
 def _step(context: WorkloadContext, name: str, phase: Phase, title: str, *argv: str) -> Step:
-    return context.step(
-        f"install-{name}",
-        phase,
-        title,
-        argv,
-        environment=_QUIET,
-        time_limit_ns=SYNC_LIMIT_NS if name == "sync" else _LIMIT_NS,
-        user="root",
-    )
+    how = {"environment": _QUIET, "time_limit_ns": SYNC_LIMIT_NS if name == "sync" else _LIMIT_NS}
+    return context.step(f"install-{name}", phase, title, argv, user="root", **how)

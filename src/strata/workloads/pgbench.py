@@ -22,7 +22,15 @@ from strata.spec.step import Collect, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from strata.workloads.keys import WarmUp, WholeMilliseconds, Window, option_words, window_title, yes_or_no
+from strata.workloads.keys import (
+    WarmUp,
+    WholeMilliseconds,
+    Window,
+    key,
+    option_words,
+    window_title,
+    yes_or_no,
+)
 
 # The space of a scale unit.
 _SCALE_BYTES: Final = 15 << 20
@@ -75,41 +83,33 @@ class Pgbench(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
 
     workload: Literal["pgbench"] = "pgbench"
-    scale: Count = Field(description="Scale factor: 100000 accounts, about 15 MiB each", examples=[20])
-    clients: Count = Field(description="Concurrent sessions", examples=[10])
-    jobs: Count = Field(default=1, description="Threads of pgbench; at most as many as clients", examples=[1])
+    scale: Count = key(..., "Scale factor: 100000 accounts, about 15 MiB each", 20)
+    clients: Count = key(..., "Concurrent sessions", 10)
+    jobs: Count = key(1, "Threads of pgbench; at most as many as clients", 1)
     warmup_ns: WarmUp = 10 * NS_PER_S
     duration_ns: Window
-    script: Literal["tpcb-like", "simple-update", "select-only"] = Field(
-        default="tpcb-like", description="The built-in script"
+    script: Literal["tpcb-like", "simple-update", "select-only"] = key("tpcb-like", "The built-in script")
+    script_text: StrictStr | None = key(
+        None,
+        "A script of one's own instead, in pgbench's language; :scale is set",
+        "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;",
     )
-    script_text: StrictStr | None = Field(
-        default=None,
-        description="A script of one's own instead, in pgbench's language; :scale is set",
-        examples=[
-            "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;"
-        ],
-    )
-    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = Field(
-        default=None,
-        alias="rate",
-        description="Open loop: this many transactions a second are due, at random times (a Poisson "
+    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = key(
+        None,
+        "Open loop: this many transactions a second are due, at random times (a Poisson "
         "process); default: each client begins the next when the last has ended",
-        examples=[200],
+        200,
+        alias="rate",
     )
-    latency_limit_ns: WholeMilliseconds | None = Field(
-        default=None,
+    latency_limit_ns: WholeMilliseconds | None = key(
+        None,
+        "With rate: transactions that are already later than this are skipped and counted",
+        "500ms",
         alias="latency_limit",
-        description="With rate: transactions that are already later than this are skipped and counted",
-        examples=["500ms"],
     )
-    protocol: Literal["simple", "extended", "prepared"] = Field(
-        default="simple", description="How queries are submitted"
-    )
-    settings: dict[str, Setting] = Field(
-        default={},
-        description="Settings of postgresql.conf",
-        examples=[{"shared_buffers": "256MB", "synchronous_commit": False}],
+    protocol: Literal["simple", "extended", "prepared"] = key("simple", "How queries are submitted")
+    settings: dict[str, Setting] = key(
+        {}, "Settings of postgresql.conf", {"shared_buffers": "256MB", "synchronous_commit": False}
     )
 
     @property
@@ -124,11 +124,8 @@ class Pgbench(Workload):
                 yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
             yield from _script_diagnostics(self.script_text)
         if self.latency_limit_ns is not None and self.rate_per_s is None:
-            yield Diagnostic(
-                "without a rate no transaction is ever late",
-                remedy="write for example rate = 200 beside it",
-                key="latency_limit",
-            )
+            cause = "without a rate no transaction is ever late"
+            yield Diagnostic(cause, remedy="write for example rate = 200 beside it", key="latency_limit")
         yield from PostgresqlServer.diagnostics(self.settings)
         needed_bytes = self.scale * _SCALE_BYTES + PostgresqlServer.empty_bytes
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
@@ -138,7 +135,12 @@ class Pgbench(Workload):
         script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
         return [
             *server.steps(),
-            self._initialise(server),
+            server.prepare(
+                "initialise",
+                f"Create and fill the tables at scale {self.scale}",
+                *("pgbench", "--initialize", f"--scale={self.scale}", "--init-steps=dtgvp", "--quiet"),
+                time_limit_ns=self._prepare_limit_ns,
+            ),
             server.checkpoint(self._prepare_limit_ns),
             *script,
             self._load(server, "warmup", self.warmup_ns),
@@ -148,15 +150,6 @@ class Pgbench(Workload):
     @property
     def _prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.scale * 20 * NS_PER_S
-
-    def _initialise(self, server: PostgresqlServer) -> Step:
-        return server.client(
-            id="pgbench-initialise",
-            phase="prepare",
-            title=f"Create and fill the tables at scale {self.scale}",
-            argv=("pgbench", "--initialize", f"--scale={self.scale}", "--init-steps=dtgvp", "--quiet"),
-            time_limit_ns=self._prepare_limit_ns,
-        )
 
     def _load(self, server: PostgresqlServer, phase: Phase, time_ns: int) -> Step:
         is_measured, has_script = phase == "measure", self.script_text is not None
@@ -206,7 +199,6 @@ class Pgbench(Workload):
         return outputs.once(("pgbench", has_lag), lambda: _read_log(log, has_lag=has_lag))
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """The transactions that were completed in each whole second of the window, by the log."""
         lines = self._transactions(outputs)
         ends_us = sorted(line.end_us for line in lines if line.latency_us is not None)
         if not ends_us:
@@ -228,11 +220,8 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
     if not text.strip():
         yield Diagnostic("the script is empty", remedy="write SQL, or leave it out", key="script_text")
     if _CONTROL.search(text):
-        yield Diagnostic(
-            "the script has control characters",
-            remedy="leave all out but tabs and line breaks",
-            key="script_text",
-        )
+        cause = "the script has control characters"
+        yield Diagnostic(cause, remedy="leave all out but tabs and line breaks", key="script_text")
     if match := _BACKSLASH.search(text):
         yield Diagnostic(
             f'the script has a backslash before "{match[1]}", not a meta-command that a study may use',
@@ -296,9 +285,5 @@ def _distribution(times_ns: Sequence[int], family: str = LATENCY) -> list[Metric
     histogram = empty_histogram()
     for time_ns in times_ns:
         record(histogram, time_ns)
-    return latency_metrics(
-        histogram,
-        latency_ns_mean=sum(times_ns) / len(times_ns),
-        latency_ns_max=max(times_ns),
-        family=family,
-    )
+    mean_ns = sum(times_ns) / len(times_ns)
+    return latency_metrics(histogram, latency_ns_mean=mean_ns, latency_ns_max=max(times_ns), family=family)

@@ -20,9 +20,10 @@ from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
-from strata.spec.warning import Check
+from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
+from strata.workloads.keys import key
 
 _ROW_BYTES: Final = 300
 """The space of a row with its indexes, and once more while the table is altered: an estimate."""
@@ -133,27 +134,21 @@ class SqlSuite(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": MariadbServer.allowed}
 
     workload: Literal["sql-suite"] = "sql-suite"
-    rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = Field(
-        default=20_000, description="Rows of the table that most parts use", examples=[100_000]
+    rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = key(
+        20_000, "Rows of the table that most parts use", 100_000
     )
-    commits: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
-        default=500,
-        description="Rows that are inserted, updated and deleted with a commit each; ranges that are read",
-        examples=[2000],
+    commits: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = key(
+        500, "Rows that are inserted, updated and deleted with a commit each; ranges that are read", 2000
     )
-    tables: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
-        default=100, description="Small tables that are created, used and dropped", examples=[1000]
+    tables: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(
+        100, "Small tables that are created, used and dropped", 1000
     )
-    columns: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(
-        default=500, description="Columns of the big table", examples=[1000]
+    columns: Annotated[StrictInt, Field(ge=1, le=1000)] = key(500, "Columns of the big table", 1000)
+    big_rows: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(
+        100, "Rows of the big table, with a commit each", 1000
     )
-    big_rows: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
-        default=100, description="Rows of the big table, with a commit each", examples=[1000]
-    )
-    settings: dict[str, Setting] = Field(
-        default={},
-        description="Settings of MariaDB's configuration file",
-        examples=[{"innodb_buffer_pool_size": "64M"}],
+    settings: dict[str, Setting] = key(
+        {}, "Settings of MariaDB's configuration file", {"innodb_buffer_pool_size": "64M"}
     )
 
     @property
@@ -162,11 +157,8 @@ class SqlSuite(Workload):
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if self.commits > self.rows // 2:
-            yield Diagnostic(
-                "more than half of the rows would be committed one by one",
-                remedy="lower commits, or raise rows",
-                key="commits",
-            )
+            cause = "more than half of the rows would be committed one by one"
+            yield Diagnostic(cause, remedy="lower commits, or raise rows", key="commits")
         yield from MariadbServer.diagnostics(self.settings)
         needed_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES + MariadbServer.empty_bytes
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
@@ -183,28 +175,24 @@ class SqlSuite(Workload):
             self._session(
                 server, "shuffle", "prepare", f"Shuffle the order of {self.rows} rows", f"CALL {shuffle};\n"
             ),
-            *self._measured(server, seed),
+            *(
+                step
+                for number, name in enumerate(_SESSIONS)
+                for step in (*(server.restart(number) if number else ()), self._parts(server, name, seed))
+            ),
         ]
-
-    def _measured(self, server: MariadbServer, seed: int) -> Iterable[Step]:
-        for number, (name, parts) in enumerate(_SESSIONS.items()):
-            if number:
-                yield from server.restart(number)
-            yield self._parts(server, name, _TITLES[name], parts, seed)
 
     @property
     def _limit_ns(self) -> int:
         # Ten rows a second, one table a second.
         return (3600 + self.rows // 10 + self.tables) * NS_PER_S
 
-    def _parts(
-        self, server: MariadbServer, name: str, title: str, parts: tuple[_Part, ...], seed: int
-    ) -> Step:
+    def _parts(self, server: MariadbServer, name: str, seed: int) -> Step:
         figures = {**self.model_dump(), "seed": seed, "rows_in_commit": _ROWS_IN_COMMIT}
         lines = [_stamp("begin")]
-        for part in parts:
+        for part in _SESSIONS[name]:
             lines += [f"{part.statement.format(**figures)};", _stamp(part.name)]
-        return self._session(server, name, "measure", title, "\n".join([*lines, ""]))
+        return self._session(server, name, "measure", _TITLES[name], "\n".join([*lines, ""]))
 
     def _session(self, server: MariadbServer, name: str, phase: Phase, title: str, text: str) -> Step:
         return server.client(
@@ -237,12 +225,9 @@ class SqlSuite(Workload):
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
-        yield Check(
-            name="rows-as-expected",
-            verdict="unknown" if found is None else "yes" if int(found[1]) == expected else "no",
-            detail=f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be",
-            required=True,
-        )
+        verdict: Verdict = "unknown" if found is None else "yes" if int(found[1]) == expected else "no"
+        detail = f"{found[1] if found else 'an unknown number of'} rows were left, {expected} should be"
+        yield Check(name="rows-as-expected", verdict=verdict, detail=detail, required=True)
 
 
 def _stamp(name: str) -> str:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Iterable
+from itertools import chain
 from typing import ClassVar, Final
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ANY_EXIT, CONTENT_BYTES, ProbePlan
 from strata.plan.catalogue import catalogue
-from strata.spec.step import LOAD_USER
+from strata.spec.step import LOAD_USER, Step
 from strata.units import format_size
 
 _LIMIT_BYTES: Final = CONTENT_BYTES // 2
@@ -66,8 +67,7 @@ class _Resize(Probe):
         layers = list(plan.stack.layers)
         start = self._small if self.grows else self._large
         layers[index] = layers[index].model_copy(update={"size_bytes": start})
-        stack = replace(plan.stack, layers=tuple(layers))
-        return ProbePlan(plan.study, stack, plan.probe, plan.seed)
+        return plan.with_layers(layers)
 
     def prepare(self, plan: ProbePlan) -> str | None:
         index = _sized(plan)
@@ -85,10 +85,7 @@ class _Resize(Probe):
                 wanted = layer.usable_bytes((wanted,))
         self.by = plan.placed[index][1].name
         plan.begin("a")
-        before = _size_step(plan)
-        for steps in changes if self.grows else reversed(changes):
-            plan.add(steps, operation=True)
-        self._sizes = (before, _size_step(plan))
+        self._resize(plan, chain.from_iterable(changes if self.grows else reversed(changes)))
         # Put together anew: a layer that lost its end to a smaller device fails now.
         plan.down(index + 1)
         plan.up(index + 1)
@@ -111,14 +108,19 @@ class _Resize(Probe):
         plan.begin("a")
         if self.grows:
             plan.add(shrunk)
-        before = _size_step(plan)
-        plan.add(grown if self.grows else shrunk, operation=True)
-        self._sizes = (before, _size_step(plan))
+        self._resize(plan, grown if self.grows else shrunk)
         self._compared = plan.compare("a")
         return None
 
+    def _resize(self, plan: ProbePlan, steps: Iterable[Step]) -> None:
+        of_files = ("stat", "--file-system", "--format=%b %S")
+        ask = ("blockdev", "--getsize64") if plan.kind == "block" else of_files
+        before = plan.run("size", *ask, plan.path)
+        plan.add(steps, operation=True)
+        self._sizes = (before, plan.run("size", *ask, plan.path))
+
     def judge(self, output: ProbeOutput) -> Finding:
-        before, after = (_size_of(output.stdout(step)) for step in self._sizes)
+        before, after = (math.prod(map(int, output.stdout(step).split())) for step in self._sizes)
         if before == after or (after > before) != self.grows:
             return "no", f"{format_size(before)} before and {format_size(after)} after"
         if output.code(self._compared) != 0:
@@ -147,16 +149,6 @@ def _sized(plan: ProbePlan) -> int | None:
         if hasattr(layer, "size_bytes") and layer.resize(context, _ROUND_BYTES, grow=True) is not None:
             return index
     return None
-
-
-def _size_step(plan: ProbePlan) -> str:
-    if plan.kind == "block":
-        return plan.run("size", "blockdev", "--getsize64", plan.path)
-    return plan.run("size", "stat", "--file-system", "--format=%b %S", plan.path)
-
-
-def _size_of(stdout: str) -> int:
-    return math.prod(map(int, stdout.split()))
 
 
 class Discard(Probe):
@@ -224,8 +216,7 @@ class Nesting(Probe):
         self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
         if plan.kind == "filesystem":
             above.insert(0, known["raw"].model_validate({"server": "loop", "size": "1GiB"}))
-        stack = replace(plan.stack, layers=(*plan.stack.layers, *above))
-        return ProbePlan(plan.study, stack, plan.probe, plan.seed)
+        return plan.with_layers((*plan.stack.layers, *above))
 
     def prepare(self, plan: ProbePlan) -> str | None:
         plan.build()

@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.keys import multiple_of
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.layers.options import multiple_of
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
@@ -35,25 +35,21 @@ _STOP_LIMIT_NS: Final = 1200 * NS_PER_S
 
 
 class ImageFile(Layer):
-    """The base of the layers that provide an image file on a filesystem as a block device.
+    """The base of the layers that provide an image file on a filesystem as a block device."""
 
-    Attributes:
-        image_format: QEMU's name of the format, and the file's extension.
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("filesystem")
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("qemu-img",))
-    image_format: ClassVar[str]
+    requires = LowerInterface("filesystem")
+    provides = "block"
+    prerequisites = Prerequisites(tools=("qemu-img",))
+    image_format: ClassVar[str]  # QEMU's name of the format, and the file's extension
     # drivers/block/nbd.c of Linux 7.2; a loop device has I/O errors only.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"block nbd\d+: (?:(?:Send|Receive) (?:control|data) failed|Request send failed|Wrong magic"
             r"|Unexpected reply|Suspicious reply|Double reply|Other side returned error|Connection timed out"
             r"|Dead connection).*",
         )
     )
-    packages: ClassVar[tuple[str, ...]] = ("qemu-utils", "nbd-client")
+    packages = ("qemu-utils", "nbd-client")
 
     preallocation: str
     server: str
@@ -156,19 +152,19 @@ class ImageFile(Layer):
     def assemble(self, context: LayerContext) -> list[Step]:
         if self.server == "loop":
             return [self._attach(context)]
-        socket, device = self.socket(context), self.path(context)
         argv = self._daemon_argv(context) if self.server == "qemu-storage-daemon" else self._nbd_argv(context)
         serve = context.step(
             "serve",
             f"Serve the {self.image_format} image",
             *argv,
             background=True,
-            ready=Command(argv=("qemu-nbd", "--list", f"--socket={socket}")),
+            ready=Command(argv=("qemu-nbd", "--list", f"--socket={self.socket(context)}")),
             stop_limit_ns=_STOP_LIMIT_NS,
         )
-        return [serve, self.connect(context, device)]
+        return [serve, self.connect(context)]
 
-    def connect(self, context: LayerContext, device: str) -> Step:
+    def connect(self, context: LayerContext) -> Step:
+        device = self.path(context)
         return context.step(
             "connect",
             f"Connect the {self.image_format} image as a block device",
@@ -195,14 +191,8 @@ class ImageFile(Layer):
         return {**file, **common}, {**image, **common, **self.opened_with()}
 
     def export(self) -> dict[str, object]:
-        return {
-            "type": "nbd",
-            "id": EXPORT,
-            "node-name": EXPORT,
-            "name": EXPORT,
-            "writable": True,
-            "writethrough": self.cache == "directsync",
-        }
+        names = dict.fromkeys(("id", "node-name", "name"), EXPORT)
+        return {"type": "nbd", **names, "writable": True, "writethrough": self.cache == "directsync"}
 
     @property
     def _aio(self) -> str:
@@ -255,7 +245,7 @@ class Raw(ImageFile):
     With ``server = "loop"`` the kernel's loop driver gives it, without a server.
     """
 
-    image_format: ClassVar[str] = "raw"
+    image_format = "raw"
 
     layer: Literal["raw"] = "raw"
     preallocation: Literal["off", "falloc", "full"] = Field("off", examples=["falloc"])

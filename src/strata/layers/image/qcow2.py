@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
 from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
-from strata.layers.keys import power_of_two
+from strata.layers.options import power_of_two
 from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Step
@@ -51,7 +51,7 @@ class Qcow2(ImageFile):
     copying clusters from it have their real cost.
     """
 
-    image_format: ClassVar[str] = "qcow2"
+    image_format = "qcow2"
 
     layer: Literal["qcow2"] = "qcow2"
     preallocation: Literal["off", "metadata", "falloc", "full"] = Field("off", examples=["metadata"])
@@ -162,8 +162,8 @@ class Qcow2(ImageFile):
         if self.server != "qemu-storage-daemon":
             return None
         file, image = self.nodes(context)
-        device = self.path(context)
-        disconnect = context.act("disconnect", "Disconnect the qcow2 image", "nbd-client", "-d", device)
+        detach = ("nbd-client", "-d", self.path(context))
+        disconnect = context.act("disconnect", "Disconnect the qcow2 image", *detach)
         close = _qmp(
             context,
             "close",
@@ -188,7 +188,7 @@ class Qcow2(ImageFile):
             _command("block-export-add", **self.export()),
         )
         # The undo of the first connection disconnects this one.
-        connect = self.connect(context, device).model_copy(update={"undo": None, "cwd": "${scratch}"})
+        connect = self.connect(context).model_copy(update={"undo": None, "cwd": "${scratch}"})
         return [disconnect, close, apply, reopen, connect]
 
 

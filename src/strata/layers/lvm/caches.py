@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.keys import multiple_of, whole
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -17,6 +16,7 @@ from strata.layers.lvm.volume_group import (
     extents,
     sector_diagnostics,
 )
+from strata.layers.options import multiple_of, whole
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
@@ -29,20 +29,14 @@ _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
 class CachedVolume(LvmLayer):
-    """The base of the layers that are a volume with a cache volume attached.
+    """The base of the layers that are a volume with a cache volume attached."""
 
-    Attributes:
-        segment_type: The type to which LVM converts the volume.
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("block")
-    device_keys: ClassVar[tuple[str, ...]] = ("cache",)
-    segment_type: ClassVar[str]
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    requires = LowerInterface("block")
+    device_keys = ("cache",)
+    segment_type: ClassVar[str]  # the type to which LVM converts the volume
+    prerequisites = Prerequisites(tools=("lvconvert", "lvcreate", "pvcreate", "vgchange", "vgcreate"))
     # drivers/md/{dm-cache-target,dm-writecache}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: (?:cache|writecache): .*(?:failed|error|could not|until repaired|unable to"
             r"|aborting current metadata|switching cache to (?:read-only|fail)).*",
@@ -89,18 +83,16 @@ class CachedVolume(LvmLayer):
                 *("lvcreate", "--activate", "n", "--zero", "n", "--wipesignatures", "n"),
                 *("--name", _CACHE_VOLUME, *whole, cache),
             ),
-            group.step(
+            group.make(
                 "volume",
                 "Make the volume that is cached",
                 *("lvcreate", "--zero", "y", "--wipesignatures", "y", "--name", VOLUME, *whole, backing),
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "attach",
                 "Attach the cache",
                 *("lvconvert", *attach, f"{group.name}/{VOLUME}"),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 
@@ -112,10 +104,8 @@ _CHUNKS_MAX: Final = 1_000_000
 class DmCache(CachedVolume):
     """A volume whose hot chunks are moved to the device ``cache``, where they are read and written."""
 
-    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
-        features=("dm:cache",)
-    )
-    segment_type: ClassVar[str] = "cache"
+    prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:cache",))
+    segment_type = "cache"
 
     layer: Literal["dm-cache"] = "dm-cache"
     mode: Literal["writethrough", "writeback", "passthrough"] = "writethrough"
@@ -166,10 +156,8 @@ class DmWritecache(CachedVolume):
     Reads that miss the cache go past it. It is taken down when everything is written back.
     """
 
-    prerequisites: ClassVar[Prerequisites] = CachedVolume.prerequisites | Prerequisites(
-        features=("dm:writecache",)
-    )
-    segment_type: ClassVar[str] = "writecache"
+    prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:writecache",))
+    segment_type = "writecache"
 
     layer: Literal["dm-writecache"] = "dm-writecache"
     block_bytes: Literal[512, 4096] = Field(4096, alias="block_size")

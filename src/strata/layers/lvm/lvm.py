@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two, spare_diagnostics
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     STRIPE_BYTES,
@@ -21,6 +20,7 @@ from strata.layers.lvm.volume_group import (
     stripe_diagnostics,
 )
 from strata.layers.md import MD_LOG
+from strata.layers.options import power_of_two, spare_diagnostics
 from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
@@ -30,49 +30,6 @@ Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]
 """The type of a volume, as ``lvcreate --type`` takes it."""
 
 _DISKS_MIN: Final = {"linear": 1, "striped": 2, "raid1": 2, "raid10": 4, "raid5": 3}
-
-
-def device_diagnostics(kind: Kind, devices: int, stripes: int | None) -> Iterable[Diagnostic]:
-    least = _DISKS_MIN[kind]
-    if devices < least:
-        yield Diagnostic(
-            f"the type {kind} needs {least} devices, and it stands on {devices}",
-            remedy='take type = "linear", or name more disks in `devices`',
-            key="type",
-        )
-    elif kind == "raid10" and devices % 2:
-        yield Diagnostic(
-            f"raid10 needs pairs of devices, and it stands on {devices}",
-            remedy="leave one out of the stack's `devices`",
-            key="type",
-        )
-    elif kind == "striped":
-        yield from stripe_diagnostics(stripes, devices)
-
-
-def room_of(kind: Kind, lower: Provided) -> int:
-    """The bytes that volumes of this kind can hold in a group on these devices."""
-    smallest = extents_bytes(lower.of(lower.smallest_bytes))
-    if kind == "linear":
-        return extents_bytes(lower)
-    if kind == "striped":
-        return smallest * lower.count
-    # Each device also holds an extent of metadata.
-    data = {"raid1": 1, "raid10": lower.count // 2, "raid5": lower.count - 1}[kind]
-    return max(0, smallest - EXTENT_BYTES) * data
-
-
-def stripes_of(kind: Kind, stripes: int | None, devices: int) -> int | None:
-    """Over how many devices data are striped, copies and parities not counted; None: over none.
-
-    Args:
-        kind: The volume's.
-        stripes: What the study says for a striped one; None: all.
-        devices: How many there are.
-    """
-    if kind == "striped":
-        return stripes or devices
-    return {"raid10": devices // 2, "raid5": devices - 1}.get(kind)
 
 
 _PROBED_SNAPSHOTS: Final = 3
@@ -89,9 +46,9 @@ class Lvm(LvmLayer):
     before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
     """
 
-    device_keys: ClassVar[tuple[str, ...]] = ("spares",)
+    device_keys = ("spares",)
     # dm-raid is MD; drivers/md/{dm-raid,dm-snap,dm-snap-persistent}.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             *MD_LOG.trouble,
             r"device-mapper: raid: Failed to .*",
@@ -99,7 +56,7 @@ class Lvm(LvmLayer):
         ),
         disk_lost=MD_LOG.disk_lost,
     )
-    packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup")
+    packages = ("lvm2", "dmsetup")
 
     layer: Literal["lvm"] = "lvm"
     kind: Kind = Field("linear", alias="type", examples=["striped"])
@@ -149,9 +106,26 @@ class Lvm(LvmLayer):
         return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        yield from device_diagnostics(self.kind, lower.count, self.stripes)
+        count, least = lower.count, _DISKS_MIN[self.kind]
+        if count < least:
+            yield Diagnostic(
+                f"the type {self.kind} needs {least} devices, and it stands on {count}",
+                remedy='take type = "linear", or name more disks in `devices`',
+                key="type",
+            )
+        elif self.kind == "raid10" and count % 2:
+            yield Diagnostic(
+                f"raid10 needs pairs of devices, and it stands on {count}",
+                remedy="leave one out of the stack's `devices`",
+                key="type",
+            )
+        elif self.kind == "striped":
+            yield from stripe_diagnostics(self.stripes, count)
         yield from self._foreign_keys()
-        yield from self._wrong_sizes(lower, named)
+        needed_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, count) + self.reserve_bytes
+        if needed_bytes > self._room_bytes(lower):
+            yield self._too_large("the volume and its", needed_bytes, lower)
+        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
 
     def _foreign_keys(self) -> Iterable[Diagnostic]:
         for key, size in (("snapshots", self.snapshots), ("snapshot_chunk", self.snapshot_chunk_bytes)):
@@ -174,30 +148,41 @@ class Lvm(LvmLayer):
                     key=key,
                 )
 
-    def _wrong_sizes(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        needed_bytes = self._whole_bytes(self.size_bytes or EXTENT_BYTES, lower.count) + self.reserve_bytes
-        if needed_bytes > room_of(self.kind, lower):
-            yield self._too_large("the volume and its", needed_bytes, lower)
-        yield from spare_diagnostics(self.spares, named, lower.smallest_bytes)
-
     def _too_large(self, whose: str, needed_bytes: int, lower: Provided) -> Diagnostic:
         return Diagnostic(
             f"{whose} snapshots need {describe_size(needed_bytes)}, and there are "
-            f"{describe_size(room_of(self.kind, lower))}",
+            f"{describe_size(self._room_bytes(lower))}",
             remedy="raise the `capacity` of the devices, or ask for less",
             key="size" if self.size_bytes else "snapshot_size" if self.reserve_bytes else None,
         )
+
+    def _room_bytes(self, lower: Provided) -> int:
+        """What volumes of this type can hold in a group on these devices."""
+        smallest = extents_bytes(lower.of(lower.smallest_bytes))
+        if self.kind == "linear":
+            return extents_bytes(lower)
+        if self.kind == "striped":
+            return smallest * lower.count
+        # Each device also holds an extent of metadata.
+        data = {"raid1": 1, "raid10": lower.count // 2, "raid5": lower.count - 1}[self.kind]
+        return max(0, smallest - EXTENT_BYTES) * data
+
+    def _stripes(self, devices: int) -> int | None:
+        """Over how many devices data are striped, copies and parities not counted; None: over none."""
+        if self.kind == "striped":
+            return self.stripes or devices
+        return {"raid10": devices // 2, "raid5": devices - 1}.get(self.kind)
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The volume's size: as declared, or all but the stores of snapshots."""
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, len(lower_bytes))
-        return max(0, room_of(self.kind, Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
+        return max(0, self._room_bytes(Provided("block", tuple(lower_bytes))) - self.reserve_bytes)
 
     def provided(self, lower: Provided) -> Provided:
         """One block device. A linear volume on one device has the geometry of that."""
         geometry = lower.geometry if self.kind == "linear" and lower.count == 1 else None
-        if (stripes := stripes_of(self.kind, self.stripes, lower.count)) is not None:
+        if (stripes := self._stripes(lower.count)) is not None:
             geometry = Geometry(self._stripe_bytes, stripes)
         return replace(super().provided(lower), geometry=geometry)
 
@@ -207,7 +192,7 @@ class Lvm(LvmLayer):
 
     def _whole_bytes(self, size_bytes: int, devices: int) -> int:
         """The size rounded up to whole extents on each of the devices that it stripes over."""
-        whole_bytes = EXTENT_BYTES * (stripes_of(self.kind, self.stripes, devices) or 1)
+        whole_bytes = EXTENT_BYTES * (self._stripes(devices) or 1)
         return -(-size_bytes // whole_bytes) * whole_bytes
 
     def share(self, context: LayerContext) -> Share | None:
@@ -217,7 +202,7 @@ class Lvm(LvmLayer):
 
     def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
         needed_bytes = (self._part_bytes(lower, tenants) + self.reserve_bytes) * tenants
-        if needed_bytes > room_of(self.kind, lower) or self._part_bytes(lower, tenants) <= 0:
+        if needed_bytes > self._room_bytes(lower) or self._part_bytes(lower, tenants) <= 0:
             yield self._too_large(f"{tenants} volumes and their", needed_bytes, lower)
 
     def _percent(self, tenants: int) -> int:
@@ -228,7 +213,7 @@ class Lvm(LvmLayer):
     def _part_bytes(self, lower: Provided, tenants: int) -> int:
         if self.size_bytes is not None:
             return self._whole_bytes(self.size_bytes, lower.count)
-        part_bytes = room_of(self.kind, lower) * self._percent(tenants) // 100 - self.reserve_bytes
+        part_bytes = self._room_bytes(lower) * self._percent(tenants) // 100 - self.reserve_bytes
         return part_bytes - part_bytes % EXTENT_BYTES
 
     def build(self, context: LayerContext) -> list[Step]:
@@ -241,11 +226,8 @@ class Lvm(LvmLayer):
         size = ("--size", f"{self.size_bytes}b") if self.size_bytes else part
         words = ("--type", self.kind, "--name", group.data, *size, *self._layout(len(context.lower)))
         steps = [
-            group.step(
-                "volume",
-                f"Make the {self.kind} volume",
-                *("lvcreate", *words, group.name, *context.lower),
-                undo=group.down,
+            group.make(
+                "volume", f"Make the {self.kind} volume", *("lvcreate", *words, group.name, *context.lower)
             )
         ]
         if self.reserve_bytes and self.size_bytes is None:
@@ -266,7 +248,7 @@ class Lvm(LvmLayer):
         words = []
         if self.kind in ("raid1", "raid10"):
             words += ["--mirrors", str(disks - 1 if self.kind == "raid1" else 1)]
-        if (stripes := stripes_of(self.kind, self.stripes, disks)) is not None:
+        if (stripes := self._stripes(disks)) is not None:
             words += ["--stripes", str(stripes), "--stripesize", f"{self._stripe_bytes}b"]
         if self.is_raid and self.initial_sync != "wait":
             words.append("--nosync")
@@ -297,9 +279,6 @@ class Lvm(LvmLayer):
 
     def snapshots_max(self) -> int | None:
         return self.snapshots or 1
-
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [self.group(context).drop(name)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Merge the snapshot, which deletes it, and take it again."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import multiple_of
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -22,6 +21,7 @@ from strata.layers.lvm.volume_group import (
     sector_diagnostics,
     stripe_diagnostics,
 )
+from strata.layers.options import multiple_of
 from strata.spec.abilities import Outcome
 from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
@@ -45,12 +45,10 @@ class LvmThin(LvmLayer):
     nothing would extend it.
     """
 
-    device_keys: ClassVar[tuple[str, ...]] = ("metadata",)
-    prerequisites: ClassVar[Prerequisites] = LvmLayer.prerequisites | Prerequisites(
-        features=("dm:thin", "dm:thin-pool")
-    )
+    device_keys = ("metadata",)
+    prerequisites = LvmLayer.prerequisites | Prerequisites(features=("dm:thin", "dm:thin-pool"))
     # drivers/md/dm-thin.c of Linux 7.2
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"device-mapper: thin: .*(?:failed|unserviceable|until repaired|aborting current metadata"
             r"|switching pool to (?:read-only|out-of-data-space|out-of-metadata-space|fail)).*",
@@ -186,23 +184,20 @@ class LvmThin(LvmLayer):
             # With a unit of N MiB, LVM prints an N-th of the pool in MiB.
             steps.append(group.measure(_POOL, variable, unit=f"{tenants}m" if tenants > 1 else "b"))
             size = f"${{{variable}}}{'m' if tenants > 1 else 'b'}"
-        return [*steps, *(self._volume(each, size) for each in group.each())]
-
-    def _volume(self, group: VolumeGroup, size: str) -> Step:
-        thin = ("--type", "thin", "--name", group.data, "--virtualsize", size, "--thinpool", _POOL)
-        words = (*thin, group.name)
-        return group.step("volume", "Make the thin volume", "lvcreate", *words, undo=group.down)
+        for each in group.each():
+            thin = ("--type", "thin", "--name", each.data, "--virtualsize", size, "--thinpool", _POOL)
+            steps.append(each.make("volume", "Make the thin volume", "lvcreate", *thin, group.name))
+        return steps
 
     def _pool(self, group: VolumeGroup) -> list[Step]:
         metadata_bytes = self._metadata_bytes(group.context.provided)
         size = ("--extents", "100%PVS", "--poolmetadatasize", f"{metadata_bytes}b")
         return [
-            group.step(
+            group.make(
                 "pool",
                 "Make the pool",
                 *("lvcreate", "--type", "thin-pool", "--name", _POOL, *size, *self._stripe_words()),
                 *(*self._pool_words(), group.name, *group.context.lower),
-                undo=group.down,
             )
         ]
 
@@ -211,26 +206,23 @@ class LvmThin(LvmLayer):
         metadata_bytes = self._metadata_bytes(group.context.provided)
         pool, metadata = f"{group.name}/{_POOL}", f"{group.name}/{_METADATA}"
         return [
-            group.step(
+            group.make(
                 "metadata",
                 f"Make the volume for the pool's metadata on {self.metadata}",
                 *("lvcreate", "--name", _METADATA, "--size", f"{metadata_bytes}b", group.name),
                 f"${{{self.metadata}}}",
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "pool-data",
                 "Make the volume for the pool's data",
                 *("lvcreate", "--name", _POOL, "--extents", "100%PVS", *self._stripe_words(), group.name),
                 *group.context.lower,
-                undo=group.down,
             ),
-            group.step(
+            group.make(
                 "pool",
                 "Make the pool of the two",
                 *("lvconvert", "--type", "thin-pool", "--poolmetadata", metadata, *self._pool_words(), pool),
                 time_limit_ns=_CONVERT_LIMIT_NS,
-                undo=group.down,
             ),
         ]
 
@@ -250,9 +242,6 @@ class LvmThin(LvmLayer):
         group = self.group(context)
         taken = group.named(name)
         return [self._copy(group, name, f'Take the snapshot "{name}"', group.data, taken)]
-
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [self.group(context).drop(name)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """The snapshot takes the volume's place, and is taken again."""

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of LVM's layers: a volume group, kept apart from the machine's own LVM.
 
->>> group = VolumeGroup.of(context, further=("${disk4}",))
->>> steps = [*group.create(), group.step("volume", "Make the volume", "lvcreate", ..., undo=group.down)]
+>>> group = VolumeGroup(context, (*context.lower, "${disk4}"))
+>>> steps = [*group.create(), group.make("volume", "Make the volume", "lvcreate", ...)]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
 
-from strata.layers.keys import multiple_of, power_of_two
-from strata.spec.layer import Interface, Layer, LayerContext, LowerInterface, Provided
+from strata.layers.options import multiple_of, power_of_two
+from strata.spec.layer import Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
@@ -52,19 +52,10 @@ _SYNC_LIMIT_NS: Final = 7200 * NS_PER_S
 
 @dataclass(frozen=True)
 class VolumeGroup:
-    """A volume group over the devices of a layer, and the commands that see nothing but these devices.
+    """A volume group over the devices of a layer, and the commands that see nothing but these devices."""
 
-    Attributes:
-        context: The layer's; its label is the group's name.
-        devices: The paths of all physical volumes, in their order.
-    """
-
-    context: LayerContext
-    devices: tuple[str, ...]
-
-    @classmethod
-    def of(cls, context: LayerContext, further: Sequence[str] = ()) -> VolumeGroup:
-        return cls(context, (*context.lower, *further))
+    context: LayerContext  # the layer's; its label is the group's name
+    devices: tuple[str, ...]  # the paths of all physical volumes, in their order
 
     @property
     def name(self) -> str:
@@ -98,18 +89,16 @@ class VolumeGroup:
         """An LVM command that sees the group's devices alone, and asks nothing."""
         return (program, "--yes", "--config", _SETTINGS, "--devices", ",".join(self.devices), *arguments)
 
-    def command(self, program: str, *arguments: str, **fields: Any) -> Command:
-        return Command(argv=self.argv(program, *arguments), environment=_ENVIRONMENT, **fields)
-
     def step(self, name: str, title: str, program: str, *arguments: str, **fields: Any) -> Step:
         own = self.context.of_tenant
         argv = self.argv(program, *arguments)
         return own.step(name, title, *argv, environment=_ENVIRONMENT, cwd=own.cwd, **fields)
 
-    @property
-    def down(self) -> Command:
-        """Take all volumes down: the undo of every step that brings some up."""
-        return self.command("vgchange", "--activate", "n", self.name, time_limit_ns=_DEACTIVATE_LIMIT_NS)
+    def make(self, name: str, title: str, *argv: str, **fields: Any) -> Step:
+        """A step that brings volumes up; its undo takes all down."""
+        down = self.argv("vgchange", "--activate", "n", self.name)
+        undo = Command(argv=down, environment=_ENVIRONMENT, time_limit_ns=_DEACTIVATE_LIMIT_NS)
+        return self.step(name, title, *argv, undo=undo, **fields)
 
     def physical(self, path: str) -> Step:
         number = self.devices.index(path)
@@ -186,30 +175,28 @@ class VolumeGroup:
             time_limit_ns=_MERGE_LIMIT_NS,
         )
 
-    def activate(self) -> Step:
-        activate = ("vgchange", "--activate", "y", self.name)
-        return self.step("activate", "Bring up the volumes", *activate, undo=self.down)
-
 
 class LvmLayer(Layer):
     """The base of the layers that LVM makes."""
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
-        tools=("lvcreate", "pvcreate", "vgchange", "vgcreate")
-    )
+    requires = LowerInterface("block", maximum=None)
+    provides = "block"
+    prerequisites = Prerequisites(tools=("lvcreate", "pvcreate", "vgchange", "vgcreate"))
     packages: ClassVar[tuple[str, ...]] = ("lvm2", "dmsetup", "thin-provisioning-tools")
 
     def group(self, context: LayerContext) -> VolumeGroup:
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
-        return VolumeGroup.of(context, named)
+        return VolumeGroup(context, (*context.lower, *named))
 
     def path(self, context: LayerContext) -> str:
         return self.group(context).volume()
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        return [self.group(context).activate()]
+        activate = ("vgchange", "--activate", "y", context.label)
+        return [self.group(context).make("activate", "Bring up the volumes", *activate)]
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        return [self.group(context).drop(name)]
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         return self.group(context).argv("vgck", context.label)

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import power_of_two
+from strata.layers.options import power_of_two
 from strata.layers.zfs.options import FILESYSTEM
 from strata.spec.abilities import Outcome
 from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
@@ -82,19 +82,16 @@ def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iter
 
 
 class Dataset(Layer):
-    """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default.
+    """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default."""
 
-    Attributes:
-        own_properties: The properties that have keys of their own.
-    """
-
-    requires: ClassVar[LowerInterface] = LowerInterface("pool")
-    kernel_log: ClassVar[KernelLog] = KernelLog(silent="Errors are the pool's, which counts them.")
-    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
-    no_free_space: ClassVar[str] = "Its free space is the pool's."
+    requires = LowerInterface("pool")
+    kernel_log = KernelLog(silent="Errors are the pool's, which counts them.")
+    packages = ("zfsutils-linux",)
+    no_free_space = "Its free space is the pool's."
     own_properties: ClassVar[str] = (
         "compression checksum copies dedup sync logbias primarycache secondarycache"
     )
+    """The properties that have keys of their own."""
 
     compression: Compression | None = Field(None, examples=["lz4"])
     """Compression: off, on, lz4, lzjb, zle, gzip-1 to gzip-9, zstd-1 to zstd-19, zstd-fast-1 to
@@ -191,10 +188,10 @@ class Zfs(Dataset):
     A property that is not set has ZFS's own default.
     """
 
-    provides: ClassVar[Interface] = "filesystem"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": FILESYSTEM}
-    own_properties: ClassVar[str] = f"recordsize atime xattr dnodesize {Dataset.own_properties}"
+    provides = "filesystem"
+    prerequisites = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
+    allowed = {"properties": FILESYSTEM}
+    own_properties = f"recordsize atime xattr dnodesize {Dataset.own_properties}"
 
     layer: Literal["zfs"] = "zfs"
     recordsize_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 16 << 20)] | None = Field(

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.keys import spare_diagnostics
+from strata.layers.options import spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
 from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
 from strata.spec.abilities import FreeSpace, found
-from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.layer import Interface, KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.spec.allowed import pair_diagnostics
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size
@@ -57,15 +57,15 @@ class Zpool(Layer):
     it does not take for disks to be partitioned.
     """
 
-    requires: ClassVar[LowerInterface] = LowerInterface("block", maximum=None)
-    provides: ClassVar[Interface] = "pool"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(
+    requires = LowerInterface("block", maximum=None)
+    provides = "pool"
+    prerequisites = Prerequisites(
         tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)
     )
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": POOL, "parameters": PARAMETERS}
+    allowed = {"properties": POOL, "parameters": PARAMETERS}
     # module/zfs/{spa,zil,zio}.c and module/os/linux/{spl/spl-err,zfs/vdev_disk}.c of OpenZFS 2.4. Wrong
     # checksums are in no log: `damage` asks the pool.
-    kernel_log: ClassVar[KernelLog] = KernelLog(
+    kernel_log = KernelLog(
         trouble=(
             r"WARNING: [Pp]ool '.*(?:uncorrectable|suspended|could not be loaded|had I/O errors).*",
             r"WARNING: (?:ZFS read log block error|ZFS replay transaction error|zil_parse: ).*",
@@ -74,8 +74,8 @@ class Zpool(Layer):
         ),
         disk_lost=(r"zio pool=.*",),
     )
-    packages: ClassVar[tuple[str, ...]] = ("zfsutils-linux",)
-    device_keys: ClassVar[tuple[str, ...]] = ("log", "cache", "special", "spares")
+    packages = ("zfsutils-linux",)
+    device_keys = ("log", "cache", "special", "spares")
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
@@ -111,13 +111,16 @@ class Zpool(Layer):
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from self._width_diagnostics(lower.count)
-        for key, smallest_bytes in self._smallest(lower, named):
+        smallest: list[tuple[str | None, int]] = [(None, lower.smallest_bytes)]
+        for key, names in self.named_devices().items():
+            smallest.append((key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)))
+        for which, smallest_bytes in smallest:
             if smallest_bytes < _DEVICE_BYTES_MIN:
                 yield Diagnostic(
                     f"ZFS needs devices of at least {describe_size(_DEVICE_BYTES_MIN)}, and the smallest "
                     f"has {describe_size(smallest_bytes)}",
                     remedy="raise the `capacity` of the device",
-                    key=key,
+                    key=which,
                 )
         yield from spare_diagnostics(self.spares, named, max(lower.capacities_bytes))
         if self.ashift is not None and 1 << self.ashift < lower.sector_bytes:
@@ -159,11 +162,6 @@ class Zpool(Layer):
                 key="width",
             )
 
-    def _smallest(self, lower: Provided, named: Mapping[str, int]) -> Iterator[tuple[str | None, int]]:
-        yield None, lower.smallest_bytes
-        for key, names in self.named_devices().items():
-            yield key, min(named.get(name, _DEVICE_BYTES_MIN) for name in names)
-
     def _width(self, count: int) -> int:
         return self.width if self.width is not None else 1 if self.vdev == "stripe" else count
 
@@ -202,7 +200,10 @@ class Zpool(Layer):
             undo=_exported(context),
         )
         at_end = context.during("inspect", f"{context.name}-end")
-        return [*self._prepared(context), make, self._reported(at_end), self._undamaged(at_end)]
+        # Wrong checksums, corrected or not, which OpenZFS does not log.
+        title, find = "See whether the pool has met wrong checksums", ("perl", "-e", FIND_ERRORS)
+        undamaged = at_end.act("errors", title, *find, context.label)
+        return [*self._prepared(context), make, self._reported(at_end), undamaged]
 
     def assemble(self, context: LayerContext) -> list[Step]:
         folder = ("-d", _folder(context))
@@ -219,13 +220,10 @@ class Zpool(Layer):
         """Set the module's parameters and make the device nodes, before the pool comes up."""
         parameters = {**self.parameters, **({} if self.barriers else {"zfs_nocacheflush": 1})}
         steps = [step for name, value in parameters.items() for step in _set(context, name, str(value))]
-        return [*steps, *self._arc(context), *self._nodes(context)]
-
-    def _arc(self, context: LayerContext) -> list[Step]:
-        """Limit the ARC, and check the limit: ZFS ignores one that is larger than the memory."""
         read = ("awk", literal('$1 == "c_max" { print $3 }'), _ARC_STATISTICS)
-        limited = _set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read)
-        return [*limited, self._reported(context)]
+        steps += _set(context, "zfs_arc_max", str(self.arc_max_bytes), read=read)
+        # ZFS ignores a limit of the ARC that is larger than the memory: reporting fails then.
+        return [*steps, self._reported(context), *self._nodes(context)]
 
     def _reported(self, context: LayerContext) -> Step:
         statistics = "^(c|c_max|c_min|size|hits|misses|l2_size|l2_hits)$"
@@ -241,11 +239,6 @@ class Zpool(Layer):
             cwd=context.cwd,
         )
 
-    def _undamaged(self, context: LayerContext) -> Step:
-        """Fail after wrong checksums, corrected or not, which OpenZFS does not log."""
-        title = "See whether the pool has met wrong checksums"
-        return context.act("errors", title, "perl", "-e", FIND_ERRORS, context.label)
-
     def _nodes(self, context: LayerContext) -> list[Step]:
         """Nodes of the pool's devices in a folder without others, because ZFS imports all it finds there.
 
@@ -260,7 +253,10 @@ class Zpool(Layer):
     def _names(self, context: LayerContext) -> dict[str, str]:
         named = [f"${{{name}}}" for names in self.named_devices().values() for name in names]
         paths = dict.fromkeys([*context.lower, *named])
-        return {path: _name(path, index) for index, path in enumerate(paths)}
+        found = {path: _VARIABLE.fullmatch(path) for path in paths}
+        return {
+            path: match[1] if match else f"lower-{index}" for index, (path, match) in enumerate(found.items())
+        }
 
     def _vdevs(self, context: LayerContext) -> list[str]:
         nodes = {path: f"{_folder(context)}/{name}" for path, name in self._names(context).items()}
@@ -331,11 +327,6 @@ class Zpool(Layer):
 
 def _folder(context: LayerContext) -> str:
     return f"/dev/{context.label}"
-
-
-def _name(path: str, index: int) -> str:
-    match = _VARIABLE.fullmatch(path)
-    return match[1] if match else f"lower-{index}"
 
 
 def _node(context: LayerContext, path: str, name: str) -> Step:

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from strata.layers.keys import power_of_two
+from strata.layers.options import power_of_two
 from strata.layers.zfs.options import VOLUME
 from strata.layers.zfs.zfs import Dataset
 from strata.spec.abilities import Outcome
-from strata.spec.allowed import Forms
-from strata.spec.layer import Interface, LayerContext, Provided
+from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import SECTOR_BYTES, Size, describe_size
@@ -32,10 +31,10 @@ def _room_bytes(pool_bytes: int) -> int:
 class Zvol(Dataset):
     """A volume of a ZFS pool: a block device. A property that is not set has ZFS's own default."""
 
-    provides: ClassVar[Interface] = "block"
-    prerequisites: ClassVar[Prerequisites] = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))
-    allowed: ClassVar[Mapping[str, Forms]] = {"properties": VOLUME}
-    own_properties: ClassVar[str] = f"volblocksize {Dataset.own_properties}"
+    provides = "block"
+    prerequisites = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))
+    allowed = {"properties": VOLUME}
+    own_properties = f"volblocksize {Dataset.own_properties}"
 
     layer: Literal["zvol"] = "zvol"
     size_bytes: Size | None = Field(None, alias="size", examples=["8GiB"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictInt
+from pydantic import Field, StrictInt
 
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
@@ -16,7 +16,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
-from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, option_words, yes_or_no
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, demanded, key, option_words, yes_or_no
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -26,12 +26,12 @@ _KINDS: Final = ("articles", "pictures", "comments")
 _THREADS: Final = ("writers", "rewriters", "commenters", "readers")
 
 
-def _whole_us(time_ns: int) -> int:
-    if time_ns % NS_PER_US:
-        raise Diagnostic("a pause is given in whole us", remedy='write for example "10ms"')
-    return time_ns
-
-
+Pause = Annotated[
+    Duration,
+    demanded(
+        lambda time_ns: not time_ns % NS_PER_US, "a pause is given in whole us", 'write for example "10ms"'
+    ),
+]
 Threads = Annotated[StrictInt, Field(ge=0, le=10_000)]
 
 
@@ -71,38 +71,22 @@ class Blog(Content, Workload):
     example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
 
     workload: Literal["blog"] = "blog"
-    writers: Threads = Field(
-        default=3,
-        description="Threads that create blogs: up to 100 articles of 1 to 32 KiB, then as many pictures of "
-        "8 to 64 KiB",
-        examples=[3],
+    writers: Threads = key(
+        3,
+        "Threads that create blogs: up to 100 articles of 1 to 32 KiB, then as many pictures of 8 to 64 KiB",
+        3,
     )
-    rewriters: Threads = Field(
-        default=1,
-        description="Threads that replace articles and, half the time, pictures of a random blog",
-        examples=[1],
+    rewriters: Threads = key(
+        1, "Threads that replace articles and, half the time, pictures of a random blog", 1
     )
-    commenters: Threads = Field(
-        default=5,
-        description="Threads that add up to 100 comments of 2 to 10 KiB to a random blog",
-        examples=[5],
+    commenters: Threads = key(5, "Threads that add up to 100 comments of 2 to 10 KiB to a random blog", 5)
+    readers: Threads = key(
+        100, "Threads that read a random blog: half the time its comments, then pictures and articles", 10
     )
-    readers: Threads = Field(
-        default=100,
-        description="Threads that read a random blog: half the time its comments, then pictures and articles",
-        examples=[10],
-    )
-    intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = Field(
-        default=30, description="Intervals of the window", examples=[3]
-    )
-    interval_ns: WholeMilliseconds = Field(
-        default=10 * NS_PER_S, alias="interval", description="The length of one", examples=["1s"]
-    )
-    reader_pause_ns: Annotated[Duration, AfterValidator(_whole_us)] = Field(
-        default=0,
-        alias="reader_pause",
-        description="How long a reader pauses after each blog; the original's never do",
-        examples=["10ms"],
+    intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(30, "Intervals of the window", 3)
+    interval_ns: WholeMilliseconds = key(10 * NS_PER_S, "The length of one", "1s", alias="interval")
+    reader_pause_ns: Pause = key(
+        0, "How long a reader pauses after each blog; the original's never do", "10ms", alias="reader_pause"
     )
 
     @property

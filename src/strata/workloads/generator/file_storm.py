@@ -18,7 +18,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
-from strata.workloads.keys import ZEROS_QUESTION, option_words
+from strata.workloads.keys import ZEROS_QUESTION, key, option_words
 
 _PARTS: Final = ("create", "stat", "read", "delete")
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -56,24 +56,16 @@ class FileStorm(Content, Workload):
     example: ClassVar[tuple[str, ...]] = ("files", "folders")
 
     workload: Literal["file-storm"] = "file-storm"
-    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(
-        default=20_000, description="How many files", examples=[20_000]
+    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = key(20_000, "How many files", 20_000)
+    folders: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = key(
+        100, "How many folders they are in, by turns", 100
     )
-    folders: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = Field(
-        default=100, description="How many folders they are in, by turns", examples=[100]
+    threads: Annotated[StrictInt, Field(ge=1, le=1024)] = key(
+        4, "Threads; each has its own share of the files", 4
     )
-    threads: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
-        default=4, description="Threads; each has its own share of the files", examples=[4]
-    )
-    size_bytes: Size = Field(
-        default=_BLOCK_BYTES, alias="size", description="The size of each file", examples=["4KiB"]
-    )
-    fsync: StrictBool = Field(
-        default=False, description="Force out each file before it is closed", examples=[True]
-    )
-    order: Literal["random", "created"] = Field(
-        default="random", description="In which order files are examined, read and deleted"
-    )
+    size_bytes: Size = key(_BLOCK_BYTES, "The size of each file", "4KiB", alias="size")
+    fsync: StrictBool = key(False, "Force out each file before it is closed", True)
+    order: Literal["random", "created"] = key("random", "In which order files are examined, read and deleted")
 
     @property
     def data_bytes(self) -> int:
@@ -82,9 +74,9 @@ class FileStorm(Content, Workload):
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if self.size_bytes > _FILE_BYTES_MAX:
             yield Diagnostic("these are no small files", remedy="make size 1GiB at most", key="size")
-        for key in ("folders", "threads"):
-            if getattr(self, key) > self.files:
-                yield Diagnostic(f"there are more {key} than files", remedy=f"lower {key}", key=key)
+        for name in ("folders", "threads"):
+            if getattr(self, name) > self.files:
+                yield Diagnostic(f"there are more {name} than files", remedy=f"lower {name}", key=name)
         # An inode, its name, and what a filesystem keeps besides: an estimate.
         yield from space_diagnostics(
             "files", self.data_bytes + self.files * 1024, capacity_bytes, key="files"

@@ -25,7 +25,7 @@ from strata.workloads.generator.output import (
     operation_latencies,
     own_folder,
 )
-from strata.workloads.keys import ZEROS_QUESTION, option_words
+from strata.workloads.keys import ZEROS_QUESTION, key, option_words
 
 _SLACK_NS: Final = 600 * NS_PER_S
 # Limits against hanging; slow disks stay below them.
@@ -69,37 +69,24 @@ class FillAndFragment(Content, Workload):
     example: ClassVar[tuple[str, ...]] = ("size", "extents")
 
     workload: Literal["fill-and-fragment"] = "fill-and-fragment"
-    writers: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
-        default=4, description="Writers, each of which fills a file", examples=[4]
+    writers: Annotated[StrictInt, Field(ge=1, le=1024)] = key(4, "Writers, each of which fills a file", 4)
+    size_bytes: Size = key(
+        512 << 20, "The size of each file, or of each writer's part of the joint one", "256MiB", alias="size"
     )
-    size_bytes: Size = Field(
-        default=512 << 20,
-        alias="size",
-        description="The size of each file, or of each writer's part of the joint one",
-        examples=["256MiB"],
-    )
-    joint: StrictBool = Field(
-        default=False, description="All writers fill parts of one file", examples=[True]
-    )
-    write_size_bytes: Size = Field(
-        default=64 << 10, alias="write_size", description="How much a writer writes at once"
-    )
-    sync_every_bytes: Size | None = Field(
-        default=None,
+    joint: StrictBool = key(False, "All writers fill parts of one file", True)
+    write_size_bytes: Size = key(64 << 10, "How much a writer writes at once", alias="write_size")
+    sync_every_bytes: Size | None = key(
+        None,
+        "A writer syncs its file after this many bytes, as a database does; default: never",
+        "1MiB",
         alias="sync_every",
-        description="A writer syncs its file after this many bytes, as a database does; default: never",
-        examples=["1MiB"],
     )
-    extents: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = Field(
-        default=4000, description="How many extents are rewritten, at random places", examples=[4000]
+    extents: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = key(
+        4000, "How many extents are rewritten, at random places", 4000
     )
-    extent_size_bytes: Size = Field(
-        default=16 << 10, alias="extent_size", description="The size of each", examples=["64KiB"]
-    )
-    direct: StrictBool = Field(
-        default=False,
-        description="Rewrite past the page cache; otherwise rewritten data are written back at the end",
-        examples=[True],
+    extent_size_bytes: Size = key(16 << 10, "The size of each", "64KiB", alias="extent_size")
+    direct: StrictBool = key(
+        False, "Rewrite past the page cache; otherwise rewritten data are written back at the end", True
     )
 
     @property
@@ -109,16 +96,13 @@ class FillAndFragment(Content, Workload):
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         sizes = {"size": self.size_bytes, "sync_every": self.sync_every_bytes}
         pieces = {"write_size": self.write_size_bytes, "extent_size": self.extent_size_bytes}
-        for key, size in {**sizes, **pieces}.items():
+        for name, size in {**sizes, **pieces}.items():
             if size is not None and (size == 0 or size % _BLOCK_BYTES):
-                yield Diagnostic("it is no whole number of blocks of 4KiB", remedy='write "64KiB"', key=key)
-        for key, size in pieces.items():
+                yield Diagnostic("it is no whole number of blocks of 4KiB", remedy='write "64KiB"', key=name)
+        for name, size in pieces.items():
             if size > min(self.size_bytes, _IO_BYTES_MAX):
-                yield Diagnostic(
-                    f"{describe_size(size)} at once is more than a file, or than 256MiB",
-                    remedy=f"lower {key}",
-                    key=key,
-                )
+                cause = f"{describe_size(size)} at once is more than a file, or than 256MiB"
+                yield Diagnostic(cause, remedy=f"lower {name}", key=name)
         # Without overwriting in place, rewritten data take their space again.
         needed_bytes = self.data_bytes + min(self.extents * self.extent_size_bytes, self.data_bytes)
         yield from space_diagnostics("files and rewritten data", needed_bytes, capacity_bytes, key="size")
@@ -128,21 +112,17 @@ class FillAndFragment(Content, Workload):
         seed = {"seed": context.derived_seed("fragment")}
         fill = {"write-bytes": self.write_size_bytes, "sync-every-bytes": self.sync_every_bytes}
         filled = f"Fill files of {describe_size(self.data_bytes)} by {self.writers} writers"
-        rewrite = {
-            "extents": self.extents,
-            "extent-bytes": self.extent_size_bytes,
-            "direct": self.direct,
-        }
+        rewrite = {"extents": self.extents, "extent-bytes": self.extent_size_bytes, "direct": self.direct}
         rewritten = f"Rewrite {self.extents} extents of {describe_size(self.extent_size_bytes)}"
-        content = self.content_words
+        fill_words, rewrite_words = (
+            (*option_words({**seed, **each}), *self.content_words) for each in (fill, rewrite)
+        )
         return [
             synced(context, "fragment-settle", "prepare", "Write back dirty data before it begins"),
-            self._part(context, "fill", "prepare", filled, *option_words({**seed, **fill}), *content),
+            self._part(context, "fill", "prepare", filled, *fill_words),
             self._count(context, "before", "prepare"),
             *self._read(context, "before", "prepare"),
-            self._part(
-                context, "rewrite", "measure", rewritten, *option_words({**seed, **rewrite}), *content
-            ),
+            self._part(context, "rewrite", "measure", rewritten, *rewrite_words),
             *self._read(context, "after", "measure"),
             self._count(context, "after", "inspect"),
         ]
@@ -157,13 +137,9 @@ class FillAndFragment(Content, Workload):
             "joint": self.joint,
         }
         limit_s = self.data_bytes // _BYTES_PER_S_MIN + self.extents // _EXTENTS_PER_S_MIN
-        return context.step(
-            f"fragment-{part}{suffix}",
-            phase,
-            title,
-            (PROGRAM, "fragment", part, *option_words(common), *words),
-            time_limit_ns=_SLACK_NS + limit_s * NS_PER_S,
-        )
+        argv, limit_ns = (PROGRAM, "fragment", part, *option_words(common), *words), limit_s * NS_PER_S
+        step_id = f"fragment-{part}{suffix}"
+        return context.step(step_id, phase, title, argv, time_limit_ns=_SLACK_NS + limit_ns)
 
     def _read(self, context: WorkloadContext, when: str, phase: Phase) -> list[Step]:
         title = f"Read all files linearly, {when} extents were rewritten"
@@ -173,22 +149,18 @@ class FillAndFragment(Content, Workload):
         ]
 
     def _count(self, context: WorkloadContext, when: str, phase: Phase) -> Step:
-        return context.step(
-            f"fragment-extents-{when}",
-            phase,
-            f"Count the files' extents, {when} some were rewritten",
-            (PROGRAM, "extents", own_folder(context, "fragment")),
-            time_limit_ns=_SLACK_NS,
-        )
+        title = f"Count the files' extents, {when} some were rewritten"
+        argv = (PROGRAM, "extents", own_folder(context, "fragment"))
+        return context.step(f"fragment-extents-{when}", phase, title, argv, time_limit_ns=_SLACK_NS)
 
     def checks(self, outputs: Outputs) -> list[Check]:
         return self.content_checks()
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        fill = load_result(outputs, "fragment-fill", "fragment-fill")
-        rewrite = load_result(outputs, "fragment-rewrite", "fragment-rewrite")
-        before = load_result(outputs, "fragment-read-before", "fragment-read")
-        after = load_result(outputs, "fragment-read-after", "fragment-read")
+        fill, rewrite, before, after = (
+            load_result(outputs, f"fragment-{step}", f"fragment-{step.partition('-')[0]}")
+            for step in ("fill", "rewrite", "read-before", "read-after")
+        )
         parts: dict[str, tuple[Mapping[str, Any], Phase]] = {
             "fill": (fill, "prepare"),
             "read_before": (before, "prepare"),

@@ -20,7 +20,14 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
-from strata.workloads.keys import WholeMilliseconds, option_words, preset_diagnostics, window_title
+from strata.workloads.keys import (
+    WholeMilliseconds,
+    key,
+    option_words,
+    preset_diagnostics,
+    window_title,
+    yes_or_no,
+)
 
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
@@ -88,76 +95,58 @@ class Load(Mixture, Workload):
     example: ClassVar[tuple[str, ...]] = ("personality",)
 
     workload: Literal["load"] = "load"
-    personality: StrictStr | None = Field(
-        default=None,
-        description="A personality of filebench: " + ", ".join(PERSONALITIES),
-        examples=["fileserver"],
+    personality: StrictStr | None = key(
+        None,
+        "A personality of filebench: " + ", ".join(PERSONALITIES),
+        "fileserver",
         json_schema_extra={"enum": [*PERSONALITIES, None]},
     )
-    definition: StrictStr | None = Field(
-        default=None,
-        description="A personality of one's own instead, as the text of a TOML file; those in "
+    definition: StrictStr | None = key(
+        None,
+        "A personality of one's own instead, as the text of a TOML file; those in "
         "crates/load/personalities are examples",
     )
-    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] | None = Field(
-        default=None,
-        description="Files of the first set, existing and not yet existing; other sets that scale are scaled "
+    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] | None = key(
+        None,
+        "Files of the first set, existing and not yet existing; other sets that scale are scaled "
         "with it; default: as defined",
-        examples=[1000],
+        1000,
     )
-    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(
-        default=None, description="Threads of the largest group; default: as defined", examples=[16]
+    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = key(
+        None, "Threads of the largest group; default: as defined", 16
     )
-    file_bytes: Size | None = Field(
-        default=None,
-        alias="file_size",
-        description="Mean size of a file; default: as defined",
-        examples=["64KiB"],
+    file_bytes: Size | None = key(
+        None, "Mean size of a file; default: as defined", "64KiB", alias="file_size"
     )
-    directory_width: Annotated[StrictInt, Field(ge=2, le=1_000_000_000)] | None = Field(
-        default=None,
-        description="Mean number of entries of a directory; default: as defined",
-        examples=[100],
+    directory_width: Annotated[StrictInt, Field(ge=2, le=1_000_000_000)] | None = key(
+        None, "Mean number of entries of a directory; default: as defined", 100
     )
-    io_bytes: Size | None = Field(
-        default=None,
-        alias="io_size",
-        description="Largest piece that is read or written at once; default: as defined",
-        examples=["128KiB"],
+    io_bytes: Size | None = key(
+        None, "Largest piece that is read or written at once; default: as defined", "128KiB", alias="io_size"
     )
-    append_bytes: Size | None = Field(
-        default=None,
-        alias="append_size",
-        description="What an append stays below; default: as defined",
-        examples=["16KiB"],
+    append_bytes: Size | None = key(
+        None, "What an append stays below; default: as defined", "16KiB", alias="append_size"
     )
-    preallocated_percent: Percent | None = Field(
-        default=None,
-        description="How many of 100 files exist at the start; default: as defined",
-        examples=[80],
+    preallocated_percent: Percent | None = key(
+        None, "How many of 100 files exist at the start; default: as defined", 80
     )
-    deletes: Literal["as-filebench", "next"] = Field(
-        default="as-filebench",
-        description="What becomes of a deletion whose file another thread has open: as-filebench leaves it "
+    deletes: Literal["as-filebench", "next"] = key(
+        "as-filebench",
+        "What becomes of a deletion whose file another thread has open: as-filebench leaves it "
         "out, so that files become more until none is left to create and the run ends; next deletes the next "
         "file that is not open",
     )
-    warmup_ns: WholeMilliseconds | None = Field(
-        default=None,
-        alias="warmup",
-        description="Load before the measured window; default: none, as in filebench",
-        examples=["10s"],
+    warmup_ns: WholeMilliseconds | None = key(
+        None, "Load before the measured window; default: none, as in filebench", "10s", alias="warmup"
     )
-    duration_ns: WholeMilliseconds = Field(
-        alias="duration", description="The measured window", examples=["60s"]
-    )
-    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e9)] | None = Field(
-        default=None,
-        alias="rate",
-        description="Open loop: passes through the loop of the largest group are due at random times (a "
+    duration_ns: WholeMilliseconds = key(..., "The measured window", "60s", alias="duration")
+    rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e9)] | None = key(
+        None,
+        "Open loop: passes through the loop of the largest group are due at random times (a "
         "Poisson process), to make up this many operations a second; default: each thread begins the "
         "next when the last has ended",
-        examples=[500],
+        500,
+        alias="rate",
     )
 
     @property
@@ -179,9 +168,6 @@ class Load(Mixture, Workload):
             )
         except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
             return None
-
-    def _set_names(self) -> Sequence[str]:
-        return [str(each.get("name")) for each in tomllib.loads(self.definition or "sets = []")["sets"]]
 
     def _sets(self) -> Sequence[FileSet] | None:
         """The sets with what differs from their definition; None without a definition."""
@@ -214,16 +200,16 @@ class Load(Mixture, Workload):
                 remedy="compare it with one of crates/load/personalities",
                 key="definition",
             )
-        elif not all(_FOLDER.fullmatch(name) for name in self._set_names()):
-            yield Diagnostic(
-                "a set of the definition has a name that its folder cannot have",
-                remedy="take letters, digits, hyphens and underscores",
-                key="definition",
-            )
-        for key in ("io_bytes", "append_bytes"):
-            value = getattr(self, key)
+        elif not all(
+            _FOLDER.fullmatch(str(each.get("name")))
+            for each in tomllib.loads(self.definition or "sets = []")["sets"]
+        ):
+            cause = "a set of the definition has a name that its folder cannot have"
+            yield Diagnostic(cause, remedy="take letters, digits, hyphens and underscores", key="definition")
+        for name in ("io_bytes", "append_bytes"):
+            value = getattr(self, name)
             if value is not None and not 1 <= value <= 1 << 30:
-                alias = key.replace("bytes", "size")
+                alias = name.replace("bytes", "size")
                 yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
         yield from space_diagnostics(
             "files", self._space_bytes(), capacity_bytes, key="file_size" if self.files is None else "files"
@@ -302,8 +288,8 @@ class Load(Mixture, Workload):
             if part is not None and part["count"]:
                 metrics += operation_latencies(part, family)
         prepared = load_result(outputs, "load-prepare", None)
-        for name, key in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
-            metrics.append(Metric.of(name, float(prepared[key]), "ns", phase="prepare"))
+        for name, part in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
+            metrics.append(Metric.of(name, float(prepared[part]), "ns", phase="prepare"))
         return metrics
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
@@ -316,21 +302,14 @@ class Load(Mixture, Workload):
         result = load_result(outputs, "load-measure", None)
         ended = result["ended_early"]
         remedy = ', or write deletes = "next"' if ended and ended["reason"] == "files" else ""
-        yield Check(
-            name="ran-the-whole-window",
-            verdict="yes" if ended is None else "no",
-            detail=f"the load ran for {result['window_ns'] / NS_PER_S:g} s"
-            + ("" if ended is None else f", and ended early: {ended['detail']}{remedy}"),
-            required=True,
-        )
+        detail = f"the load ran for {result['window_ns'] / NS_PER_S:g} s"
+        detail += "" if ended is None else f", and ended early: {ended['detail']}{remedy}"
+        yield yes_or_no("ran-the-whole-window", ended is None, detail, required=True)
         departures = [
             f"{each['what']} is {each['here']}, and {each['definition']} by definition"
             for each in result["departures"]
         ]
         if result["passes_over_open"]:
             departures.append("deletions take the next file where filebench leaves them out")
-        yield Check(
-            name="as-defined",
-            verdict="no" if departures else "yes",
-            detail="; ".join(departures) or "files, sizes and threads are those of the definition",
-        )
+        detail = "; ".join(departures) or "files, sizes and threads are those of the definition"
+        yield yes_or_no("as-defined", not departures, detail)

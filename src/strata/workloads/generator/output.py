@@ -16,7 +16,7 @@ from strata.spec.names import Diagnostic
 from strata.spec.step import LOAD
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
-from strata.workloads.keys import ZEROS
+from strata.workloads.keys import ZEROS, key
 
 PROGRAM: Final = f"${{{LOAD}}}"
 """The load generator, as the first word of a step's ``argv``."""
@@ -29,30 +29,22 @@ Percent = Annotated[StrictInt, Field(ge=0, le=100)]
 class Mixture(BaseModel):
     """The keys of a workload that say how far its bytes can be compressed and deduplicated."""
 
-    compressibility_percent: Percent = Field(
-        default=50, description="How much of each block of content a compressor saves", examples=[30]
-    )
-    duplication_percent: Percent = Field(
-        default=0,
-        description="How many of 100 blocks of 4 KiB repeat earlier ones of the same thread",
-        examples=[20],
+    compressibility_percent: Percent = key(50, "How much of each block of content a compressor saves", 30)
+    duplication_percent: Percent = key(
+        0, "How many of 100 blocks of 4 KiB repeat earlier ones of the same thread", 20
     )
 
     @property
     def content_words(self) -> tuple[str, ...]:
-        return (
-            f"--compressibility-percent={self.compressibility_percent}",
-            f"--duplication-percent={self.duplication_percent}",
-        )
+        names = ("compressibility", "duplication")
+        return tuple(f"--{name}-percent={getattr(self, f'{name}_percent')}" for name in names)
 
 
 class Content(Mixture):
     """The keys of a workload that can write zeros instead."""
 
-    zeros: StrictBool = Field(
-        default=False,
-        description="Write zeros instead, which flatters what compresses, deduplicates or looks for zeros",
-        examples=[True],
+    zeros: StrictBool = key(
+        False, "Write zeros instead, which flatters what compresses, deduplicates or looks for zeros", True
     )
 
     @property
@@ -71,7 +63,6 @@ class Content(Mixture):
 
 
 def own_folder(context: WorkloadContext, name: str) -> str:
-    """The folder of a load's files: one for each of its windows."""
     return "-".join(filter(None, (f"{context.mount_path}/{name}", context.window)))
 
 
@@ -92,12 +83,9 @@ def load_result(outputs: Outputs, step_id: str, load: str | None) -> Mapping[str
 
 def operation_latencies(operation: Mapping[str, Any], family: str) -> list[Metric]:
     """The latencies of one of a result's ``operations``, as metrics of that family."""
-    return latency_metrics(
-        decode(operation["latency_ns"]),
-        latency_ns_mean=float(operation["latency_ns_mean"]),
-        latency_ns_max=float(operation["latency_ns_max"]),
-        family=family,
-    )
+    mean_ns, max_ns = float(operation["latency_ns_mean"]), float(operation["latency_ns_max"])
+    histogram = decode(operation["latency_ns"])
+    return latency_metrics(histogram, latency_ns_mean=mean_ns, latency_ns_max=max_ns, family=family)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from strata.workloads.keys import (
     ZEROS,
     ZEROS_QUESTION,
     WholeSeconds,
+    key,
     option_words,
     preset_diagnostics,
     sector_diagnostics,
@@ -104,57 +105,40 @@ class SysbenchFileio(Workload):
     example: ClassVar[tuple[str, ...]] = ("preset",)
 
     workload: Literal["sysbench-fileio"] = "sysbench-fileio"
-    preset: StrictStr | None = Field(
-        default=None,
-        description="A set of keys: " + ", ".join(PRESETS),
-        examples=["random-write-4k-fsync"],
+    preset: StrictStr | None = key(
+        None,
+        "A set of keys: " + ", ".join(PRESETS),
+        "random-write-4k-fsync",
         json_schema_extra={"enum": [*PRESETS, None]},
     )
-    mode: Mode | None = Field(
-        default=None, description="What is done, over that of the preset", examples=["rndrw"]
+    mode: Mode | None = key(None, "What is done, over that of the preset", "rndrw")
+    block_bytes: Size | None = key(None, "Size of each request; default: 16KiB", "4KiB", alias="block")
+    size_bytes: Size = key(2 << 30, "Size of all files together", "4GiB", alias="size")
+    files: Count = key(128, "How many files there are", 1)
+    threads: Count = key(1, "How many threads issue requests", 16)
+    io_mode: Literal["sync", "async", "mmap"] = key(
+        "sync", "read and write, libaio, or mapped files", "async"
     )
-    block_bytes: Size | None = Field(
-        default=None, alias="block", description="Size of each request; default: 16KiB", examples=["4KiB"]
+    flags: list[Literal["direct", "dsync", "sync"]] = key([], "How the files are opened", ["direct"])
+    fsync_each_write: StrictBool | None = key(
+        None, "fsync after every write, of its file; default: false", True
     )
-    size_bytes: Size = Field(
-        default=2 << 30, alias="size", description="Size of all files together", examples=["4GiB"]
+    fsync_every: StrictInt | None = key(
+        None, "Fsync all files after this many requests; 0: not; default: 100", 0, ge=0, le=1_000_000_000
     )
-    files: Count = Field(default=128, description="How many files there are", examples=[1])
-    threads: Count = Field(default=1, description="How many threads issue requests", examples=[16])
-    io_mode: Literal["sync", "async", "mmap"] = Field(
-        default="sync", description="read and write, libaio, or mapped files", examples=["async"]
-    )
-    flags: list[Literal["direct", "dsync", "sync"]] = Field(
-        default=[], description="How the files are opened", examples=[["direct"]]
-    )
-    fsync_each_write: StrictBool | None = Field(
-        default=None, description="fsync after every write, of its file; default: false", examples=[True]
-    )
-    fsync_every: StrictInt | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000_000,
-        description="Fsync all files after this many requests; 0: not; default: 100",
-        examples=[0],
-    )
-    fsync_end: StrictBool = Field(default=True, description="fsync all files at the end of the window")
-    read_write_ratio: StrictFloat | StrictInt = Field(
-        default=1.5, ge=0, le=1_000_000, description="Reads for each write in rndrw"
-    )
-    validate_blocks: StrictBool = Field(
-        default=True,
-        alias="validate",
-        description="Random content with a checksum in each block, compared by reads; false writes zeros, as "
+    fsync_end: StrictBool = key(True, "fsync all files at the end of the window")
+    read_write_ratio: StrictFloat | StrictInt = key(1.5, "Reads for each write in rndrw", ge=0, le=1_000_000)
+    validate_blocks: StrictBool = key(
+        True,
+        "Random content with a checksum in each block, compared by reads; false writes zeros, as "
         "sysbench does by itself: they flatter every stack that compresses or detects them",
+        alias="validate",
     )
-    warmup_ns: WholeSeconds | None = Field(
-        default=None,
-        alias="warmup",
-        description="Load before the measured window; default: none",
-        examples=["10s"],
+    warmup_ns: WholeSeconds | None = key(
+        None, "Load before the measured window; default: none", "10s", alias="warmup"
     )
-    duration_ns: WholeSeconds | None = Field(
-        default=None, alias="duration", description="The measured window; default: one pass", examples=["60s"]
+    duration_ns: WholeSeconds | None = key(
+        None, "The measured window; default: one pass", "60s", alias="duration"
     )
 
     @property

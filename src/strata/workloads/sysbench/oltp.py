@@ -22,7 +22,7 @@ from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
-from strata.workloads.keys import WarmUp, Window, option_words, window_title, yes_or_no
+from strata.workloads.keys import WarmUp, Window, key, option_words, window_title, yes_or_no
 from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
@@ -89,40 +89,37 @@ class SysbenchOltp(Workload):
     }
 
     workload: Literal["sysbench-oltp"] = "sysbench-oltp"
-    server: Literal["postgresql", "mariadb"] = Field(description="The server", examples=["mariadb"])
-    script: Script = Field(
-        default="oltp_read_write",
-        description="A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
-        examples=["legacy-complex"],
+    server: Literal["postgresql", "mariadb"] = key(..., "The server", "mariadb")
+    script: Script = key(
+        "oltp_read_write",
+        "A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
+        "legacy-complex",
     )
-    tables: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=1, description="Tables", examples=[4])
-    rows: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] = Field(
-        default=10_000, description="Rows of each table (sysbench's table_size)", examples=[100_000]
+    tables: Annotated[StrictInt, Field(ge=1, le=1000)] = key(1, "Tables", 4)
+    rows: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] = key(
+        10_000, "Rows of each table (sysbench's table_size)", 100_000
     )
-    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] = Field(
-        default=1, description="Concurrent sessions", examples=[8]
-    )
+    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] = key(1, "Concurrent sessions", 8)
     warmup_ns: WarmUp = 10 * NS_PER_S
     duration_ns: Window
-    rand_type: Literal["special", "uniform", "gaussian", "pareto"] = Field(
-        default="special", description="The distribution of the rows' numbers; the legacy mixes lack pareto"
+    rand_type: Literal["special", "uniform", "gaussian", "pareto"] = key(
+        "special", "The distribution of the rows' numbers; the legacy mixes lack pareto"
     )
-    rate_per_s: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None,
-        alias="rate",
-        description="Open loop: this many transactions a second are due, at random times (a Poisson "
+    rate_per_s: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = key(
+        None,
+        "Open loop: this many transactions a second are due, at random times (a Poisson "
         "process); default: each thread begins the next when the last has ended",
-        examples=[200],
+        200,
+        alias="rate",
     )
-    extra_update: Literal["auto", "on", "off"] = Field(
-        default="auto",
-        description="Whether legacy-complex updates the row that it deletes and inserts again; auto: on "
-        "PostgreSQL",
+    extra_update: Literal["auto", "on", "off"] = key(
+        "auto",
+        "Whether legacy-complex updates the row that it deletes and inserts again; auto: on PostgreSQL",
     )
-    settings: dict[str, Setting] = Field(
-        default={},
-        description="Settings of the server's configuration file",
-        examples=[{"innodb_buffer_pool_size": "64M", "innodb_flush_log_at_trx_commit": 2}],
+    settings: dict[str, Setting] = key(
+        {},
+        "Settings of the server's configuration file",
+        {"innodb_buffer_pool_size": "64M", "innodb_flush_log_at_trx_commit": 2},
     )
 
     @property
@@ -181,14 +178,10 @@ class SysbenchOltp(Workload):
 
     def _prepare(self, server: DatabaseServer) -> Step:
         tables = f"{self.tables} tables" if self.tables > 1 else "one table"
-        return server.client(
-            id="sysbench-prepare",
-            phase="prepare",
-            title=f"Create and fill {tables} of {self.rows} rows",
-            # One thread fills one table at a time.
-            argv=self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare"),
-            time_limit_ns=self._prepare_limit_ns,
-        )
+        # One thread fills one table at a time.
+        argv = self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare")
+        title = f"Create and fill {tables} of {self.rows} rows"
+        return server.prepare("prepare", title, *argv, time_limit_ns=self._prepare_limit_ns)
 
     def _settle(self, server: DatabaseServer) -> list[Step]:
         if isinstance(server, MariadbServer):
@@ -263,7 +256,6 @@ class SysbenchOltp(Workload):
         return metrics
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """Transactions in each second of the window, as sysbench reports them."""
         return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:

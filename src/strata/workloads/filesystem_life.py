@@ -13,12 +13,12 @@ from strata.spec.page_cache import dropped, synced
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_S
-from strata.workloads.archive import archive
-from strata.workloads.archive.archive import ArchiveWorkload
+from strata.workloads.tree import TOOLS, ArchiveWorkload
 
 _DOWN: Final = "life-unmounted"
 _CHECK_LIMIT_NS: Final = 7200 * NS_PER_S
 _PARTS: Final = ("make", "mount", "unmount", "check", "remount")
+_TOOK: Final = {"unmount": "undo_ns"}
 
 
 class FilesystemLife(ArchiveWorkload):
@@ -39,7 +39,7 @@ class FilesystemLife(ArchiveWorkload):
         "nothing; filesystems with checksums compare them all (a scrub) where they have no checker. It "
         "leaves out the work in between."
     )
-    tools: ClassVar[tuple[str, ...]] = (*archive.TOOLS, *page_cache.TOOLS, "printf")
+    tools: ClassVar[tuple[str, ...]] = (*TOOLS, *page_cache.TOOLS, "printf")
     needs_layers: ClassVar[bool] = True
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
         MetricSpec("{make,mount}_ns", "ns", "lower", "making it, and mounting it empty"),
@@ -105,7 +105,7 @@ class FilesystemLife(ArchiveWorkload):
         metrics = [
             Metric.of(
                 f"{name}_ns",
-                float(_took_ns(outputs, name, ids)),
+                float(sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)),
                 "ns",
                 phase="build" if name in ("make", "mount") else "measure",
                 headline=name in ("make", "check", "remount"),
@@ -131,11 +131,6 @@ def _down_again(context: WorkloadContext, mounted: Iterable[Step]) -> Step:
     return synced(context, "life-unmounted-again", "measure", title).model_copy(update={"takes_down": down})
 
 
-def _took_ns(outputs: Outputs, part: str, ids: Iterable[str]) -> int:
-    took = "undo_ns" if part == "unmount" else "duration_ns"
-    return sum(getattr(outputs.step(step_id), took) for step_id in ids)
-
-
 def _own_layers(layers: Sequence[Placed]) -> list[Placed]:
     """The uppermost layer, with those below it down to the one that stands on block devices."""
     own: list[Placed] = []
@@ -157,16 +152,11 @@ def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
 
 def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
     limits = {"time_limit_ns": _CHECK_LIMIT_NS, "user": "root"}
+    checks = ((where.name, layer.check_argv(where)) for layer, where in own)
     return [
-        context.step(
-            f"life-check-{where.name}",
-            "measure",
-            f"Check {where.name}, which changes nothing",
-            argv,
-            **limits,
-        )
-        for layer, where in own
-        if (argv := layer.check_argv(where)) is not None
+        context.step(f"life-check-{name}", "measure", f"Check {name}, which changes nothing", argv, **limits)
+        for name, argv in checks
+        if argv is not None
     ]
 
 
@@ -181,8 +171,6 @@ def _scrub_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:
 def _at_home(context: WorkloadContext, step: Step) -> Step:
     """A layer's step in the trial's own folder, where programs may leave files."""
     home = {"cwd": context.scratch_path}
-    ready, undo = (
-        step.ready and step.ready.model_copy(update=home),
-        step.undo and step.undo.model_copy(update=home),
-    )
-    return step.model_copy(update={**home, "ready": ready, "undo": undo})
+    programs = {"ready": step.ready, "undo": step.undo}
+    moved = {name: program and program.model_copy(update=home) for name, program in programs.items()}
+    return step.model_copy(update={**home, **moved})

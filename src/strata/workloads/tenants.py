@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt
@@ -19,8 +20,89 @@ from strata.spec.step import Step
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
-from strata.workloads.keys import WholeSeconds
-from strata.workloads.tenants.aggregate import Found, addable, main_metric, ratio, tails_of, together
+from strata.workloads.keys import WholeSeconds, key
+
+# The latencies to show beside a tenant's main rate: the first of these that it has.
+_TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "write_latency_ns"))
+
+
+@dataclass(frozen=True)
+class Found:
+    """One tenant's measurements.
+
+    Attributes:
+        metrics: All its metrics, prefixed.
+        together: Its headline in the common window, under its own name.
+        alone: The same by itself, if it ran so.
+    """
+
+    load: Workload
+    metrics: list[Metric]
+    together: Metric
+    alone: Metric | None
+
+    def __str__(self) -> str:
+        return f"{self.together.name} of {' '.join(kind_of(self.load))}"
+
+    @property
+    def relative_speed(self) -> float | None:
+        """How fast it was beside the others, relative to how fast it is alone."""
+        if self.alone is None or self.alone.value <= 0 or self.together.value <= 0:
+            return None
+        faster = self.together.value / self.alone.value
+        return faster if self.together.better == "higher" else 1 / faster
+
+
+def main_metric(metrics: Sequence[Metric]) -> Metric:
+    return next((each for each in metrics if each.headline), metrics[0])
+
+
+def tails_of(metrics: Sequence[Metric]) -> list[str]:
+    """The names of the 99th percentiles to show of a load."""
+    names = {each.family: each.name for each in metrics if each.quantile == 0.99}
+    return next(
+        (found for tails in _TAILS if (found := [names[each] for each in tails if each in names])), []
+    )
+
+
+def kind_of(load: Workload) -> tuple[str, ...]:
+    """The kind of a load's operations: its name, and its personality or script."""
+    kinds = (getattr(load, key, None) for key in ("personality", "script"))
+    return (load.workload, *(each for each in kinds if isinstance(each, str)))
+
+
+def addable(found: Sequence[Found]) -> bool:
+    """Whether they are rates of one kind: of the same operations, and so of the same kind of load."""
+    heads = [each.together for each in found]
+    kinds = {(kind_of(each.load), each.together.name, each.together.unit) for each in found}
+    return len(kinds) == 1 and all(each.unit.endswith("/s") and each.better == "higher" for each in heads)
+
+
+def together(found: Mapping[str, Found], speeds: Mapping[str, float], *, alone: bool) -> list[Metric]:
+    """The aggregate, which is the first headline, and the fairness; nothing where there is no aggregate."""
+    if alone:
+        if len(speeds) < len(found):
+            return []
+        mean = sum(speeds.values()) / len(speeds)
+        aggregate = Metric.of("aggregate_relative_speed", mean, "1", headline=True)
+        return [aggregate, Metric.of("fairness", fairness([*speeds.values()]), "1")]
+    if not addable([*found.values()]):
+        return []
+    rates = [each.together for each in found.values()]
+    values = [each.value for each in rates]
+    added = rates[0].prefixed("aggregate_", value=sum(values), headline=True, tenant=None)
+    return [added, Metric.of("fairness", fairness(values), "1")]
+
+
+def fairness(shares: Sequence[float]) -> float:
+    """Jain's index of n shares, from 1/n (one has all) to 1 (all have as much).
+
+    Jain, Chiu, Hawe: "A quantitative measure of fairness and discrimination for resource allocation in shared
+    computer systems", DEC TR-301, 1984.
+    """
+    squares = sum(each * each for each in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
+
 
 _TENANTS_MAX: Final = 64
 # Windows begin together; a load whose own clock starts later, or that ends with a sync, ends a little later.
@@ -35,28 +117,28 @@ class TenantTable(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    name: KebabName = Field(
-        description="Its name, in kebab case, with which its metrics, steps and layers begin: not that of a "
+    name: KebabName = key(
+        ...,
+        "Its name, in kebab case, with which its metrics, steps and layers begin: not that of a "
         "layer or device, and not the beginning of another one's (`db` and `db-2`)",
-        examples=["db"],
+        "db",
     )
-    count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = Field(
-        default=1, description="How many such tenants there are, called NAME-1 and so on", examples=[4]
+    count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = key(
+        1, "How many such tenants there are, called NAME-1 and so on", 4
     )
-    memory_bytes: MemoryLimit | None = Field(
-        default=None,
+    memory_bytes: MemoryLimit | None = key(
+        None,
+        "What its programs and their page cache may take, 64MiB at least: the memory of the guest in the "
+        "stack's `each`, or of a control group of its own; default: the guest's own, or no limit",
+        "256MiB",
         alias="memory",
-        description="What its programs and their page cache may take, 64MiB at least: the memory of the guest"
-        " in the stack's `each`, or of a control group of its own; default: the guest's own, or "
-        "no limit",
-        examples=["256MiB"],
     )
-    load: SerializeAsAny[Workload] = Field(
-        description="What it runs in the common window: any workload whose keys say how long its window is"
+    load: SerializeAsAny[Workload] = key(
+        ..., "What it runs in the common window: any workload whose keys say how long its window is"
     )
-    before: SerializeAsAny[Workload] | None = Field(
-        default=None,
-        description="What it runs before that, at the same time as the others, such as an installation, in "
+    before: SerializeAsAny[Workload] | None = key(
+        None,
+        "What it runs before that, at the same time as the others, such as an installation, in "
         "folders of its own; its servers end with it",
     )
 
@@ -93,28 +175,27 @@ class Tenants(Workload):
         "aggregate": "can what the tenants did be added or compared?",
     }
     workload: Literal["tenants"] = "tenants"
-    members: list[TenantTable] = Field(
+    members: list[TenantTable] = key(
+        ...,
+        "The tenants, each with a name and a load",
+        '[{ name = "db", load = { workload = "pgbench", scale = 2, clients = 4, duration = "60s" } }]',
         alias="tenants",
-        description="The tenants, each with a name and a load",
-        examples=[
-            '[{ name = "db", load = { workload = "pgbench", scale = 2, clients = 4, duration = "60s" } }]'
-        ],
     )
-    alone_ns: WholeSeconds | None = Field(
-        default=None,
-        alias="alone",
-        description="How long each load runs by itself before the common window, one after the other, to "
+    alone_ns: WholeSeconds | None = key(
+        None,
+        "How long each load runs by itself before the common window, one after the other, to "
         "measure what the others cost it, in whole seconds; default: not at all",
-        examples=["30s"],
+        "30s",
+        alias="alone",
     )
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
         members = table.get("tenants")
         for index, member in enumerate(members if isinstance(members, list) else ()):
-            for key in ("load", "before"):
-                if isinstance(member, dict) and key in member:
-                    yield "tenants", index, key
+            for name in ("load", "before"):
+                if isinstance(member, dict) and name in member:
+                    yield "tenants", index, name
 
     def tenants(self) -> dict[str, Tenant]:
         update = {"duration_ns": self.alone_ns}
@@ -159,17 +240,13 @@ class Tenants(Workload):
             for name in member.names:
                 begin = f"{name}-"
                 longer = (each for each in names if f"{each}-".startswith(begin))
-                near = next((each for each in names if begin.startswith(f"{each}-")), None) or next(
-                    longer, None
-                )
+                near = next((each for each in names if begin.startswith(f"{each}-")), next(longer, None))
                 if near is not None:
-                    yield Diagnostic(
+                    cause = (
                         f'the tenant "{name}" has the name of "{near}", or begins with it: their '
-                        "metrics would have the same names",
-                        remedy="call it otherwise",
-                        key="name",
-                        within=("tenants", index),
+                        "metrics would have the same names"
                     )
+                    yield Diagnostic(cause, remedy="call it otherwise", key="name", within=("tenants", index))
             names += member.names
 
     def _window_diagnostics(self, index: int, load: Workload) -> Iterator[Diagnostic]:
@@ -214,7 +291,7 @@ class Tenants(Workload):
         found = self._measured(outputs)
         speeds = {name: speed for name, each in found.items() if (speed := each.relative_speed) is not None}
         relative = [
-            ratio(f"{tenant_prefix(name)}relative_speed", speed, headline=True, tenant=name)
+            Metric.of(f"{tenant_prefix(name)}relative_speed", speed, "1", headline=True, tenant=name)
             for name, speed in speeds.items()
         ]
         metrics = [each for one in found.values() for each in one.metrics]
@@ -302,10 +379,8 @@ def _sum_diagnostics(
     sizes = [size for size in (before.data_bytes, member.load.data_bytes) if size is not None]
     if len(sizes) < 2 or any([*space_diagnostics("data", size, capacity_bytes, key="")] for size in sizes):
         return
-    for diagnostic in space_diagnostics(
-        "data of `before` and `load`", sum(sizes), capacity_bytes, key="load"
-    ):
-        yield Diagnostic(diagnostic.cause, remedy=diagnostic.remedy, key="load", within=("tenants", index))
+    for each in space_diagnostics("data of `before` and `load`", sum(sizes), capacity_bytes, key="load"):
+        yield Diagnostic(each.cause, remedy=each.remedy, key="load", within=("tenants", index))
 
 
 def _load_diagnostics(
@@ -316,7 +391,5 @@ def _load_diagnostics(
         if name != "workload" and name in load.model_fields_set:
             key = field.alias or name
             yield Diagnostic(f"{key} is not a tenant's", remedy=_BESIDE, key=key, within=path)
-    for diagnostic in load.diagnostics(capacity_bytes):
-        yield Diagnostic(
-            diagnostic.cause, remedy=diagnostic.remedy, key=diagnostic.key, within=(*path, *diagnostic.within)
-        )
+    for each in load.diagnostics(capacity_bytes):
+        yield Diagnostic(each.cause, remedy=each.remedy, key=each.key, within=(*path, *each.within))
