@@ -8,9 +8,8 @@ import math
 import pytest
 
 from advice_studies import around, capabilities, study, use, weight
-from strata.advice.advise import advise
+from strata.advice.advise import advise, seeds_wanted
 from strata.advice.model import Advice
-from strata.advice.settling import seeds_wanted
 from strata.advice.uses import Need, Use
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults

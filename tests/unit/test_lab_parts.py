@@ -16,7 +16,7 @@ import strata
 from strata.cli import app
 from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache, Entry, Inputs
-from strata.lab.lab import ESSENTIAL, Part, ensure_lab, find_lab, parts, require_lab, wanted
+from strata.lab.lab import ESSENTIAL, Part, Project, ensure_lab, find_lab, parts, require_lab
 from strata.lab.programs import cargo_version, program_wanted
 from strata.lab.progress import SILENCE
 from strata.lab.upkeep import clean_caches
@@ -47,7 +47,7 @@ def put(cache: Cache, part: Part, *, found: str = "gcc 12", locked: bool = True)
         return made | {"locked": locked, "packages": {"fio": "3.39-1"}, "moved": moved, "compiler": "rustc"}
 
     kind = part if part in FILES else "modules"
-    entry = cache.build(kind, Inputs(wanted(part, ROOT), {"compiler": found}), make)
+    entry = cache.build(kind, Inputs(Project.read(ROOT).wanted(part), {"compiler": found}), make)
     cache.root.chmod(0o755)
     return entry
 

@@ -53,9 +53,14 @@ def dm_writecache(**keys: Any) -> DmWritecache:
     return DmWritecache.model_validate({"cache": "ssd", **keys})
 
 
-def on_disk(layer: Layer, provided: Provided = DISK) -> LayerContext:
+def on_disk(layer: Layer, provided: Provided = DISK, cache_bytes: int = 2 * GIB) -> LayerContext:
     return LayerContext(
-        name=layer.layer, seed=1, lower=("${disk0}",), provided=provided, devices=("disk0", "ssd")
+        name=layer.layer,
+        seed=1,
+        lower=("${disk0}",),
+        provided=provided,
+        devices=("disk0", "ssd"),
+        capacities={"ssd": cache_bytes},
     )
 
 
@@ -215,3 +220,43 @@ def test_settings_of_the_writecache_are_given_in_the_kernels_units() -> None:
     assert attach[attach.index("--cachesettings") + 1] == (
         "block_size=4096 high_watermark=50 low_watermark=45 autocommit_time=2000"
     )
+
+
+@pytest.mark.parametrize(
+    ("cache_bytes", "keys", "chunk"),
+    [
+        (61 * GIB, {}, None),  # LVM's own, 64 KiB: a million at most
+        (500_107_862_016, {}, "524288b"),
+        (1_920_383_410_176, {}, "1933312b"),
+        (500_107_862_016, {"chunk": "1MiB"}, "1048576b"),
+    ],
+)
+def test_the_chunk_follows_from_the_size_of_the_cache(
+    cache_bytes: int, keys: dict[str, str], chunk: str | None
+) -> None:
+    layer = dm_cache(**keys)
+    argv = step_of(layer.build(on_disk(layer, cache_bytes=cache_bytes)), "attach").argv
+
+    assert (argv[argv.index("--chunksize") + 1] if "--chunksize" in argv else None) == chunk
+    assert refused(layer, cache_bytes) == ""
+
+
+@pytest.mark.parametrize(
+    ("layer", "keys", "memory"),
+    [
+        ("dm-writecache", 'cache = "ssd"', "16896MiB"),
+        ("dm-writecache", 'cache = "ssd", block_size = 512', "130304MiB"),
+        ("bcache", 'cache = "ssd", bucket = "4KiB"', "3GiB"),
+        ("bcache", 'cache = "ssd"', None),
+        ("dm-cache", 'cache = "ssd"', None),
+    ],
+)
+def test_a_cache_whose_tables_exceed_the_labs_memory_is_refused(
+    tmp_path: Path, layer: str, keys: str, memory: str | None
+) -> None:
+    text = study(layer, keys).replace('capacity = "2GiB"\n', "")
+    found = mistakes(tmp_path, text)
+
+    assert list(found) == (["stacks.cached.layers[0].cache"] if memory else [])
+    if memory:
+        assert memory in str(found)

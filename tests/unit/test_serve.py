@@ -415,7 +415,7 @@ def test_a_report_is_rendered_once_for_the_same_results(
         rendered.append(1)
         return "<!doctype html>"
 
-    monkeypatch.setattr(pages_module, "render", counted)
+    monkeypatch.setattr(pages_module, "page_of", counted)
 
     client.get("/study/made/report")
     client.get("/study/made/report")

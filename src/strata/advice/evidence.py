@@ -107,11 +107,6 @@ class Scorer(Remembering):
         return None if ratio is None else Comparison(part.workload, stack, baseline, part.kind, ratio)
 
 
-def shares_of(weights: Mapping[str, float]) -> dict[str, float]:
-    total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
-
-
 @dataclass(frozen=True)
 class Evidence:
     """The results that count for a use.
@@ -136,12 +131,7 @@ class Evidence:
         return sorted(frozenset.intersection(*each)) if each else []
 
 
-def evidence_of(
-    results: StudyResults,
-    use: Use,
-    stacks: Sequence[str],
-    scorer: Scorer,
-) -> Evidence:
+def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: Scorer) -> Evidence:
     """The evidence on the candidate ``stacks``."""
     declared = declared_workloads(results.snapshot)
     fitting = _fitting(results.workloads, use, declared)
@@ -154,22 +144,15 @@ def evidence_of(
     # A workload with results on only a few stacks would exclude all the others.
     kept = {workload for workload, each in has.items() if len(each) >= max(2, len(involved) / 2)}
     complete = [stack for stack in stacks if kept and all(stack in has[workload] for workload in kept)]
-    counting = [
-        (weight, [workload for workload in fitting[weight.name] if workload in kept])
-        for weight in use.weights
-    ]
+    counting = [(weight, [each for each in fitting[weight.name] if each in kept]) for weight in use.weights]
     parts = _parts(results, counting, complete, scorer)
     used = {part.workload for part in parts}
-    shares = shares_of({each.name: each.weight for each in use.weights})
-    coverage = tuple(
-        Coverage(
-            weight,
-            shares[weight.name],
-            tuple(name for name in fitting[weight.name] if name in used),
-            tuple(name for name in fitting[weight.name] if name not in used),
-        )
-        for weight in use.weights
-    )
+    coverage = []
+    for weight in use.weights:
+        names = fitting[weight.name]
+        measured = tuple(name for name in names if name in used)
+        lacking = tuple(name for name in names if name not in used)
+        coverage.append(Coverage(weight, weight.weight / use.total, measured, lacking))
     seeds = {
         stack: frozenset[int].intersection(*(scorer.seeds(stack, part) for part in parts))
         for stack in (complete if parts else ())
@@ -181,7 +164,7 @@ def evidence_of(
         for stack in stacks
         if kept and stack not in ranked
     )
-    return Evidence(coverage, tuple(parts), tuple(ranked), out, seeds)
+    return Evidence(tuple(coverage), tuple(parts), tuple(ranked), out, seeds)
 
 
 def _fitting(

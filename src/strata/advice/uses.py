@@ -267,9 +267,8 @@ def _read(
             diagnostics.add((name,), f'unknown key "{name}"', remedy=nearest(name, ["uses"]))
     declared = tables.get("uses", {})
     if not isinstance(declared, Mapping) or not declared:
-        diagnostics.add(
-            ("uses",), "there is no use", remedy="write [uses.NAME] with title, about and weights"
-        )
+        remedy = "write [uses.NAME] with title, about and weights"
+        diagnostics.add(("uses",), "there is no use", remedy=remedy)
         declared = {}
     found = {}
     for name, value in declared.items():
@@ -325,10 +324,8 @@ def _read_use(
                     remedy=f"`strata workloads {kinds[0].model_fields['workload'].default}` lists them",
                 )
     return Use(
-        name=name,
-        title=table.title,
-        about=table.about,
-        source=table.source,
+        name,
+        *(table.title, table.about, table.source),
         weights=tuple(
             Weight(key, each.weight, tuple(patterns.get(key, ())), dict(each.metrics), each.why)
             for key, each in table.weights.items()

@@ -81,7 +81,7 @@ def _version(wanted: bool) -> None:
     )
     + "\n\nEvery command has its own --help. Exit codes: 0 done, 1 a bad verdict, 2 a mistake in the "
     "command or the study, 3 something is missing on this machine, 4 the lab failed, 5 a trial failed, "
-    "6 results cannot be read or written, 130 interrupted.",
+    "6 results cannot be read or written, 130 interrupted."
 )
 def root(
     quiet: Quiet = False,

@@ -7,8 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from strata.cli.output import notes, print_json, print_text, print_wrote
-from strata.cli.output import results as output
+from strata.cli.output import notes, print_json, print_text, print_wrote, stdout
 from strata.cli.parameters import AsJson, AsMarkdown, argument, option
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
@@ -62,7 +61,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
         if as_json:
             print_json([use_plain(each) for each in chosen])
         else:
-            output().print(uses_view(chosen))
+            stdout().print(uses_view(chosen))
         return
     if results is None:
         raise StudyError(
@@ -78,25 +77,20 @@ def _print_advice(
 ) -> None:
     # NumPy takes a third of a second to load.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
-    from strata.report.advice_tables import (  # noqa: PLC0415
-        LEGEND,
-        advice_markdown,
-        advice_plain,
-        advices_view,
-    )
+    from strata.report import advice_tables as tables  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if as_json:
-        print_json([advice_plain(each) for each in advices])
+        print_json([tables.advice_plain(each) for each in advices])
     elif as_markdown:
-        print_text(advice_markdown(advices))
+        print_text(tables.advice_markdown(advices))
     else:
-        output().print(advices_view(advices, in_full=evidence))
+        stdout().print(tables.advices_view(advices, in_full=evidence))
         if evidence and any(each.leaders for each in advices):
-            notes().print(LEGEND, style="dim")
+            notes().print(tables.LEGEND, style="dim")
 
 
 def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use]:

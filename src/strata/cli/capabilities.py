@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import is_quiet, print_json, print_text, warnings
-from strata.cli.output import results as output
+from strata.cli.output import print_json, print_text, stdout, task_bar, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, option
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
@@ -79,7 +77,7 @@ def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) ->
     elif form == "markdown":
         print_text(markdown(tables.capability_table(found, stacks, has_bytes=True, has_questions=False)))
     else:
-        console = output()
+        console = stdout()
         for part in tables.capability_views(found, stacks, console.width):
             console.print(part)
         for line in tables.capability_notes(found) if notes else ():
@@ -89,12 +87,9 @@ def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) ->
 @contextmanager
 def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
     """A progress bar over the cells. An interruption ends the program after the findings are stored."""
-    console = warnings()  # an interruption is reported with --quiet, too
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=console, transient=True, disable=is_quiet()) as progress:
-            task = progress.add_task("probing", total=total)
-            yield lambda cell: progress.update(task, advance=1, description=f"{cell.stack}.{cell.probe}")
+        with task_bar("probing", total) as update:
+            yield lambda cell: update(advance=1, description=f"{cell.stack}.{cell.probe}")
     except Cancelled:
-        console.print("Interrupted; the findings are kept, and the same command goes on.")
+        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
         raise typer.Exit(INTERRUPTED_EXIT) from None

@@ -23,18 +23,12 @@ from strata.words import counted
 
 
 @dataclass(frozen=True)
-class _Checked:
-    """A study file: either sound, or with an error."""
+class _Sound:
+    """A study file without a mistake."""
 
-    file: Path
-    study: Study | None = None
-    runnable: int = 0
-    skipped: dict[CellKey, str] | None = None
-    error: StrataError | None = None
-
-    @property
-    def exit_code(self) -> int:
-        return 0 if self.error is None else self.error.exit_code
+    study: Study
+    runnable: int
+    skipped: dict[CellKey, str]
 
 
 def check(
@@ -51,71 +45,59 @@ def check(
         strata check studies
         strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
     """
-    if not study.is_dir():
-        checked = _checked(study)
-        if as_json:
-            print_json(_plain(checked))
-        elif checked.error is not None:
-            raise checked.error
-        else:
-            _print_sound(checked)
-        raise typer.Exit(checked.exit_code)
-    found = [_checked(file) for file in sorted(study.glob("*.toml"))]
+    found = {file: _checked(file) for file in (sorted(study.glob("*.toml")) if study.is_dir() else [study])}
+    errors = [each for each in found.values() if isinstance(each, StrataError)]
     if not found:
         raise StudyError("a folder without a .toml file", place=str(study), remedy="name a study file")
     if as_json:
-        print_json([{"file": str(each.file), **_plain(each)} for each in found])
+        plain = [_plain(each) for each in found.values()]
+        named = [{"file": str(file), **each} for file, each in zip(found, plain, strict=True)]
+        print_json(named if study.is_dir() else plain[0])
+    elif errors and not study.is_dir():
+        raise errors[0]
     else:
-        for each in found:
-            print(printable(str(each.error) if each.error else _sentence(each)))
-    raise typer.Exit(next((each.exit_code for each in found if each.exit_code), 0))
+        for file, each in found.items():
+            _print(file, each, in_full=not study.is_dir())
+    raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
-def _checked(file: Path) -> _Checked:
-    """A study file with all its mistakes; every trial of a sound one is compiled."""
+def _checked(file: Path) -> _Sound | StrataError:
+    """A study file, or all its mistakes; every trial of a sound one is compiled."""
     try:
         read = load_study(file, catalogue())
         left_out, runnable = skipped(read), trials(read)
         for trial in runnable:
             compile_trial(read, trial.stack, trial.workload, trial.seed)
     except StrataError as error:
-        return _Checked(file, error=error)
-    return _Checked(file, read, len(runnable), dict(left_out))
+        return error
+    return _Sound(read, len(runnable), dict(left_out))
 
 
-def _plain(checked: _Checked) -> dict[str, Any]:
-    if checked.error is not None:
-        error = checked.error
-        mistakes = error.diagnostics if isinstance(error, DiagnosticsError) else [error]
-        described = []
-        for each in mistakes:
-            key, line = (each.key, each.line) if isinstance(each, StudyError) else (None, None)
-            fields = {"place": each.place, "cause": each.cause, "remedy": each.remedy}
-            described.append({"key": key, "line": line, **fields})
-        return {"valid": False, "mistakes": described}
-    assert checked.study is not None
-    return {
-        "valid": True,
-        "trials": checked.runnable,
-        "skipped": {str(cell): why for cell, why in (checked.skipped or {}).items()},
-        "study": checked.study.describe(),
-    }
+def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
+    if isinstance(checked, _Sound):
+        left_out = {str(cell): why for cell, why in checked.skipped.items()}
+        head = {"valid": True, "trials": checked.runnable, "skipped": left_out}
+        return {**head, "study": checked.study.describe()}
+    mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
+    described = []
+    for each in mistakes:
+        key, line = (each.key, each.line) if isinstance(each, StudyError) else (None, None)
+        fields = {"place": each.place, "cause": each.cause, "remedy": each.remedy}
+        described.append({"key": key, "line": line, **fields})
+    return {"valid": False, "mistakes": described}
 
 
-def _sentence(checked: _Checked) -> str:
+def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
+    if isinstance(checked, StrataError):
+        print(printable(str(checked)))
+        return
     study = checked.study
-    assert study is not None
     sizes = ((study.stacks, "stack"), (study.workloads, "workload"), (study.seeds, "seed"))
     factors = " × ".join(counted(len(each), word) for each, word in sizes)
     rest = f", of which {checked.runnable} can be run" if checked.skipped else ""
-    return f"{checked.file}: no mistakes; {factors} = {counted(study.trial_count, 'trial')}{rest}"
-
-
-def _print_sound(checked: _Checked) -> None:
-    print(printable(_sentence(checked)))
-    study = checked.study
-    if study is not None and study.precision is not None:
+    print(printable(f"{file}: no mistakes; {factors} = {counted(study.trial_count, 'trial')}{rest}"))
+    if in_full and study.precision is not None:
         within = f"±{format_share(study.precision)}"
         print(f"  up to {study.seeds_max} seeds a workload, until ratios are within {within}")
-    for cell, why in (checked.skipped or {}).items():
+    for cell, why in checked.skipped.items() if in_full else ():
         print(printable(f"  {cell} will be skipped: {why}"))

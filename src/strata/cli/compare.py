@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from strata.cli.output import print_json, print_text
-from strata.cli.output import results as results_console
+from strata.cli.output import print_json, print_text, stdout
 from strata.cli.parameters import AsJson, AsMarkdown, argument, option
 from strata.printable import printable
 from strata.results.store import ResultsFolder
@@ -35,12 +34,7 @@ class FailOn(StrEnum):
     MISSING = "missing"
 
 
-A = Annotated[
-    str,
-    argument(
-        "The baseline, A: a folder that `strata run` wrote; RESULTS:STACK is one of its stacks.", "RESULTS"
-    ),
-]
+A = Annotated[str, argument("The baseline, A: a results folder; or RESULTS:STACK, one stack.", "RESULTS")]
 B = Annotated[str, argument("What is compared with it, B: likewise.", "RESULTS")]
 Globs = list[str] | None
 Renamed = Annotated[
@@ -50,10 +44,7 @@ Renamed = Annotated[
 Threshold = Annotated[str, option("The practical zone: a difference below it counts as equal.", "PERCENT")]
 Failing = Annotated[
     list[FailOn] | None,
-    option(
-        "Exit with 1 if a cell is worse; is undecided or has too few seeds; could not be compared. "
-        "May be repeated."
-    ),
+    option("Exit with 1 if a cell is worse; undecided or of too few seeds; missing. May be repeated."),
 ]
 
 
@@ -103,7 +94,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
     elif as_markdown:
         print_text(pair_markdown(pair, rows))
     else:
-        console = results_console()
+        console = stdout()
         console.print(pair_view(pair, rows, width=console.width, sorted_anew=worst_first))
     if failures := _failures(pair, fail_on or []):
         # Printed with --quiet, too: it is why the command fails.

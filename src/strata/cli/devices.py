@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from strata.cli.application import Application
-from strata.cli.output import print_json, print_wrote, results, task_bar
+from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
 from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
@@ -44,7 +44,7 @@ def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
         return
     # Two lines a device, because a title does not fit beside the name and the interface.
     width = max(len(device.name) for device in found)
-    console = results()
+    console = stdout()
     for device in found:
         facts = f"  {device.kind:<10}  {format_size(device.capacity_bytes):>8}  {_interface(device)}"
         console.print(Text.assemble((f"{device.name:<{width}}", "bold"), facts), soft_wrap=True)
@@ -79,7 +79,7 @@ def show(
 
         check_suffix(plot)
     device = find_device(name, Path())
-    console = results()
+    console = stdout()
     if not as_json:
         _print_parameters(console, device)
     sheet = sheet_of(device, quick=quick)
@@ -107,7 +107,7 @@ def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
 
 
 def _print_parameters(console: Console, device: Device) -> None:
-    from strata.report.table import Cell, Column, Table, columns, terminal  # noqa: PLC0415
+    from strata.report.table import Cell, Table, columns, terminal  # noqa: PLC0415
 
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
     rows = []
@@ -118,7 +118,7 @@ def _print_parameters(console: Console, device: Device) -> None:
         rows.append(
             (name, None if unused else str(stated.value), "" if unused else unit_label(stated.unit), source)
         )
-    heads = (Column("parameter"), Column("value", align="right"), *columns("unit", "source"))
+    heads = columns("parameter", ("value", "figure"), "unit", "source")
     console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
     estimates = sum(stated.estimate for stated in device.parameters.values()) - defaults
@@ -133,7 +133,7 @@ def _is_default(stated: Parameter) -> bool:
 
 
 def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None:
-    from strata.report.table import Column, Table, columns, terminal  # noqa: PLC0415
+    from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import significant  # noqa: PLC0415
 
     if not ratings:
@@ -149,8 +149,8 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
             number = [*sources].index(each.published.source) + 1
             beside = (significant(float(each.published.value)), f"{each.ratio:.2f}", f"({number})")
         rows.append((each.title, significant(each.value), *beside[:2], unit_label(each.unit), beside[2]))
-    figures = (Column(title, align="right") for title in ("model", "published", "ratio"))
-    console.print(terminal(Table((Column("data sheet"), *figures, *columns("unit", "")), rows)))
+    figures = columns("data sheet", ("model", "figure"), ("published", "figure"), ("ratio", "figure"))
+    console.print(terminal(Table((*figures, *columns("unit", "")), rows)))
     for number, (source, estimate) in enumerate(sources.items(), start=1):
         console.print(Text(f"({number}) {source}", "yellow" if estimate else ""))
     if not sources:

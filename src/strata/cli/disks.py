@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from strata.cli.output import print_json, results, warnings
+from strata.cli.output import print_json, stdout, warnings
 from strata.cli.parameters import AsJson, argument, option
 from strata.disks import inventory
 from strata.disks.health import Health, health
@@ -99,7 +99,7 @@ def disks(
         plain = [each.plain() for each in examined]
         print_json(plain if name is None else plain[0])
         return
-    console = results()
+    console = stdout()
     for each in examined:
         _print_short(console, each) if name is None else _print_all(console, each)
 

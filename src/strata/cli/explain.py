@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from strata.cli.output import print_json, print_wrote, results
+from strata.cli.output import print_json, print_wrote, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
 
@@ -69,7 +69,7 @@ def explain(
         print_json(made)
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
-        results().print(view)
+        stdout().print(view)
 
 
 def folder_names(paths: Sequence[Path]) -> list[str]:

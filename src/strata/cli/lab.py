@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from strata.cli.application import Application
-from strata.cli.output import notes, print_json, results, setup_progress
+from strata.cli.output import notes, print_json, setup_progress, stdout
 from strata.cli.parameters import AsJson, StudyFile, argument, chosen_cell, option
 from strata.console import Terminal
 from strata.execution.power import CutResult, Phase, cut_and_recover
@@ -61,9 +61,7 @@ def group() -> None:
 
 
 @lab.command()
-def status(
-    as_json: AsJson = False,
-) -> None:
+def status(as_json: AsJson = False) -> None:
     """Show what is built, from what, and whether it is current.
 
     Examples:
@@ -265,13 +263,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
         _status_line() as report,
     ):
         result = cut_and_recover(
-            runner,
-            read,
-            *cell,
-            cut=cut,
-            after_step=step,
-            folder=Path(folder),
-            report=report,
+            runner, read, *cell, cut=cut, after_step=step, folder=Path(folder), report=report
         )
     if as_json:
         print_json(result.describe())
@@ -306,7 +298,7 @@ def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
 
 
 def _print_cut(result: CutResult) -> None:
-    console = results()
+    console = stdout()
     when = format_duration(result.losses[0].at_ns)
     where = f"in step {result.step}" if result.step else "between two steps"
     console.print(f"{result.trial}: power cut after {when} of virtual time, {where}", markup=False)

@@ -38,7 +38,7 @@ def _console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return Terminal(stderr=stderr, highlight=False, quiet=quiet)
 
 
-def results() -> Console:
+def stdout() -> Console:
     """The console of results: standard output."""
     return _console()
 
@@ -85,7 +85,9 @@ def refuse_both(**options: bool) -> None:
 @contextmanager
 def task_bar(description: str, total: int | None) -> Iterator[Callable[..., None]]:
     """A progress bar that disappears at its end, and the function that updates it."""
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+    from rich import progress as rich  # noqa: PLC0415
 
-    with Progress(TextColumn("{task.description}"), BarColumn(), console=notes(), transient=True) as progress:
+    columns = (rich.TextColumn("{task.description}"), rich.BarColumn())
+    left = (rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
+    with rich.Progress(*columns, *left, console=notes(), transient=True) as progress:
         yield partial(progress.update, progress.add_task(description, total=total))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from strata.cli.output import print_json, results
+from strata.cli.output import print_json, stdout
 from strata.cli.parameters import StudyFile, option
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
@@ -52,7 +52,7 @@ def plan(
 
 def _print_text(study: Study, found: list[Trial]) -> None:
     trial = found[0]
-    console = results()
+    console = stdout()
     for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
         console.print(line, soft_wrap=True)
     if len(found) > 1:

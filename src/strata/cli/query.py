@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from strata.cli.output import print_json, print_text, refuse_both
-from strata.cli.output import results as output
+from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsCsv, AsJson, FromResults, argument, option
 from strata.errors import ResultError
 from strata.report.table import Column, Table, csv_text, facts, objects, terminal
@@ -60,7 +59,7 @@ def query(
     elif as_csv:
         print_text(csv_text(table))
     else:
-        console = output()
+        console = stdout()
         console.print(_fitting(table, console.width))
 
 
@@ -68,7 +67,7 @@ def _table(answer: Answer) -> Table:
     heads = []
     for index, name in enumerate(answer.columns):
         is_number = any(isinstance(row[index], int | float) for row in answer.rows)
-        heads.append(Column(name, align="right" if is_number else "left"))
+        heads.append(Column(name, "figure" if is_number else "text"))
     return Table(tuple(heads), answer.rows)
 
 

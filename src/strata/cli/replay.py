@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from strata.cli.output import print_json, results
+from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
 from strata.spec.device import find_device
@@ -130,7 +130,7 @@ def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value  # noqa: PLC0415
 
-    console = results()
+    console = stdout()
     first, second = (format_value(span, "ns") for span in (found.recorded_span_ns, found.replayed_span_ns))
     console.print(f"[bold]{disk}[/bold] on [bold]{device}[/bold], {mode.value}: {second}, recorded {first}")
 

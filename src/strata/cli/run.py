@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
-from strata.cli.output import notes, print_json, results, setup_progress, warnings
+from strata.cli.output import notes, print_json, setup_progress, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile, option
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
@@ -209,7 +209,7 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
     from strata.statistics.study import gather  # noqa: PLC0415
 
     errors = warnings()
-    results().print(study_view(gather(ResultsFolder.open(place)), []))
+    stdout().print(study_view(gather(ResultsFolder.open(place)), []))
     for trial, reasons in summary.invalid.items():
         errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from strata.cli.output import notes, print_json
-from strata.cli.output import results as results_console
+from strata.cli.output import notes, print_json, stdout
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, argument, chosen_cell, option
 from strata.cli.run import display_of, runner_for
 from strata.errors import RunError, StudyError
@@ -167,9 +166,9 @@ def _synthetic(group: int) -> list[Tested]:
 
 
 def _print(tested: Tested) -> None:
-    from strata.report.table import Column, Table, terminal  # noqa: PLC0415
+    from strata.report.table import Table, columns, terminal  # noqa: PLC0415
 
-    found, console = tested.found, results_console()
+    found, console = tested.found, stdout()
     of = f"{tested.of}, {tested.values} seeds" if tested.values else tested.of
     how = f"{found.by_interval.total} random splits into twice {found.n}, compared in pairs"
     console.print(Text(f"{of}: {how}", style="bold"), soft_wrap=True)
@@ -184,7 +183,7 @@ def _print(tested: Tested) -> None:
         (what, percent(rate.share), " to ".join(map(percent, rate.interval)), expected)
         for what, rate, expected in rates
     ]
-    heads = (Column("found"), Column("rate", align="right"), Column("95 %"), Column("expected"))
+    heads = columns("found", ("rate", "figure"), "95 %", "expected")
     console.print(terminal(Table(heads, rows)))
     share = f"{percent(found.by_interval.share)} of the comparisons found a difference where there is none"
     style = "green" if tested.verdict == _GOOD else "yellow"

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from strata.cli.output import print_json, print_text, refuse_both
-from strata.cli.output import results as output
+from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsCsv, AsJson, FromResults, option
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
@@ -15,8 +14,7 @@ from strata.results.store import ResultsFolder
 def show(
     results: FromResults,
     trial: Annotated[
-        str | None,
-        option("One trial: metrics, disks' time, versions.", "STACK.WORKLOAD.sSEED"),
+        str | None, option("One trial: metrics, disks' time, versions.", "STACK.WORKLOAD.sSEED")
     ] = None,
     metric: Annotated[list[str] | None, option("This metric, not the headlines; may be repeated.")] = None,
     as_json: AsJson = False,
@@ -51,7 +49,7 @@ def show(
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted)))
     else:
-        output().print(study_view(found, wanted))
+        stdout().print(study_view(found, wanted))
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
@@ -70,4 +68,4 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
     elif as_csv:
         print_text(csv_text(trial_metrics(reading)))
     else:
-        output().print(trial_view(reading))
+        stdout().print(trial_view(reading))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from strata.cli.output import print_json, print_wrote, task_bar
-from strata.cli.output import results as terminal_output
+from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
 from strata.spec.device import find_device
@@ -96,7 +95,7 @@ def _print(sections: Sequence[Section]) -> None:
     from strata.validation.page import check_table  # noqa: PLC0415
     from strata.validation.subject import totals  # noqa: PLC0415
 
-    console = terminal_output()
+    console = stdout()
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))
         console.print(terminal(check_table(section.checks)))

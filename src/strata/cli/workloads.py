@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from strata.cli.output import print_json, results
+from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
@@ -47,8 +47,8 @@ def workloads(
         _print_sheet(sheets[0])
     else:
         rows = [(Cell(sheet.name, tone="strong"), sheet.summary) for sheet in sheets]
-        results().print(terminal(facts(rows)))
-        results().print("\n[dim]`strata workloads NAME` says what one stands for, measures and needs.[/dim]")
+        stdout().print(terminal(facts(rows)))
+        stdout().print("\n[dim]`strata workloads NAME` says what one stands for, measures and needs.[/dim]")
 
 
 def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
 
 
 def _print_sheet(sheet: WorkloadSheet) -> None:
-    console = results()
+    console = stdout()
     console.print(Text.assemble((sheet.name, "bold"), f"  {sheet.summary}\n"))
     console.print(Padding(Text(sheet.rationale), (0, 0, 1, 2)))
     generator = ["the load generator"] if sheet.uses_load_generator else []

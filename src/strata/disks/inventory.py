@@ -14,8 +14,7 @@ from typing import Any, Final
 from strata.disks.machine import Machine
 from strata.machine.reading import one_line
 
-SYSFS_SECTOR_BYTES: Final = 512
-"""The unit of sizes in sysfs, whatever the sectors of the disk are."""
+SYSFS_SECTOR_BYTES: Final = 512  # the unit of sizes in sysfs, whatever the sectors of the disk are
 
 BY_ID: Final = "dev/disk/by-id"
 
@@ -253,12 +252,8 @@ def _partition_names(machine: Machine, name: str) -> list[str]:
 
 def _partition(machine: Machine, whole: str, name: str) -> Partition:
     place = f"sys/block/{whole}/{name}"
-    return Partition(
-        name=name,
-        number=machine.line(f"{place}/dev"),
-        size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
-        start_bytes=machine.number(f"{place}/start") * SYSFS_SECTOR_BYTES,
-    )
+    size, start = (machine.number(f"{place}/{each}") * SYSFS_SECTOR_BYTES for each in ("size", "start"))
+    return Partition(name, machine.line(f"{place}/dev"), size_bytes=size, start_bytes=start)
 
 
 def _links(machine: Machine) -> dict[str, list[str]]:

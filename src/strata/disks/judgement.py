@@ -19,6 +19,15 @@ _PATTERN: Final = re.compile(r"[*?\[\]{}]")
 _MADE: Final = {"dm": "by the device mapper", "md": "by MD", "bcache": "by bcache", "zvol": "by ZFS"}
 _IN_MEMORY: Final = ("zram", "ram")
 _LIST_REMEDY: Final = "name one disk as /dev/disk/by-id/…; `strata disks` lists them"
+_FILE_REMEDY: Final = (
+    "for files, leave --disk out and use --scratch; or attach it yourself (`losetup --find --show`)"
+)
+_NO_DISK: Final = {
+    "missing": "there is no such device",
+    "character": "this is a character device, not a disk",
+    "file": "this is a file, not a disk",
+    "folder": "this is a folder, not a disk",
+}
 _NETWORK: Final = ("nbd", "rbd", "drbd", "iscsi", "fc", "nvme-tcp", "nvme-rdma", "nvme-fc")
 _OTHER_LINKS: Final = {
     "by-path": "names a place where a disk is plugged in, and after the next start another disk can be there",
@@ -174,7 +183,8 @@ def named(machine: Machine, path: str) -> tuple[Disk | None, list[Reason]]:
         return None, [Reason("this is not a plain absolute path", _LIST_REMEDY)]
     node = machine.node(given)
     if node.kind != "block":
-        return None, [Reason(*_no_device(node.kind))]
+        remedy = _FILE_REMEDY if node.kind == "file" else _LIST_REMEDY
+        return None, [Reason(_NO_DISK.get(node.kind, "this is not a disk"), remedy)]
     target = Path(os.path.realpath(machine.root / given.relative_to("/")))
     devices = Path(os.path.realpath(machine.root / "dev"))
     disk = disk_at(machine, node.number)
@@ -195,16 +205,3 @@ def _of_given(given: Path, disk: Disk) -> Iterator[Reason]:
         yield Reason("this is a link outside /dev/disk/by-id, which can be made to mean another disk", own)
     elif disk.transport != "loop" or disk.node != given:
         yield Reason(f"the kernel gives the name {given.name} anew at each start, maybe to another disk", own)
-
-
-def _no_device(kind: str) -> tuple[str, str]:
-    what = {
-        "missing": "there is no such device",
-        "character": "this is a character device, not a disk",
-        "file": "this is a file, not a disk",
-        "folder": "this is a folder, not a disk",
-    }
-    for_files = (
-        "for files, leave --disk out and use --scratch; or attach it yourself (`losetup --find --show`)"
-    )
-    return what.get(kind, "this is not a disk"), for_files if kind == "file" else _LIST_REMEDY

@@ -152,7 +152,7 @@ class Usage:
     @cached_property
     def groups(self) -> set[str]:
         """The UUIDs, without hyphens, of the volume groups with an active volume."""
-        uuids = (self.machine.line(f"sys/block/{name}/dm/uuid") for name in self._blocks)
+        uuids = (self.machine.line(f"sys/block/{name}/dm/uuid") for name in self.machine.names("sys/block"))
         return {uuid[4:36] for uuid in uuids if uuid.startswith("LVM-")}
 
     @cached_property
@@ -210,7 +210,8 @@ class Usage:
 
     @cached_property
     def _loop_files(self) -> dict[str, str]:
-        pairs = ((name, self.machine.content(f"sys/block/{name}/loop/backing_file")) for name in self._blocks)
+        names = self.machine.names("sys/block")
+        pairs = ((name, self.machine.content(f"sys/block/{name}/loop/backing_file")) for name in names)
         return {name: os.fsdecode(file.rstrip(b"\n")) for name, file in pairs if file}
 
     @cached_property
@@ -237,10 +238,6 @@ class Usage:
                     if named not in found.setdefault(path, []):
                         found[path].append(named)
         return found
-
-    @cached_property
-    def _blocks(self) -> list[str]:
-        return self.machine.names("sys/block")
 
 
 def _first(names: list[str]) -> str:

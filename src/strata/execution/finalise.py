@@ -120,10 +120,7 @@ def _checks(
 
 
 def _machine_checks(attempt: Path) -> list[Check]:
-    """The runner's record of the machine in the measured window, as checks; none without a record.
-
-    Raises ResultError if the record cannot be read.
-    """
+    """The runner's record of the machine in the measured window, as checks; none without a record."""
     path = attempt / MACHINE_NAME
     try:
         seen = json.loads(path.read_text())

@@ -89,7 +89,9 @@ def cut_and_recover(
         for medium in media:
             medium.close()
     running = [step for step, run in events.steps.items() if run.ending is None]
-    return CutResult(plan.trial.id, running[-1] if running else "", _named(losses, plan), verdict, said)
+    named = zip(losses, plan.devices, strict=True)  # the study's names of the disks, not the lab kernel's
+    losses = [replace(loss, disk=device.name) for loss, device in named]
+    return CutResult(plan.trial.id, running[-1] if running else "", tuple(losses), verdict, said)
 
 
 def _begin(
@@ -99,11 +101,6 @@ def _begin(
     folder.mkdir()
     (folder / PLAN_NAME).write_bytes(plan.to_json())
     return Task(plan, devices, folder, trace=False, cpu=max(os.sched_getaffinity(0)), report=report)
-
-
-def _named(losses: list[PowerCutDamage], plan: Plan) -> tuple[PowerCutDamage, ...]:
-    """The losses under the study's names of the disks, not the lab kernel's."""
-    return tuple(replace(loss, disk=device.name) for loss, device in zip(losses, plan.devices, strict=True))
 
 
 def _ended_early(plan: Plan, events: Events) -> RunError:

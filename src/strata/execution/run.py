@@ -29,7 +29,7 @@ from strata.execution.display import Display
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
 from strata.files import refused
-from strata.lab.limits import provide_descriptors
+from strata.lab.boot import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
@@ -79,33 +79,22 @@ class Summary:
 
 def run_study(
     study: Study,
-    results: Path,
+    results: Path,  # the folder for the results; created, or continued
     runner: Runner,
     display: Display,
     *,
-    jobs: int | None = None,
-    only: str | None = None,
-    fresh: bool = False,
-    retries: int = RETRIES,
-    command: str = "",
-    unconverged: Unconverged | None = None,
+    jobs: int | None = None,  # trials at once; by default one per CPU in the lab, one on a host
+    only: str | None = None,  # a glob over trial ids; None for all. With a glob no seeds are added.
+    fresh: bool = False,  # run also trials that have a valid result
+    retries: int = RETRIES,  # the most times that a disturbed trial is measured again
+    command: str = "",  # the command that reproduces the results, for the report
+    unconverged: Unconverged | None = None,  # finds cells that are not precise enough; none: no more seeds
 ) -> Summary:
     """Run the trials without a valid result, and further seeds where a study asks for a precision.
 
-    A trial that fails is recorded as invalid, and the others go on. SIGINT, SIGTERM and SIGHUP (but not
-    under ``nohup``) end the run early: finished trials are kept, running ones leave nothing behind.
-
-    Args:
-        study: The study.
-        results: The folder for the results; created, or continued.
-        runner: Carries the trials out.
-        display: Shows the run's progress.
-        jobs: Trials at once; by default one per CPU in the lab, one on a host.
-        only: A glob over trial ids; None for all. With a glob no seeds are added.
-        fresh: Run also trials that have a valid result.
-        retries: The most times that a trial disturbed by other work on the machine is measured again.
-        command: The command that reproduces the results, for the report.
-        unconverged: Finds the cells that are not precise enough; without it no seeds are added.
+    A trial that fails is recorded as invalid, and the others go on; after two equal failures of a cell its
+    further seeds are left to the next run. SIGINT, SIGTERM and SIGHUP (but not under ``nohup``) end the run
+    early: finished trials are kept, running ones leave nothing behind.
 
     Raises ResultError if the results folder cannot be used or written, LabError if no lab can be started,
     ToolError if a program or a privilege is missing, or too few files may be open, and RunError if no trial
@@ -289,10 +278,7 @@ class _Crew:
         self._count(planned, record)
 
     def _attempt(self, study: Study, planned: PlannedTrial, cpu: int | None) -> ResultRecord:
-        """One attempt at a trial, and its result.
-
-        Raises Cancelled if the run is to end; nothing is left of the attempt.
-        """
+        """One attempt at a trial, and its result; if the run is to end, nothing is left of it."""
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.key)
         try:

@@ -41,8 +41,6 @@ from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_share, 
 _WINDOW_SHARE_MIN: Final = 0.8
 # With less than a sector for every hundredth operation, the window measures the page cache. An estimate.
 _REACHING_SHARE_MIN: Final = 0.01
-_CACHED: Final = Check(name=STEADY, verdict="unknown", detail="the window did not reach the disks")
-_UNKNOWN_RATES: Final = Check(name=STEADY, verdict="unknown", detail="its throughput over time is not known")
 _UNKNOWN: Final = "it is not known what the disks moved"
 
 
@@ -78,12 +76,14 @@ def checks_of(
             found += _named(named, placement.tenant)
     judged = {each.tenant for each in found if each.name == STEADY}
     if judged:
+        unknown = _unknown("its throughput over time is not known")
         left = [placement.tenant for placement in placements if placement.tenant not in judged]
-        found += [each for tenant in left for each in _named([_UNKNOWN_RATES], tenant)]
+        found += [each for tenant in left for each in _named([unknown], tenant)]
     else:
         window_ns = load.window_ns or max(placement.load.window_ns for placement in placements)
         cached = any((each.name, each.verdict) == (DID_IO_IN_WINDOW, "no") for each in found)
-        found.append(_CACHED if cached else _disks_steady(plan, placements, window_ns, throughput, events))
+        missed = _unknown("the window did not reach the disks")
+        found.append(missed if cached else _disks_steady(plan, placements, window_ns, throughput, events))
     return list(dict.fromkeys(_with_warmup(each, placements) for each in found))
 
 
@@ -205,7 +205,7 @@ def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> C
             why = (
                 f"{what} is known of {len(rates)} whole intervals of the window, and the rule needs {ROUNDS}"
             )
-        return Check(name=STEADY, verdict="unknown", detail=why)
+        return _unknown(why)
     rounds = ", ".join(f"{each:,.0f}" if each >= 99.95 else f"{each:.3g}" for each in judged.rounds)
     detail = (
         f"{what} in the five fifths of the window: {rounds} {unit}; they differ by "
@@ -214,6 +214,10 @@ def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> C
         f"{_since(rates, interval_ns, is_steady=judged.is_steady)}"
     )
     return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=detail)
+
+
+def _unknown(why: str) -> Check:
+    return Check(name=STEADY, verdict="unknown", detail=why)
 
 
 def _since(rates: Sequence[float], interval_ns: int, *, is_steady: bool) -> str:
@@ -230,19 +234,15 @@ def _disks_steady(
     plan: Plan, placements: Sequence[Placement], window_ns: int, known: Sequence[Throughput], events: Events
 ) -> Check:
     """The verdict on the throughput of all disks together, by the monitors' samples."""
-
-    def unknown(why: str) -> Check:
-        return Check(name=STEADY, verdict="unknown", detail=why)
-
     if not plan.monitors.disks:
-        return unknown("the stack has no disks")
+        return _unknown("the stack has no disks")
     if not window_ns:
-        return unknown("the window has no given length: it ends when its work is done")
+        return _unknown("the window has no given length: it ends when its work is done")
     window = load_window(plan, events)
     if window is None:
-        return unknown("the window was not seen")
+        return _unknown("the window was not seen")
     if len(placements) == 1 and window[1] - window[0] < _WINDOW_SHARE_MIN * window_ns:
-        return unknown(f"the window of {format_duration(window_ns)} consists of several parts")
+        return _unknown(f"the window of {format_duration(window_ns)} consists of several parts")
     disks = next((each for each in known if each.source == "disks"), None)
     interval_ns = plan.monitors.interval_ns
     if disks is not None and disks.unit == "B/s":

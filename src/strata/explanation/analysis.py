@@ -238,6 +238,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
     record = source.record
     window = source.window_ns or (0, record.phases_ns.get("measure", 0))
     operations = record.operations()
+    syncs = [each.get("syncs", 0) for each in record.filesystems.values()]
     return Explanation(
         trial_id=source.trial_id,
         stack=record.trial.stack,
@@ -249,9 +250,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         operations=operations.value if operations else 0.0,
         disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
         layers=_levels(record.filesystems, record.disks),
-        syncs=sum(each.get("syncs", 0) for each in record.filesystems.values())
-        if record.filesystems
-        else None,
+        syncs=sum(syncs) if syncs else None,
         left_out=record.trace.left_out if trace is not None and record.trace is not None else None,
     )
 
@@ -290,7 +289,7 @@ def nearest_rank(ordered: npt.NDArray[np.int64], share: float) -> int:
 def _kind(number: int, records: Records, attribution: Attribution) -> RequestKind:
     latencies = np.sort(latency_ns(records))
     moves_data = KINDS[number] not in {"flush", "discard"}
-    sums = parts_ns(records).sum(axis=0)
+    sums, shares = parts_ns(records).sum(axis=0), attribution.shares_ns[number]
     return RequestKind(
         name=KINDS[number],
         requests=len(records),
@@ -301,12 +300,8 @@ def _kind(number: int, records: Records, attribution: Attribution) -> RequestKin
         latency_ns_p50=nearest_rank(latencies, 0.5),
         latency_ns_p99=nearest_rank(latencies, 0.99),
         latency_ns_max=nearest_rank(latencies, 1.0),
-        parts_ns={part: int(total) for part, total in zip(PARTS, sums, strict=True) if total},
-        shares_ns={
-            part: float(share)
-            for part, share in zip(PARTS, attribution.shares_ns[number], strict=True)
-            if share
-        },
+        parts_ns={part: int(each) for part, each in zip(PARTS, sums, strict=True) if each},
+        shares_ns={part: float(each) for part, each in zip(PARTS, shares, strict=True) if each},
     )
 
 

@@ -105,18 +105,13 @@ def compare(first: Explanation, second: Explanation) -> Comparison:
 def _refuse_unlike(first: Explanation, second: Explanation) -> None:
     place = f"{first.trial_id}, {second.trial_id}"
     if first.time_domain != second.time_domain:
-        raise ResultError(
-            f"one was measured in {first.time_domain} time, the other in {second.time_domain} time",
-            place=place,
-            remedy="compare trials of one time domain: the two are never pooled",
-        )
+        cause = f"one was measured in {first.time_domain} time, the other in {second.time_domain} time"
+        remedy = "compare trials of one time domain: the two are never pooled"
+        raise ResultError(cause, place=place, remedy=remedy)
     if (first.workload, first.workload_title) != (second.workload, second.workload_title):
-        raise ResultError(
-            f'they ran different workloads: "{first.workload_title or first.workload}" and '
-            f'"{second.workload_title or second.workload}"',
-            place=place,
-            remedy="compare trials that differ in their stack, their device or their seed alone",
-        )
+        one, two = (each.workload_title or each.workload for each in (first, second))
+        remedy = "compare trials that differ in their stack, their device or their seed alone"
+        raise ResultError(f'they ran different workloads: "{one}" and "{two}"', place=place, remedy=remedy)
     for each in (first, second):
         for is_wrong, cause, remedy in (
             (
@@ -221,9 +216,8 @@ def _ranking(causes: list[Contribution], comparison: Comparison, slower: str) ->
     less = [each for each in causes if each.difference_ns < 0]
 
     def words(each: Contribution) -> str:
-        return (
-            f"{_ns(abs(each.difference_ns))} ({percent(_share(each, comparison))}) on {KIND_WORDS[each.kind]}"
-        )
+        share = percent(_share(each, comparison))
+        return f"{_ns(abs(each.difference_ns))} ({share}) on {KIND_WORDS[each.kind]}"
 
     text = f"Of the {_ns(comparison.difference_ns)} that {slower} takes more, its disks spend "
     text += listed([words(each) for each in more]) if more else "nothing more on any kind of request"
@@ -259,9 +253,8 @@ def _cause(each: Contribution, comparison: Comparison, faster: str, slower: str)
         if part in _PART_WORDS and abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
     ][:_LEADING_PARTS]
     if parts:
-        text += "; the difference is " + listed(
-            [f"{_PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
-        )
+        words = [f"{_PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
+        text += f"; the difference is {listed(words)}"
     return text + "."
 
 

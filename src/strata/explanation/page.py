@@ -70,9 +70,8 @@ def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Draw
     paths = []
     for name, (colour, _) in GROUPS.items():
         cells = _bin(moving[np.isin(moving["kind"], kinds[name])], window_ns, stretches)
-        for opacity, wanted in zip(
-            _LEVELS, (cells == 1, (cells > 1) & (cells <= 10), cells > 10), strict=True
-        ):
+        strengths = (cells == 1, (cells > 1) & (cells <= 10), cells > 10)
+        for opacity, wanted in zip(_LEVELS, strengths, strict=True):
             if wanted.any():
                 paths.append(svg.tag("path", fill=colour.light, opacity=f"{opacity}", d=_outline(wanted)))
     width, height = _LEFT_PX + _COLUMNS * _CELL_PX + _RIGHT_PX, _TOP_PX + _ROWS * _CELL_PX + _BOTTOM_PX
@@ -227,7 +226,7 @@ def render(
 
 def _figures(found: Explanation, trace: Trace | None, window: tuple[int, int] | None) -> list[Figure]:
     traced = [disk for disk in found.disks if disk.kinds]
-    figures = [_parts_figure(traced), _kinds_figure(traced)] if traced else []
+    figures = _time_figures(traced) if traced else []
     if trace is None or window is None:
         return figures
     for disk in traced:
@@ -247,28 +246,24 @@ def _figures(found: Explanation, trace: Trace | None, window: tuple[int, int] | 
     return figures
 
 
-def _bars_figure(title: str, note: str, alternative: str, bars: Mapping[str, Sequence[Piece]]) -> Figure:
+def _bars_figure(title: str, note: str, bars: Mapping[str, Sequence[Piece]]) -> Figure:
     used = {piece.name: piece.colour for pieces in bars.values() for piece in pieces}
+    alternative = f"{title[0].lower()}{title[1:]}".replace("’", "'")
     return Figure(title, note, stacked_bars(bars, "ns", alternative), used)
 
 
-def _parts_figure(disks: Sequence[DiskTime]) -> Figure:
-    bars = {}
+def _time_figures(disks: Sequence[DiskTime]) -> list[Figure]:
+    parts, kinds = {}, {}
     for disk in disks:
         sums = {part: sum(kind.shares_ns.get(part, 0.0) for kind in disk.kinds) for part in _PART_COLOURS}
         sums["idle"] = disk.idle_ns
-        bars[disk.name] = [Piece(part, sums[part], _PART_COLOURS[part]) for part in sums if sums[part]]
-    note = "The measured window, by part of the mechanism."
-    return _bars_figure("Where the disks’ time went", note, "where the disks' time went", bars)
-
-
-def _kinds_figure(disks: Sequence[DiskTime]) -> Figure:
-    bars = {}
-    for disk in disks:
+        parts[disk.name] = [Piece(part, sums[part], _PART_COLOURS[part]) for part in sums if sums[part]]
         times = {kind.name: kind.share_ns for kind in disk.kinds if kind.share_ns} | {IDLE: disk.idle_ns}
-        bars[disk.name] = [_kind_piece(kind, time_ns) for kind, time_ns in times.items()]
-    note = "The measured window, by kind of request."
-    return _bars_figure("What the disks worked for", note, "what the disks worked for", bars)
+        kinds[disk.name] = [_kind_piece(kind, time_ns) for kind, time_ns in times.items()]
+    return [
+        _bars_figure("Where the disks’ time went", "The measured window, by part of the mechanism.", parts),
+        _bars_figure("What the disks worked for", "The measured window, by kind of request.", kinds),
+    ]
 
 
 def _comparison_figure(comparison: Comparison) -> Figure:
@@ -278,8 +273,8 @@ def _comparison_figure(comparison: Comparison) -> Figure:
         faster: [_kind_piece(each.kind, each.faster.total_ns) for each in ordered],
         slower: [_kind_piece(each.kind, each.slower.total_ns) for each in ordered],
     }
-    title = f"ime per {comparison.faster.operation}"
-    return _bars_figure(f"T{title}", "By kind of request; a mean over the disks.", f"t{title}", bars)
+    title = f"Time per {comparison.faster.operation}"
+    return _bars_figure(title, "By kind of request; a mean over the disks.", bars)
 
 
 def _kind_piece(kind: str, time_ns: float) -> Piece:

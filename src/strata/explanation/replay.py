@@ -126,9 +126,8 @@ def _refuse_beyond(records: Records, device: Device, capacity_bytes: int) -> Non
 
 def _by_kind(records: Records, latencies: Times) -> dict[str, Latencies]:
     by_kind = {kind: latencies[records["kind"] == number] for number, kind in enumerate(KINDS)}
-    return {"all": _summary(latencies)} | {
-        kind: _summary(each) for kind, each in by_kind.items() if len(each)
-    }
+    groups = {"all": latencies} | {kind: each for kind, each in by_kind.items() if len(each)}
+    return {name: _summary(each) for name, each in groups.items()}
 
 
 def _summary(latencies: Times) -> Latencies:

@@ -4,28 +4,7 @@
 Whatever fails here is a `LabError`; a program that this machine lacks, or too low a limit, is a `ToolError`.
 """
 
-from strata.lab.lab import (
-    ESSENTIAL,
-    Fingerprint,
-    Lab,
-    Part,
-    ensure_lab,
-    find_entry,
-    find_lab,
-    parts,
-    require_lab,
-)
+from strata.lab.lab import ESSENTIAL, Lab, ensure_lab, find_entry, find_lab, require_lab
 from strata.lab.recipe import project_root
 
-__all__ = [
-    "ESSENTIAL",
-    "Fingerprint",
-    "Lab",
-    "Part",
-    "ensure_lab",
-    "find_entry",
-    "find_lab",
-    "parts",
-    "project_root",
-    "require_lab",
-]
+__all__ = ["ESSENTIAL", "Lab", "ensure_lab", "find_entry", "find_lab", "project_root", "require_lab"]

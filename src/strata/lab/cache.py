@@ -148,26 +148,27 @@ class Cache:
         with self.locked(f"{kind}-{inputs.key}"):
             if (entry := self.find(kind, inputs)) is not None:
                 return entry
-            place = self.root / kind / inputs.key
-            staging = place.with_name(f".{inputs.key}.{uuid.uuid4().hex[:8]}")
-            self._remove_leftovers(place)
-            staging.mkdir(parents=True)
-            try:
+            with self._staged(kind, inputs.key) as staging:
                 manifest = make(staging)
                 self._finish(staging, inputs, manifest)
-                staging.rename(place)
-                sync(place.parent)
-            except BaseException:
-                shutil.rmtree(staging, ignore_errors=True)
-                raise
-            return Entry(kind, inputs.key, place, inputs, manifest)
+            return Entry(kind, inputs.key, self.root / kind / inputs.key, inputs, manifest)
 
-    def _remove_leftovers(self, place: Path) -> None:
-        """Remove the leftovers of a killed build of the same entry. The caller has its lock."""
-        shutil.rmtree(place, ignore_errors=True)  # unreadable, or `find` had returned it
-        if place.parent.is_dir():
-            for path in place.parent.glob(f".{place.name}.*"):
-                shutil.rmtree(path, ignore_errors=True)
+    @contextlib.contextmanager
+    def _staged(self, kind: str, key: str) -> Iterator[Path]:
+        """A new folder, renamed to be the entry when it is complete. The caller has the entry's lock."""
+        place = self.root / kind / key
+        staging = place.with_name(f".{key}.{uuid.uuid4().hex[:8]}")
+        # A killed build's; what is in its place is unreadable, or `find` had returned it.
+        for path in (place, *place.parent.glob(f".{key}.*")):
+            shutil.rmtree(path, ignore_errors=True)
+        staging.mkdir(parents=True)
+        try:
+            yield staging
+            staging.rename(place)
+            sync(place.parent)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
 
     @staticmethod
     def _finish(folder: Path, inputs: Inputs, manifest: Mapping[str, Any]) -> None:
@@ -205,13 +206,9 @@ class Cache:
         if (there := self.find(entry.kind, entry.inputs)) is not None and there.manifest == entry.manifest:
             self.choose(there)
             return there
-        with self.locked(f"{entry.kind}-{entry.key}"):
-            place = self.root / entry.kind / entry.key
-            staging = place.with_name(f".{entry.key}.{uuid.uuid4().hex[:8]}")
-            self._remove_leftovers(place)
-            staging.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(entry.path, staging, copy_function=_link_or_copy)
-            staging.rename(place)
+        place = self.root / entry.kind / entry.key
+        with self.locked(f"{entry.kind}-{entry.key}"), self._staged(entry.kind, entry.key) as staging:
+            shutil.copytree(entry.path, staging, copy_function=_link_or_copy, dirs_exist_ok=True)
         for folder in (self.root, place.parent, place):
             folder.chmod(0o755)
         self.choose(entry)

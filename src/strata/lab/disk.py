@@ -15,7 +15,6 @@ from strata.errors import LabError
 from strata.lab.disk_image import DiskImage, nameless_file
 from strata.lab.inputs import ProvidedInput, input_disk
 from strata.lab.lab import Lab
-from strata.lab.limits import provide_descriptors
 from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
@@ -95,7 +94,6 @@ class LabDisk:
 
 def check_counts(disks: Sequence[LabDisk], inputs: Sequence[ProvidedInput]) -> None:
     """Refuse more disks than a lab can have, by a `LabError`."""
-    provide_descriptors(1, len(disks) + len(inputs))
     if len(disks) > _DISKS_MAX:
         raise LabError(f"a lab has at most {_DISKS_MAX} disks", remedy="declare fewer devices")
     if len(inputs) > _INPUTS_MAX:

@@ -177,11 +177,7 @@ def remove_stale(place: Path) -> list[Path]:
 @contextmanager
 def opened_private(name: str, place: int) -> Iterator[int]:
     """The descriptor of a folder in another one; a link is refused."""
-    descriptor = os.open(name, _INSIDE, dir_fd=place)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    yield from _closed(os.open(name, _INSIDE, dir_fd=place))
 
 
 @contextmanager
@@ -190,7 +186,10 @@ def opened_place(place: Path) -> Iterator[int]:
 
     Raises LabError if another user could, and OSError if it cannot be opened.
     """
-    descriptor = open_folder(place, LabError)
+    yield from _closed(open_folder(place, LabError))
+
+
+def _closed(descriptor: int) -> Iterator[int]:
     try:
         yield descriptor
     finally:

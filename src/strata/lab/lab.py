@@ -128,7 +128,7 @@ def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
 
 
 def _unbuilt(part: Part) -> str:
-    return f"not built: {Inputs(wanted(part, project_root()), {}).key}"
+    return f"not built: {Inputs(Project.read(project_root()).wanted(part), {}).key}"
 
 
 def parts(root: Path) -> tuple[Part, ...]:
@@ -173,11 +173,6 @@ class Project:
                 if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
                     return entry
         return None
-
-
-def wanted(part: Part, root: Path) -> dict[str, str]:
-    """The inputs of a part of the lab that the project states now."""
-    return Project.read(root).wanted(part)
 
 
 def caches() -> list[Cache]:

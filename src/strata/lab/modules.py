@@ -52,18 +52,11 @@ class Module:
 
 @dataclass(frozen=True)
 class ModulesBuild(Build):
-    """A group of modules, built for one kernel.
+    """A group of modules, built for one kernel; ``path`` is the last one, ``sha256`` a hash over all."""
 
-    Attributes:
-        path: The file of the last module; ``sha256`` is a hash over all of them.
-        source: The version of the source's package, or the kernel's.
-        locked: Whether ``image/packages.lock`` names this version.
-        modules: In load order.
-    """
-
-    source: str
-    locked: bool
-    modules: Sequence[Module]
+    source: str  # the version of the source's package, or the kernel's
+    locked: bool  # whether ``image/packages.lock`` names this version
+    modules: Sequence[Module]  # in load order
 
     @classmethod
     def of(cls, entry: Entry) -> Self:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -92,19 +92,6 @@ def _words(step: Step) -> tuple[str, str]:
     return part, what.split()[0].strip(",") if what else ""
 
 
-class _Watcher:
-    """A thread that runs until it is stopped."""
-
-    def __init__(self, watch: Callable[[threading.Event], None]) -> None:
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=watch, args=(self._over,), daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        self._thread.join()
-
-
 class SetupProgress:
     """Reports to a console: a changing status on a terminal, else lines. Without a console it is silent."""
 
@@ -113,7 +100,7 @@ class SetupProgress:
         self._steps: list[Step] = []
         self._work: _Work | None = None
         self._lock = threading.Lock()
-        self._watcher: _Watcher | None = None
+        self._watcher: tuple[threading.Thread, threading.Event] | None = None
 
     def say(self, text: str) -> None:
         """Print a permanent line, without markup: it may have compiler output and paths."""
@@ -141,7 +128,9 @@ class SetupProgress:
             if self._work is not None:
                 self._work.begin(step)
             if self._console is not None and self._watcher is None:
-                self._watcher = _Watcher(self._watch)
+                over = threading.Event()
+                self._watcher = threading.Thread(target=self._watch, args=(over,), daemon=True), over
+                self._watcher[0].start()
         if self._console is not None and not self._console.is_terminal:
             self.say(f"{title} …")
         try:
@@ -152,7 +141,8 @@ class SetupProgress:
                 watcher = self._watcher if not self._steps else None
                 self._watcher = None if watcher else self._watcher
             if watcher is not None:
-                watcher.stop()
+                watcher[1].set()
+                watcher[0].join()
         with self._lock:
             if self._work is not None:
                 self._work.left_s.pop(_words(step), None)

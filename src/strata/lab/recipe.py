@@ -172,14 +172,7 @@ def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
 def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:
     source = None
     if (given := stated.get("source")) is not None:
-        patches = _patches(folder, given["patches"])
-        configure, flags = tuple(given["configure"]), tuple(given["flags"])
-        source = ModuleSource(given["package"], given["series"], patches, configure, flags)
-    return ModuleGroup(
-        name=name,
-        features=tuple(stated.get("features", ())),
-        needs=tuple(stated.get("needs", ())),
-        files=tuple(stated["files"]),
-        parameters=stated.get("parameters", {}),
-        source=source,
-    )
+        lists = _patches(folder, given["patches"]), tuple(given["configure"]), tuple(given["flags"])
+        source = ModuleSource(given["package"], given["series"], *lists)
+    features, needs = (tuple(stated.get(key, ())) for key in ("features", "needs"))
+    return ModuleGroup(name, features, needs, tuple(stated["files"]), stated.get("parameters", {}), source)

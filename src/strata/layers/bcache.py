@@ -110,6 +110,10 @@ class Bcache(Layer):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
 
+    def tables_bytes(self, named: Mapping[str, int]) -> int:
+        """A struct bucket for each bucket."""
+        return named[self.cache] // self.bucket_bytes * 12
+
     def path(self, context: LayerContext) -> str:
         return f"/dev/{_node(context)}"
 

@@ -10,19 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
-from strata.layers.options import (
-    CAPACITY,
-    HERE_ALREADY,
-    LABEL,
-    MOUNT,
-    UUID,
-    flags,
-    named,
-    numbers,
-    spare_diagnostics,
-)
+from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, named, spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
-from strata.spec.allowed import Forms, features, form, given, one_of
+from strata.spec.allowed import INTEGER, Forms, features, form, given, one_of
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
@@ -54,7 +44,7 @@ MOUNT_OPTIONS: Final[Forms] = {
         "acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard "
         "flushoncommit noflushoncommit nospace_cache ssd nossd ssd_spread nossd_spread treelog notreelog"
     ),
-    **numbers("commit metadata_ratio thread_pool"),
+    **named("commit metadata_ratio thread_pool", INTEGER),
     "compress-force": form(r"(zlib|lzo|zstd)(:-?\d{1,2})?", "such as zstd:3"),
     "discard": one_of("sync", "async", optional=True),
     "max_inline": form(r"\d{1,9}[kK]?", "a size such as 2048"),
@@ -180,7 +170,10 @@ class Btrfs(Filesystem):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The space that the data profile leaves, allocated as by mkfs.btrfs, also on unequal disks."""
         if self.data in _COPIES:
-            return _mirrored_bytes(lower_bytes, _COPIES[self.data])
+            # Each block lies on as many different disks as there are copies. However many disks are full of
+            # one copy, the others must hold the remaining copies.
+            copies, ascending = _COPIES[self.data], sorted(lower_bytes)
+            return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
         if self.data in _PARITIES:
             return _striped_bytes(lower_bytes, _PARITIES[self.data], DEVICES_MIN[self.data])
         return sum(lower_bytes) // (2 if self.data == "dup" else 1)
@@ -372,15 +365,6 @@ def _snapshot(
 ) -> Step:
     kind = ("-r",) if read_only else ()
     return act(context.of_tenant, step, title, *_SUBVOLUME, "snapshot", *kind, source, target)
-
-
-def _mirrored_bytes(disks_bytes: Sequence[int], copies: int) -> int:
-    """Each block lies on ``copies`` different disks, so a disk larger than the rest cannot be filled.
-
-    However many disks are full of one copy, the others must hold the remaining copies.
-    """
-    ascending = sorted(disks_bytes)
-    return min(sum(ascending[: len(ascending) - full]) // (copies - full) for full in range(copies))
 
 
 def _striped_bytes(disks_bytes: Sequence[int], parities: int, disks_min: int) -> int:

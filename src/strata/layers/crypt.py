@@ -20,8 +20,7 @@ _HEADER_BYTES: Final = 16 << 20
 _KEY_BITS: Final = {"aes-xts-plain64": (512, 256), "aes-cbc-essiv:sha256": (256, 128)}
 # It protects nothing: the volume key derives from the seed, which stands in the plan.
 _PASSPHRASE: Final = "strata"  # noqa: S105
-# The least that cryptsetup takes; they cost time only when the layer is opened.
-_ITERATIONS: Final = "1000"
+_ITERATIONS: Final = "1000"  # the least that cryptsetup takes; they cost time only when the layer is opened
 
 
 class Crypt(Layer):

@@ -7,13 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from strata.layers.filesystem import (
-    AlignedFilesystem,
-    ProjectQuotaFilesystem,
-    act,
-    filesystem_prerequisites,
-    option_values,
-)
+from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, filesystem_prerequisites
 from strata.layers.options import (
     HERE_ALREADY,
     LABEL,
@@ -107,8 +101,7 @@ EXT4: Final[Forms] = {
 
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
-# mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB.
-_SMALL_BYTES: Final = 512 << 20
+_SMALL_BYTES: Final = 512 << 20  # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB
 # What e2freefrag prints as Num., Avg. and Max.
 _FREE: Final = r"^{}\. free extent: (\d+)"
 
@@ -132,7 +125,7 @@ class ExtFilesystem(AlignedFilesystem):
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
-        _, extended = option_values(self.mkfs, "-E")
+        _, extended = self.mkfs_without("-E")
         given = [option.partition("=") for option in extended]
         if chosen := {key: value for key, _, value in given if key in _ALIGNING}:
             return chosen
@@ -145,7 +138,7 @@ class ExtFilesystem(AlignedFilesystem):
 
     def _block_bytes(self, lower: Provided) -> int | None:
         """The block size that mke2fs will choose; None if options leave it to its configuration."""
-        _, sizes = option_values(self.mkfs, "-b")
+        _, sizes = self.mkfs_without("-b")
         if sizes and sizes[-1].isdigit():
             return int(sizes[-1])
         if sizes or any(option.startswith("-T") for option in self.mkfs):
@@ -155,7 +148,7 @@ class ExtFilesystem(AlignedFilesystem):
 
     def make_options(self, context: LayerContext) -> list[str]:
         # mke2fs obeys only the last -E, so the user's is joined to ours.
-        further, extended = option_values(self.mkfs, "-E")
+        further, extended = self.mkfs_without("-E")
         ours = [f"hash_seed={context.derived_uuid('hash-seed')}"]
         ours += ["lazy_itable_init=1", "lazy_journal_init=1", "nodiscard"]
         given = {option.partition("=")[0] for option in extended}

@@ -22,8 +22,7 @@ _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
-# An arbitrary number, above the usual ones of projects.
-_PROJECT: Final = "18273"
+_PROJECT: Final = "18273"  # an arbitrary number, above the usual ones of projects
 
 
 def _check_mount_options(options: list[str]) -> list[str]:
@@ -59,21 +58,6 @@ def folder_share(layer: Layer, context: LayerContext) -> Share:
     return Share([made], folder, context.fair(layer.provided(context.provided)))
 
 
-def option_values(words: Iterable[str], letter: str) -> tuple[list[str], list[str]]:
-    """The words of mkfs without an option such as ``-E``, and that option's comma-separated values."""
-    others: list[str] = []
-    values: list[str] = []
-    remaining = iter(words)
-    for word in remaining:
-        if word == letter:
-            values += [value for value in next(remaining, "").split(",") if value]
-        elif word.startswith(letter):
-            values += [value for value in word[len(letter) :].split(",") if value]
-        else:
-            others.append(word)
-    return others, values
-
-
 class Filesystem(Layer):
     """The base of the filesystem layers."""
 
@@ -99,6 +83,20 @@ class Filesystem(Layer):
                 f"and the smallest has {describe_size(lower.smallest_bytes)}",
                 remedy="raise the `capacity` of the device",
             )
+
+    def mkfs_without(self, option: str) -> tuple[list[str], list[str]]:
+        """The words of `mkfs` without an option such as ``-E``, and that option's comma-separated values."""
+        others: list[str] = []
+        values: list[str] = []
+        remaining = iter(self.mkfs)
+        for word in remaining:
+            if word == option:
+                values += [value for value in next(remaining, "").split(",") if value]
+            elif word.startswith(option):
+                values += [value for value in word[len(option) :].split(",") if value]
+            else:
+                others.append(word)
+        return others, values
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         return (*self.checker, context.lower[0]) if self.checker else None

@@ -7,13 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from strata.layers.filesystem import (
-    AlignedFilesystem,
-    ProjectQuotaFilesystem,
-    act,
-    filesystem_prerequisites,
-    option_values,
-)
+from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, filesystem_prerequisites
 from strata.layers.options import (
     CAPACITY,
     HERE_ALREADY,
@@ -171,7 +165,7 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         return geometry.chunk_bytes if geometry.chunk_bytes <= _LOG_UNIT_BYTES_MAX else _LOG_UNIT_BYTES
 
     def _given(self, letter: str) -> dict[str, str]:
-        _, values = option_values(self.mkfs, letter)
+        _, values = self.mkfs_without(letter)
         pairs = [value.partition("=") for value in values]
         return {key: value for key, _, value in pairs if key in _ALIGNING}
 

@@ -25,14 +25,12 @@ from strata.spec.workload import Outputs
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.workloads.generator.output import PROGRAM, load_result
 
-FOLDER: Final = "aged"
-"""The folder of the files that age it, in what the workload runs on."""
+FOLDER: Final = "aged"  # the folder of the files that age it, in what the workload runs on
 
 _THREADS: Final = 8
 # The load generator counts the files that may exist; the others are room for new ones.
 _EXISTING_PERCENT: Final = 90
-# The largest append or change in place is this part of a file.
-_PIECE_PARTS: Final = 4
+_PIECE_PARTS: Final = 4  # the largest append or change in place is this part of a file
 # Files are created smaller than they are to be, since appends make them longer: as measured, by a seventh.
 _CREATED_SHARE: Final = 7 / 8
 # Limits against hanging; slow disks stay below them.

@@ -19,8 +19,7 @@ from strata.spec.workload import Intervention, Outputs, Workload, unreadable
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 """Where the lab's driver takes faults of its disks; no other machine has it."""
 
-LOAD_LANE: Final = "load"
-"""The lane of the load's steps, if it is alone."""
+LOAD_LANE: Final = "load"  # the lane of the load's steps, if it is alone
 
 
 def unmet_interventions(placed: Sequence[Placed], load: Workload) -> str | None:

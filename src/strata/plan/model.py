@@ -13,8 +13,7 @@ from strata.spec.inputs import InputFile
 from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.trial import TrialKey
 
-# crates/agent refuses a version that it does not know.
-PLAN_VERSION: Final = 1
+PLAN_VERSION: Final = 1  # crates/agent refuses a version that it does not know
 
 
 class Frozen(BaseModel):

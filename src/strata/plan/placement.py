@@ -15,8 +15,7 @@ from strata.spec.step import LOAD_USER, Command, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext
 
-_BEFORE: Final = "before"
-"""The folders of a tenant's steps before its load: both loads may be of one kind."""
+_BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
 
 
 class LayerPlace(NamedTuple):
@@ -167,7 +166,10 @@ def _of_tenant(
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
     layers, group = _stand(own, stack.layer_names[len(stack.common) :], name, base)
     target, kind = _top(own, (share.path, layer.provides))
-    limits, limited = _limits(name, seed, memory_bytes, each)
+    limits, limited = [], None
+    if memory_bytes is not None and not _is_limited(each):
+        group_context = LayerContext(name, seed, lower=(), provided=Provided("block", ()))
+        limits, limited = limit_memory(group_context, memory_bytes, name), control_group(group_context)
     return Placement(
         name=workload,
         seed=seed,
@@ -183,16 +185,6 @@ def _of_tenant(
         load_group=limited or group,
         is_limited=limited is not None,
     )
-
-
-def _limits(
-    tenant: str, seed: int, memory_bytes: int | None, each: Iterable[Layer]
-) -> tuple[list[Step], str | None]:
-    """The control group of a tenant whose memory is limited, unless one of its layers limits it."""
-    if memory_bytes is None or _is_limited(each):
-        return [], None
-    context = LayerContext(tenant, seed, lower=(), provided=Provided("block", ()))
-    return limit_memory(context, memory_bytes, tenant), control_group(context)
 
 
 def _memory_bytes(study: Study, layers: Iterable[Layer]) -> int:

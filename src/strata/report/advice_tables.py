@@ -27,11 +27,7 @@ _STYLES: Final[dict[Conclusion, str]] = {
 }
 _TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
-_SCORE: Final = (
-    Column("to the leader", "ratio"),
-    Column("95 % interval", align="right"),
-    Column("verdict"),
-)
+_SCORE: Final = columns(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict")
 LEGEND: Final = (
     "to the leader: a metric's ratio, or the weighted geometric mean of all; below 1 is worse, whatever the "
     "metric · verdict: of the zone of ±3 % · leads in: share of the bootstrap's resamples of the seeds"

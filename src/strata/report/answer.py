@@ -220,24 +220,19 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
 
 
 def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
-    found = _undecided(standing, mark)
-    if standing.those("too few seeds"):
-        found.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
-    return found
-
-
-def _undecided(standing: Standing, mark: Mark) -> list[Markup]:
+    said, rivals = [], []
     undecided = standing.those("undecided", "better")
-    if not undecided:
-        return []
-    rivals = []
     for each in undecided[:_NAMED_MAX]:
         ratio, interval = _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
         rivals.append(Markup("{} ({}, {})").format(mark(each.stack), ratio, interval))
     if len(undecided) > _NAMED_MAX:
         rivals.append(Markup("{} others").format(len(undecided) - _NAMED_MAX))
-    said = Markup("Whether {} differs by more than 3 % from {} is undecided.")
-    return [said.format(mark(standing.best), listed(rivals))]
+    if rivals:
+        text = Markup("Whether {} differs by more than 3 % from {} is undecided.")
+        said.append(text.format(mark(standing.best), listed(rivals)))
+    if standing.those("too few seeds"):
+        said.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
+    return said
 
 
 def _lead(each: Comparison) -> Interval | None:

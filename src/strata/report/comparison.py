@@ -29,7 +29,7 @@ _TONES: Final[dict[Verdict, Tone]] = {
 _WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside their ratio
 _DIFFERENCES_MAX: Final = 12
 _NAME_WIDTH: Final = 20
-_ENDS: Final = Column("95 % interval", align="right", tone="dim")
+_ENDS: Final = Column("95 % interval", "figure", tone="dim")
 # How many single packages are named before they are counted.
 _PACKAGES_MAX: Final = 5
 
@@ -118,7 +118,7 @@ def _rows_table(rows: Sequence[Row], names: Sequence[Column], *, with_values: bo
         values = [Cell(value, row.comparison.kind.unit) for value in (row.first, row.second) if with_values]
         made.append((*named, *values, *_ratio_cells(row.comparison), seeds_text(row)))
     levels = columns(("A", "1"), ("B", "1")) if with_values else ()
-    heads = (Column("B/A", align="right"), _ENDS, Column("verdict"), Column("n", align="right"))
+    heads = (Column("B/A", "figure"), _ENDS, *columns("verdict", ("n", "figure")))
     return Table((*names, *levels, *heads), made)
 
 
@@ -129,7 +129,7 @@ def _ratio_cells(comparison: Comparison) -> tuple[Any, ...]:
 
 def _overall_table(overall: Sequence[Overall], title: str) -> Table:
     rows = [(each.workload or "in all", *_ratio_cells(each.comparison), each.cells) for each in overall]
-    heads = (Column(title, width=_NAME_WIDTH), Column("times as good", align="right"), _ENDS)
+    heads = (Column(title, width=_NAME_WIDTH), Column("times as good", "figure"), _ENDS)
     return Table((*heads, Column("verdict"), Column("cells", "count")), rows)
 
 

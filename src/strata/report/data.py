@@ -200,9 +200,9 @@ def _values(results: StudyResults, workload: str, metric: str) -> list[list[floa
     for stack in results.stacks:
         records = results.cells[stack, workload].records
         found = (records[seed].metric(metric) if seed in records else None for seed in results.snapshot.seeds)
-        rows.append([_short(each.value) if each else None for each in found])
+        values = [each.value if each else None for each in found]
+        # Whole numbers without a point save bytes.
+        rows.append(
+            [int(each) if each and each.is_integer() and abs(each) < 1e15 else each for each in values]
+        )
     return rows
-
-
-def _short(value: float) -> float:
-    return int(value) if value.is_integer() and abs(value) < 1e15 else value

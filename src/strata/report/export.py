@@ -38,14 +38,7 @@ MANIFEST: Final = "export.json"
 
 Format = Literal["markdown", "csv", "parquet", "json", "svg", "png"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
-_SUFFIXES: Final[dict[str, Format]] = {
-    ".md": "markdown",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".json": "json",
-    ".svg": "svg",
-    ".png": "png",
-}
+_SUFFIXES: Final = {".md" if each == "markdown" else f".{each}": each for each in FORMATS}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing
-from strata.report.table import Column, Table
+from strata.report.table import Table, columns
 from strata.report.wording import SIGNS, gain_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
@@ -175,15 +175,9 @@ def _legend(left: float, top: float) -> str:
 
 
 _COMPARISONS_MAX: Final = 1500  # take a second; with more, one stack alone can be the reference
-_NUMBERS: Final = (
-    Column("stack", "stack"),
-    Column("workload", "workload"),
-    Column("metric"),
-    Column("value", align="right"),
-    Column("n", "count"),
-    Column("times as good (95 % interval)", align="right"),
-    Column("verdict"),
-    Column("p", align="right"),
+_NUMBERS: Final = columns(
+    *(("stack", "stack"), ("workload", "workload"), "metric", ("value", "figure"), ("n", "count")),
+    *(("times as good (95 % interval)", "figure"), "verdict", ("p", "figure")),
 )
 
 

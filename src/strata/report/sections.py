@@ -80,12 +80,10 @@ def comparison_table(results: StudyResults, workload: str, standing: Standing) -
         seeds = between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else None
         rows.append((stack, summary.n, summary.estimate, ends, seeds, to_best))
     method = next(iter(summaries.values())).method
-    heads = (
-        _STACK,
-        Column("n", "count"),
-        Column("value" if method == "merged histogram" else "mean", kind.unit),
-        *(Column(title, align="right") for title in ("95 % interval", "seeds from – to")),
-        Column("to the best (95 % interval)", align="right"),
+    heads = columns(
+        *(("stack", "stack"), ("n", "count")),
+        ("value" if method == "merged histogram" else "mean", kind.unit),
+        *((title, "figure") for title in ("95 % interval", "seeds from – to", "to the best (95 % interval)")),
     )
     note = "more is better" if kind.better == "higher" else "less is better"
     return Table(heads, rows, sentence_case(metric_title(kind)), note)
@@ -156,10 +154,9 @@ def _costs(results: StudyResults, workload: str) -> Table | None:
         queue = sums["queue_ns"] / requests if "queue_ns" in sums else None
         rows.append((stack, *each, *volume, queue))
     one = COUNTS[name]
-    heads = (
-        _STACK,
-        *(Column(title, align="right") for title in ("reads", "writes", "flushes")),
-        *columns(("read", "B"), ("written", "B"), ("wait in the disk’s queue", "ns")),
+    heads = columns(
+        *(("stack", "stack"), ("reads", "figure"), ("writes", "figure"), ("flushes", "figure")),
+        *(("read", "B"), ("written", "B"), ("wait in the disk’s queue", "ns")),
     )
     note = f"requests and bytes of the disks per {one} that the load counted; mean wait of a request"
     return Table(heads, rows, f"What one {one} cost the disks", note) if rows else None

@@ -64,8 +64,8 @@ class Cell:
 class Column:
     """A column of text, truths or numbers; text is set from the left, everything else from the right.
 
-    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, or one of numbers for
-    `strata.units.format_value`.
+    The unit is ``text``, ``stack`` or ``workload`` (its name), ``truth``, ``count``, ``figure`` (a number as
+    text), or one of numbers for `strata.units.format_value`.
     """
 
     title: str
@@ -74,7 +74,6 @@ class Column:
     meaning: str = ""  # for readers of the data
     is_stack: bool = False  # the heading is a stack's name
     width: int | None = None  # the least width in a terminal, in characters
-    align: Literal["", "left", "right"] = ""  # overrides the unit's side
     tone: Tone = ""  # of the cells without their own
     is_whole: bool = False  # its text is never folded in a terminal
 
@@ -84,7 +83,7 @@ class Column:
 
     @property
     def is_left(self) -> bool:
-        return self.align == "left" if self.align else self.unit in _TEXTS
+        return self.unit in _TEXTS
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _text(cell: Cell, column: Column) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if unit in _TEXTS:
+    if unit in _TEXTS or unit == "figure":
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     return f"{value:,}" if unit == "count" else format_value(value, unit)
 

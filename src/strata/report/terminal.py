@@ -129,9 +129,9 @@ def _standing_table(
     columns = (
         Column(metric_title(kind), "stack", width=width),
         Column(ARROWS[kind.better], kind.unit, width=7),
-        Column("spread", align="right", width=6, tone="dim"),
-        Column("to best", align="right", width=8),
-        Column("95 %", align="right", width=11, tone="dim"),
+        Column("spread", "figure", width=6, tone="dim"),
+        Column("to best", "figure", width=8),
+        Column("95 %", "figure", width=11, tone="dim"),
         Column("n", is_whole=True),
     )
     return Table(columns, rows)
@@ -206,7 +206,7 @@ def trial_view(reading: Reading) -> RenderableType:
     parts += [Text(f"not valid: {reason}", style="red") for reason in record.validity.reasons]
     if record.checks:
         parts += [Text(), _checks(record)]
-    tables = [_metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
+    tables = [metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
     if record.samples.available_bytes_min is not None:
         tables.append(_samples_table(record.samples))
     for table in (*tables, _origin_table(record)):
@@ -223,17 +223,13 @@ def _checks(record: ResultRecord) -> RenderableType:
     return Group(*lines)
 
 
-def _metrics_table(record: ResultRecord) -> Table:
+def metrics_table(record: ResultRecord) -> Table:
     rows: list[tuple[Any, ...]] = []
     for each in record.metrics:
         tone: Tone = "strong" if each.headline else ""
         title = Cell(sentence_case(metric_title(each)), tone=tone)
         rows.append((title, Cell(each.value, each.unit, tone), each.better, each.phase))
-    heads = (
-        *columns("metric", ("value", "1")),
-        *(Column(each, align="right") for each in ("better", "phase")),
-    )
-    return Table(heads, rows)
+    return Table(columns("metric", ("value", "1"), ("better", "figure"), ("phase", "figure")), rows)
 
 
 def _disk_table(record: ResultRecord, disk: str) -> Table:
@@ -256,7 +252,7 @@ def _disk_table(record: ResultRecord, disk: str) -> Table:
             rows.append((f"requests: {key.removesuffix('_ns')}", format_duration(account[key]), each))
     if "busy_ns" in account and window is None and length_ns:
         rows.append(("busy", Cell(account["busy_ns"] / length_ns, "share"), ""))
-    heads = (Column("where its time went"), Column("in all", align="right"), Column("per request", "ns"))
+    heads = columns("where its time went", ("in all", "figure"), ("per request", "ns"))
     return Table(heads, rows, disk, note)
 
 
@@ -269,7 +265,7 @@ def _samples_table(samples: SamplesSummary) -> Table:
     }
     rows = [(name, format_size(size)) for name, size in sizes.items() if size is not None]
     rows += [(f"processor time: {kind}", format_value(ns, "ns")) for kind, ns in samples.cpu_ns.items()]
-    return Table((Column("memory and processors"), Column("", align="right")), rows)
+    return Table(columns("memory and processors", ("", "figure")), rows)
 
 
 def _origin_table(record: ResultRecord) -> Table:

@@ -109,7 +109,10 @@ def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabiliti
     path = folder.path / CAPABILITIES_NAME
     before = _read(path)
     if before is not None and (before.study, before.fingerprint) == (found.study, found.fingerprint):
-        found = _joined(before, found)
+        cells = {(cell.stack, cell.probe): cell for cell in before.limited_to(found.stacks).cells}
+        cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
+        ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]
+        found = found.model_copy(update={"cells": tuple(cells[at] for at in ordered if at in cells)})
     make_folder(folder.path)
     text = json.dumps(found.model_dump(mode="json"), indent=1, ensure_ascii=False)
     write_durably(path, text.encode() + b"\n")
@@ -122,13 +125,6 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
     if folder.study_path.is_file() and (name := folder.study().name) != study:
         cause = f'the folder holds the study "{name}", not "{study}"'
         raise ResultError(cause, place=str(folder.path), remedy="choose another folder with --results")
-
-
-def _joined(before: Capabilities, found: Capabilities) -> Capabilities:
-    cells = {(cell.stack, cell.probe): cell for cell in before.limited_to(found.stacks).cells}
-    cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
-    ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]
-    return found.model_copy(update={"cells": tuple(cells[place] for place in ordered if place in cells)})
 
 
 def _read(path: Path) -> Capabilities | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -80,10 +80,7 @@ _ORIGINS: Final[tuple[tuple[Area, str, Callable[[ResultRecord], object]], ...]] 
 
 
 def differences(
-    first: StudySnapshot,
-    second: StudySnapshot,
-    pairs: Sequence[tuple[Reading, Reading]],
-    naming: Naming,
+    first: StudySnapshot, second: StudySnapshot, pairs: Sequence[tuple[Reading, Reading]], naming: Naming
 ) -> list[Difference]:
     """Name everything that differed when two sets of results were made, in the order of ``AREAS``."""
     found = [
@@ -111,13 +108,9 @@ def _of_records(pairs: Sequence[tuple[ResultRecord, ResultRecord]]) -> Iterator[
 def _difference(area: Area, name: str, values: Sequence[tuple[object, object]]) -> Iterator[Difference]:
     different = [(one, two) for one, two in values if one != two]
     if different:
-        first, second = (_listed(each[side] for each in different) for side in (0, 1))
+        known = ({str(each[side]) for each in different if each[side] is not None} for side in (0, 1))
+        first, second = (", ".join(sorted(each)) or None for each in known)
         yield Difference(area, name, first, second, len(different))
-
-
-def _listed(values: Iterable[object]) -> str | None:
-    known = dict.fromkeys(str(value) for value in values if value is not None)
-    return ", ".join(sorted(known)) or None
 
 
 def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> Iterator[Difference]:

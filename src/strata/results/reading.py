@@ -95,7 +95,7 @@ def _read_any(content: bytes, path: Path) -> Sealed:
     stated = plain.pop("record_sha256", None)
     version = ("result_version", RESULT_VERSION)
     older = "read it with the Strata that wrote it; `strata run` with this one measures the trial anew"
-    record = _validated(ResultRecord, plain, version, path, damaged=_DAMAGED, older=older)
+    record = _validated(ResultRecord, plain, version, path, (_DAMAGED, older))
     found = record_sha256(record)
     if found != stated:
         raise ResultError("the result does not match its own hash", place=str(path), remedy=_DAMAGED)
@@ -118,19 +118,13 @@ def read_model(
     """
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
-    plain = _json_object(content, path, damaged)
-    return _validated(model, plain, version, path, damaged=damaged, older=older)
+    return _validated(model, _json_object(content, path, damaged), version, path, (damaged, older))
 
 
 def _validated(
-    model: type[Model],
-    plain: dict[str, Any],
-    version: tuple[str, int],
-    path: Path,
-    *,
-    damaged: str,
-    older: str,
+    model: type[Model], plain: dict[str, Any], version: tuple[str, int], path: Path, remedies: tuple[str, str]
 ) -> Model:
+    damaged, older = remedies
     found, known = plain.get(version[0]), version[1]
     if not isinstance(found, int) or isinstance(found, bool):
         raise ResultError("the file does not state its version", place=str(path), remedy=damaged)

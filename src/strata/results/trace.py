@@ -209,7 +209,10 @@ def read_parquet(path: Path) -> Trace:
             remedy = "use the Strata that wrote it, or run the trial again"
             raise ResultError(cause, place=str(path), remedy=remedy)
         disks = tuple(json.loads(notes["disks"]))
-        found = connection.read_parquet(str(path)).project(_numbers(disks)).fetchnumpy()
+        bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
+        numbered = "list_position({names}, {column}) - 1 as {column}"
+        columns = _converted(disks, numbered, f"{bits} as flags")
+        found = connection.read_parquet(str(path)).project(columns).fetchnumpy()
     records: Records = np.zeros(len(found["sector"]), dtype=RECORD)
     for name in RECORD.names or ():
         records[name] = np.ma.getdata(found[name])
@@ -230,11 +233,6 @@ def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 def _select(disks: Sequence[str]) -> str:
     columns = _converted(disks, "({names})[{column} + 1] as {column}", ", ".join(FLAGS))
     return f"select {columns} from records"  # noqa: S608  names of our own
-
-
-def _numbers(disks: Sequence[str]) -> str:
-    bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
-    return _converted(disks, "list_position({names}, {column}) - 1 as {column}", f"{bits} as flags")
 
 
 def _converted(disks: Sequence[str], named: str, flags: str) -> str:

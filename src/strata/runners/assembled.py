@@ -67,14 +67,10 @@ class Assembled:
 
     def parts(self) -> list[Part]:
         """All parts that exist now, in a fixed order."""
-        nodes = {
-            name: self.kernel.root / "dev" / name
-            for name in self.kernel.names("sys/block")
-            if self._has(name, "loop/backing_file")
-        }
-        self._loops = {
-            name: found for name, node in nodes.items() if (found := self.kernel.attached(node)) is not None
-        }
+        self._loops = {}
+        for name in self.kernel.names("sys/block"):
+            if self._has(name, "loop/backing_file") and (found := self.kernel.attached(self._node(name))):
+                self._loops[name] = found
         self._backing = self._backing_devices()
         own = self._own_blocks()
         # A real disk stays, also a loop device: it is the user's. Only the stack on it is taken down.
@@ -102,19 +98,16 @@ class Assembled:
             if left != parts:
                 deadline_s = time.monotonic() + self.patience_s
             elif time.monotonic() > deadline_s:
-                raise self._stuck(left, refusals)
+                why = f" ({'; '.join(refusals)})" if refusals else ""
+                remedy = "see what uses it (`lsof`, `fuser -vm`), end that, then run `strata clean` as root"
+                raise RunError(
+                    f"still in use: {', '.join(map(str, left))}{why}", place=str(self.path), remedy=remedy
+                )
             else:
                 time.sleep(_POLL_S)  # devices are released in the background
         for name in self._real_disks():
             self._forget(name)
         return removed + self._remove_groups() + self._remove_nodes()
-
-    def _stuck(self, left: list[Part], refusals: list[str]) -> RunError:
-        return RunError(
-            f"still in use: {', '.join(map(str, left))}" + (f" ({'; '.join(refusals)})" if refusals else ""),
-            place=str(self.path),
-            remedy="see what uses it (`lsof`, `fuser -vm`), end that, then run `strata clean` as root",
-        )
 
     def _uppermost(self, parts: list[Part]) -> list[Part]:
         """The parts that carry no other part."""
@@ -157,7 +150,7 @@ class Assembled:
         if found is None:
             return "the kernel does not tell what it is attached to"
         self._forget(name)
-        return self.kernel.detach(self.kernel.root / "dev" / name, found)
+        return self.kernel.detach(self._node(name), found)
 
     def _disconnect(self, name: str) -> str | None:
         """Disconnect a device while it is reserved, so that no other trial gets it after the last check."""
@@ -194,7 +187,8 @@ class Assembled:
                 known[name] = (
                     name in network
                     or name in disks
-                    or self._is_labelled(name)
+                    or self._is_own_loop(name)
+                    or self._is_own_name(self._block(name, "dm/name"))
                     or any(is_own(lower) for lower in self._lower(name))
                 )
             return known[name]
@@ -214,19 +208,16 @@ class Assembled:
             return Part("nbd", name)
         return None
 
-    def _is_labelled(self, name: str) -> bool:
-        file = self._block(name, "loop/backing_file").removesuffix(" (deleted)")
-        if file:
-            return self._is_own_loop(name, Path(file))
-        return self._is_own_name(self._block(name, "dm/name"))
-
-    def _is_own_loop(self, name: str, file: Path) -> bool:
-        """Whether it bears the trial's mark, or its file lies in the trial's folder.
+    def _is_own_loop(self, name: str) -> bool:
+        """Whether it is a loop device with the trial's mark, or with a file in the trial's folder.
 
         Only its name identifies a file on a filesystem that is no longer mounted. Elsewhere names prove
         nothing.
         """
-        found = self._loops.get(name)
+        backing = self._block(name, "loop/backing_file").removesuffix(" (deleted)")
+        if not backing:
+            return False
+        file, found = Path(backing), self._loops.get(name)
         if found is not None and found.mark.startswith(mark_of(self.path)):
             return True
         if file.is_relative_to(self.path):
@@ -300,6 +291,9 @@ class Assembled:
         """The folders there that carry the trial's name."""
         names = (name for name in self.kernel.names(folder) if self._is_own_name(name))
         return [name for name in names if (self.kernel.root / folder / name).is_dir()]
+
+    def _node(self, name: str) -> Path:
+        return self.kernel.root / "dev" / name
 
     def _block(self, name: str, file: str) -> str:
         return self.kernel.content(f"sys/block/{name}/{file}").decode(errors="replace").rstrip("\n")

@@ -80,11 +80,6 @@ class Drive:
         return self.queue("rotational") == "1" and not self.node.name.startswith("loop")
 
     @property
-    def takes_discards(self) -> bool:
-        """Whether it can be purged (TRIM, Deallocate)."""
-        return self.queue("discard_max_bytes") not in {"", "0"}
-
-    @property
     def size_bytes(self) -> int:
         return self.files.number(self.place / "size") * SECTOR_BYTES
 
@@ -159,15 +154,18 @@ class Conditioning:
     def _steady(self) -> Conditioned:
         """Precondition fully, or repeat only the rounds if nothing was discarded since."""
         key = str(self.drive.node)
-        known = _read_notes(self.notes)
+        known: dict[str, Any] = {}
+        with suppress(OSError, ValueError):  # unreadable notes count as none
+            found = json.loads(self.notes.read_text())
+            known = found if isinstance(found, dict) else {}
         before = ""
         if known.pop(key, None) != self.drive.note():
-            _write_notes(self.notes, known)  # cut short, it is in no known state
+            self._note(known)  # cut short, it is in no known state
             self._purge()
             self._fill(self.rules.fill_passes)
             before = f"written {self.rules.fill_passes} times in order, then "
         rates, is_steady = self._rounds()
-        _write_notes(self.notes, {**known, key: self.drive.note()})
+        self._note({**known, key: self.drive.note()})
         ended = "steady" if is_steady else "not steady"
         detail = (
             f"{before}overwritten at random for {len(rates)} rounds of "
@@ -175,9 +173,12 @@ class Conditioning:
         )
         return Conditioned(self.drive.state, is_steady, detail, tuple(rates))
 
+    def _note(self, notes: Mapping[str, Any]) -> None:
+        write_durably(self.notes, json.dumps(notes, indent=1).encode() + b"\n")
+
     def _purge(self) -> bool:
         """Discard the whole drive; False if it takes no discards."""
-        if not self.drive.takes_discards:
+        if self.drive.queue("discard_max_bytes") in {"", "0"}:
             return False
         with self._running(["blkdiscard", str(self.drive.node)], lambda: "discard the whole disk") as process:
             self._succeeded(process)
@@ -277,16 +278,3 @@ def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:
     if passed_s < _ESTIMATE_AFTER_S or not share:
         return percent(share)
     return f"{percent(share)}, about {format_duration(round(passed_s * (1 / share - 1)) * NS_PER_S)} left"
-
-
-def _read_notes(path: Path) -> dict[str, Any]:
-    """The notes; unreadable ones count as none."""
-    with suppress(OSError, ValueError):
-        found = json.loads(path.read_text())
-        if isinstance(found, dict):
-            return found
-    return {}
-
-
-def _write_notes(path: Path, notes: Mapping[str, Any]) -> None:
-    write_durably(path, json.dumps(notes, indent=1).encode() + b"\n")

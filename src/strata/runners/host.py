@@ -56,16 +56,7 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._+=@/-]+", re.ASCII)
 
 
 class HostRunner:
-    """Runs one trial at a time on this machine, as root.
-
-    Args:
-        scratch: Folder for the files behind the loop devices, on the disk to be measured.
-        disks: Real disks in place of files.
-        journal: The results folder, which records what to remove after a crash.
-        load: The load generator, for the plans that run it.
-        progress: Shows what is fetched or unpacked before the trials.
-        surroundings: What is watched around the trials; by default this machine.
-    """
+    """Runs one trial at a time on this machine, as root."""
 
     name = "host"
     time_domain: Literal["wall"] = "wall"
@@ -74,12 +65,12 @@ class HostRunner:
         self,
         agent: AgentBuild,
         *,
-        scratch: Path,
-        journal: Path,
-        disks: RealDisks | None = None,
-        load: LoadBuild | None = None,
-        progress: SetupProgress = SILENCE,
-        surroundings: Surroundings | None = None,
+        scratch: Path,  # for the files behind the loop devices, on the disk to be measured
+        journal: Path,  # the results folder, which records what to remove after a crash
+        disks: RealDisks | None = None,  # in place of files
+        load: LoadBuild | None = None,  # for the plans that run it
+        progress: SetupProgress = SILENCE,  # shows what is fetched or unpacked before the trials
+        surroundings: Surroundings | None = None,  # watched around the trials; by default this machine
     ) -> None:
         self._progress = progress
         self._agent = agent

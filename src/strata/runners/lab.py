@@ -19,6 +19,7 @@ from strata.lab.boot import (
     Status,
     Wiring,
     boot_setting,
+    check_memory,
     check_tools,
     start_lab,
 )
@@ -28,7 +29,6 @@ from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, module_files, part_setting
-from strata.lab.limits import check_memory
 from strata.lab.programs import load_file
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.machine.reading import Sampler
@@ -63,15 +63,7 @@ _READ_FAILED: Final = b": host read failed"
 
 
 class LabRunner:
-    """Runs each trial in a lab of its own.
-
-    Args:
-        lab: What to boot.
-        stall_limit_s: Processor seconds that a lab may take without progress of virtual time, and the seconds
-            that all its processes may sleep.
-        measure_cost: See `Wiring`; for benchmarks of the lab itself.
-        progress: Shows what is fetched or unpacked before the trials.
-    """
+    """Runs each trial in a lab of its own."""
 
     name = "lab"
     time_domain: Literal["virtual"] = "virtual"
@@ -80,9 +72,11 @@ class LabRunner:
         self,
         lab: Lab,
         *,
+        # Processor seconds that a lab may take without progress of virtual time, and the seconds that all its
+        # processes may sleep.
         stall_limit_s: float = STALL_LIMIT_S,
-        measure_cost: bool = False,
-        progress: SetupProgress = SILENCE,
+        measure_cost: bool = False,  # see `Wiring`; for benchmarks of the lab itself
+        progress: SetupProgress = SILENCE,  # shows what is fetched or unpacked before the trials
     ) -> None:
         self._lab = lab
         self._progress = progress

@@ -7,31 +7,30 @@ import io
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
 from rich.console import Console
 
-from strata.advice.advise import advise_on_all
 from strata.errors import StrataError
 from strata.files import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.figures import NamedFigure, metric_figure
 from strata.report.heat_map import HeatCell, heat_map, measured_stacks
-from strata.report.page import render
+from strata.report.page import page_of
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
-from strata.report.wording import SIGNS, metric_title
-from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
+from strata.report.terminal import metrics_table
+from strata.report.wording import SIGNS
+from strata.results.capabilities import CAPABILITIES_NAME
 from strata.results.store import Attempt
 from strata.serve.watch import StudyNow, Watch
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
-from strata.units import format_duration, format_value
-from strata.words import sentence_case
+from strata.units import format_duration
 
 _NEWEST: Final = 8
 _CONSOLE_BYTES: Final = 64 << 10
@@ -59,13 +58,7 @@ class Pages:
         self._templates = page_templates("strata.serve")
         gains = list(zip(GAINS, ON_GAINS, strict=True))
         self._templates.globals.update(
-            duration=format_duration,
-            value=format_value,
-            metric_title=metric_title,
-            sentence_case=sentence_case,
-            states=_STATES,
-            marks=_MARKS,
-            signs=SIGNS,
+            duration=format_duration, metrics_table=metrics_table, states=_STATES, marks=_MARKS, signs=SIGNS
         )
         page_css = self._templates.get_template("page.css").render(gains=gains)
         own = self._templates.get_template("serve.css").render()
@@ -127,10 +120,7 @@ class Pages:
         with self._lock:
             known = self._reports.get(watch.key)
             if known is None or known[0] != stamp:
-                results = gather(watch.folder)
-                capabilities = read_capabilities(watch.folder)
-                advice = advise_on_all(results, capabilities)
-                known = self._reports[watch.key] = (stamp, render(results, capabilities, advice))
+                known = self._reports[watch.key] = (stamp, page_of(watch.folder))
         return known[1]
 
     def diagnostic(self, title: str, text: str) -> str:
@@ -157,15 +147,8 @@ class Pages:
 
 
 # A state's mark beside its colour; a trial that is done shows its seed.
-_MARKS: Final[Mapping[str, str]] = {
-    "done": "",
-    "running": "▸",
-    "failed": "✗",
-    "damaged": "?",
-    "interrupted": "–",
-    "left": "·",
-}
-_STATES: Final[Mapping[str, str]] = {state: state for state in _MARKS} | {"damaged": "unreadable"}
+_MARKS: Final = {"done": "", "running": "▸", "failed": "✗", "damaged": "?", "interrupted": "–", "left": "·"}
+_STATES: Final = {state: state for state in _MARKS} | {"damaged": "unreadable"}
 
 
 def _draw(results: StudyResults, version: str) -> Charts:

@@ -21,8 +21,7 @@ Setting = StrictStr | StrictInt | StrictFloat | StrictBool
 
 START_LIMIT_NS: Final = 300 * NS_PER_S
 """The time until a server must be ready, recovery after a crash included."""
-STOP_LIMIT_NS: Final = 600 * NS_PER_S
-"""The time of an orderly shutdown, which writes all dirty data."""
+STOP_LIMIT_NS: Final = 600 * NS_PER_S  # the time of an orderly shutdown, which writes all dirty data
 ROLE: Final = "workload"
 """The role of the load's sessions. It owns its database and has no further rights."""
 
@@ -31,18 +30,14 @@ ROLE: Final = "workload"
 class DatabaseServer(ABC):
     """A workload's own server, with its data on the measured stack and its socket in the private folder."""
 
-    tools: ClassVar[tuple[str, ...]]
-    """The programs that `steps` run, without those of clients."""
+    tools: ClassVar[tuple[str, ...]]  # the programs that `steps` run, without those of clients
     title: ClassVar[str]
     folder: ClassVar[str]
-    user: ClassVar[str]
-    """The user of server and clients, who owns the data."""
+    user: ClassVar[str]  # the user of server and clients, who owns the data
     empty_bytes: ClassVar[int]
     """An estimate of the space for a server without tables and the logs of its first load."""
-    owned: ClassVar[Mapping[str, str]]
-    """The settings that are given already, each with a remedy."""
-    allowed: ClassVar[Forms]
-    """The settings that a study may give."""
+    owned: ClassVar[Mapping[str, str]]  # the settings that are given already, each with a remedy
+    allowed: ClassVar[Forms]  # the settings that a study may give
 
     prefix: str  # the beginning of its steps' ids
     context: WorkloadContext  # the workload's

@@ -111,8 +111,7 @@ SETTINGS: Final[Forms] = {
     ),
 }
 
-DATABASE: Final = "sbtest"
-"""The database of the workloads' tables; sysbench's own default."""
+DATABASE: Final = "sbtest"  # the database of the workloads' tables; sysbench's own default
 
 _OWN_SETTINGS: Final[dict[str, str]] = {
     # MariaDB's own default, stated because it decides how much is read from the disk.

@@ -98,8 +98,7 @@ _OWN_SETTINGS: Final[dict[str, str]] = {
 }
 _LOG: Final = "the server's log goes to the trial's events: leave it out"
 _SUPERUSER: Final = "postgres"
-DATABASE: Final = "postgres"
-"""The database of the workloads' tables."""
+DATABASE: Final = "postgres"  # the database of the workloads' tables
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from strata.spec.names import Diagnostic, Path
 from strata.spec.stack import Stack, names_of
 from strata.spec.study import RESERVED_NAMES
 from strata.spec.workload import Workload
-from strata.units import describe_duration, describe_size
+from strata.units import describe_duration, describe_size, format_size
 
 SNAPSHOT: Final = "before"
 """The name of the snapshot before the measured window."""
@@ -115,6 +115,28 @@ def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
             yield Diagnostic(cause, remedy="choose another name", key="tenants")
 
 
+def tables_diagnostics(
+    stack: Stack, capacities: Mapping[str, int], memory_bytes: int
+) -> Iterator[tuple[int, Diagnostic]]:
+    """The layers, by index, whose tables do not fit into the lab's memory."""
+    for index, layer in enumerate(stack.common):
+        named = {name: capacities[name] for name in names_of(layer)}
+        taken_bytes = layer.tables_bytes(named)
+        needed_bytes = taken_bytes + KERNEL_RESERVE_BYTES
+        if taken_bytes and needed_bytes > memory_bytes:
+            enough, devices = _in_steps(needed_bytes), " and ".join(named)
+            cause = (
+                f"its tables for {devices} take {format_size(taken_bytes)} of memory and the kernel needs "
+                f"{describe_size(KERNEL_RESERVE_BYTES)}, but the lab has {describe_size(memory_bytes)}"
+            )
+            remedy = f'write memory = "{enough}" in [study], or lower the `capacity` of {devices}'
+            yield index, Diagnostic(cause, remedy=remedy, key="cache")
+
+
+def _in_steps(memory_bytes: int) -> str:
+    return describe_size(-(-memory_bytes // _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES)
+
+
 def memory_diagnostics(stack: Stack, workload: Workload, memory_bytes: int) -> Iterator[Diagnostic]:
     """The tenants of a workload that do not fit into the lab's memory, each with its limit in a burst."""
     tenants = workload.tenants()
@@ -128,10 +150,9 @@ def memory_diagnostics(stack: Stack, workload: Workload, memory_bytes: int) -> I
     if not any(limits) or needed_bytes <= memory_bytes:
         return
     held = f", the stack {stack.name} up to {describe_size(held_bytes)}" if held_bytes else ""
-    enough_bytes = -(-needed_bytes // _MEMORY_STEP_BYTES) * _MEMORY_STEP_BYTES
     yield Diagnostic(
         f"{len(tenants)} tenants may take {describe_size(taken_bytes)} in bursts{held} and the kernel needs "
         f"{describe_size(KERNEL_RESERVE_BYTES)}: together {describe_size(needed_bytes)}, but the machine has "
         f"{describe_size(memory_bytes)}",
-        remedy=f'write memory = "{describe_size(enough_bytes)}" in [study], or give the tenants less',
+        remedy=f'write memory = "{_in_steps(needed_bytes)}" in [study], or give the tenants less',
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self
 from uuid import UUID
 
@@ -109,6 +109,7 @@ class LayerContext:
         provided: The capacities and the geometry of these.
         devices: The names of the study's devices whose content the layer destroys: below it, or in its keys.
         tenant: The one of ``tenants`` whose share is acted on, as by a snapshot of one tenant's volume.
+        capacities: The capacities of all of the study's devices in bytes, by name.
     """
 
     name: str  # in its stack
@@ -121,6 +122,7 @@ class LayerContext:
     prefix: str = ""  # the beginning of its steps' ids, if it is not ``name``
     tenants: tuple[str, ...] = ()  # that share the layer, if it is the uppermost shared one
     tenant: str | None = None
+    capacities: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def of_tenant(self) -> LayerContext:
@@ -260,6 +262,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def kernel_memory_bytes(self) -> int:
         """The most memory that it takes itself, outside of any limit and without the page cache."""
+        return 0
+
+    def tables_bytes(self, named: Mapping[str, int]) -> int:
+        """The memory that it takes when it is brought up, given the capacities of its named devices."""
         return 0
 
     def caches_direct_io(self) -> bool:

@@ -25,6 +25,7 @@ from strata.spec.fit import (
     name_diagnostics,
     room_diagnostics,
     stack_diagnostics,
+    tables_diagnostics,
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.layer import Layer, LowerInterface, Provided
@@ -91,6 +92,8 @@ class _Reader:
             self.read_device(name, table)
         for name, table in self.named("stacks").items():
             self.read_stack(name, table)
+        if head is not None:
+            self.check_tables(head.memory_bytes)
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
         if head is not None:
@@ -263,6 +266,13 @@ class _Reader:
             self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))
             return False
         return sound
+
+    def check_tables(self, memory_bytes: int) -> None:
+        capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
+        for stack in self.stacks.values():
+            if set(stack.all_devices) <= set(capacities):
+                for index, diagnostic in tables_diagnostics(stack, capacities, memory_bytes):
+                    self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
 
     def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("workloads", name)

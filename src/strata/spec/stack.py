@@ -105,7 +105,14 @@ class Stack:
 
     def _ground(self, capacities_bytes: Mapping[str, int], seed: int) -> LayerContext:
         lower, provided = tuple(f"${{{name}}}" for name in self.devices), self._offered(capacities_bytes)
-        return LayerContext(self.name, seed, lower=lower, provided=provided, devices=self.devices)
+        return LayerContext(
+            self.name,
+            seed,
+            lower=lower,
+            provided=provided,
+            devices=self.devices,
+            capacities=capacities_bytes,
+        )
 
     def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
         sizes = tuple(capacities_bytes[name] for name in self.devices)
@@ -119,7 +126,7 @@ class Stack:
         for index, (name, layer) in enumerate(named):
             own = tuple(dict.fromkeys([*devices, *names_of(layer)]))
             mount = top if index == len(named) - 1 else f"${{mounts}}/{name}"
-            context = LayerContext(name, base.seed, lower, provided, own, mount)
+            context = LayerContext(name, base.seed, lower, provided, own, mount, capacities=base.capacities)
             contexts.append(context)
             lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
         return contexts

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -116,13 +116,11 @@ class Comparison:
 
 def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Comparisons made together, with p-values as they are and adjusted, since some differ by chance."""
-    known = [each.ratio.p_value for each in comparisons if each.ratio.p_value is not None]
-    adjusted = iter(holm(known))
+    values = [each.ratio.p_value for each in comparisons]
+    adjusted = iter(holm([each for each in values if each is not None]))
     return [
-        replace(each, p_value=each.ratio.p_value, p_value_holm=next(adjusted))
-        if each.ratio.p_value is not None
-        else each
-        for each in comparisons
+        each if value is None else replace(each, p_value=value, p_value_holm=next(adjusted))
+        for each, value in zip(comparisons, values, strict=True)
     ]
 
 
@@ -176,9 +174,3 @@ def geometric_mean(each: list[Series]) -> Series:
     seeds = set.intersection(*(set(series.values) for series in each))
     logs = {seed: np.mean([np.log(series.values[seed]) for series in each]) for seed in sorted(seeds)}
     return Series({seed: float(np.exp(log)) for seed, log in logs.items()})
-
-
-def best_first(estimates: Mapping[str, float], better: Better) -> list[str]:
-    """The names from the best estimate to the worst; equal ones keep their order."""
-    sign = -1 if better == "higher" else 1
-    return sorted(estimates, key=lambda name: sign * estimates[name])

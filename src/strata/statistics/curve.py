@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -92,11 +91,6 @@ def shape_of(distribution: Distribution) -> Shape | None:
     return Shape(tuple(edges), tuple(shares.tolist()), median, p99 if enough else None)
 
 
-def nines(percentile: float) -> float:
-    """How many nines a percentile has: 1 for 90 %, 2 for 99 %."""
-    return -math.log10(1 - percentile / 100)
-
-
 INTERVALS_MAX: Final = 120
 """More than a chart can show; neighbouring intervals are then taken together."""
 
@@ -108,11 +102,8 @@ class OverTime:
     """A cell's throughput over its measured window, over its seeds.
 
     Attributes:
-        source: The ``load``, by its own account, or all ``disks`` together.
-        unit: ``1/s`` or ``B/s``.
-        tenant: Whose load; None: the trial's.
+        source: As in `Throughput`, like ``unit`` and ``tenant``.
         interval_ns: The first interval starts with the window.
-        n: The number of seeds.
         mean: The arithmetic mean over the seeds, one per interval; ``low`` and ``high`` are the extremes.
     """
 

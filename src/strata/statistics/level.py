@@ -158,17 +158,15 @@ class Distribution:
     def percentiles(self, percentile: float, weights: NDArray[np.int64]) -> Floats:
         totals = weights @ self._cumulative[-1]
         wanted = np.maximum((percentile / 100 * totals + 0.5).astype(np.int64), 1)
-        few = len(weights) * len(self.bounds) <= _SUMS_MAX
-        places = self._among_all(weights, wanted) if few else self._bisected(weights, wanted)
+        if len(weights) * len(self.bounds) <= _SUMS_MAX:
+            below = (weights @ self._cumulative.T < wanted[:, np.newaxis]).sum(axis=1)
+            places = np.minimum(below, len(self.bounds) - 1)
+        else:
+            places = self._bisected(weights, wanted)
         return np.asarray(self.bounds[places], dtype=np.float64)
 
-    def _among_all(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Each row's first bin up to which this many values were counted."""
-        below = (weights @ self._cumulative.T < wanted[:, np.newaxis]).sum(axis=1)
-        return np.asarray(np.minimum(below, len(self.bounds) - 1))
-
     def _bisected(self, weights: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same, by bisection for all rows at once, which reads a few bins of each."""
+        """Each row's first bin up to which this many were counted, by bisection, which reads few bins."""
         low, high = np.zeros_like(wanted), np.full_like(wanted, len(self.bounds) - 1)
         for _ in range((len(self.bounds) - 1).bit_length()):
             middle = (low + high) >> 1

@@ -13,22 +13,11 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from strata.errors import ResultError
-from strata.results.differences import Difference, differences
+from strata.results.differences import Difference, Naming, differences
+from strata.statistics import pairing
 from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, geometric_mean, together
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.level import estimate
-from strata.statistics.pairing import (
-    Absence,
-    Likeness,
-    PairedCell,
-    Side,
-    cells_of,
-    named_alike,
-    names_of,
-    nothing_to_compare,
-    only_in_one,
-    restricted,
-)
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
 
@@ -63,7 +52,7 @@ class Row:
         second: In the second set.
     """
 
-    cell: PairedCell
+    cell: pairing.PairedCell
     comparison: Comparison
     first: float
     second: float
@@ -88,16 +77,16 @@ class Overall:
 class Pair:
     """Two sets of results, compared; the cells and rows are in the first study's order."""
 
-    first: Side
-    second: Side
+    first: pairing.Side
+    second: pairing.Side
     zone: float
-    cells: tuple[PairedCell, ...]
+    cells: tuple[pairing.PairedCell, ...]
     rows: tuple[Row, ...]
     overall: tuple[Overall, ...]
-    absent: tuple[Absence, ...]
+    absent: tuple[pairing.Absence, ...]
     differences: tuple[Difference, ...]
 
-    def count(self, likeness: Likeness) -> int:
+    def count(self, likeness: pairing.Likeness) -> int:
         return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
 
     @property
@@ -108,20 +97,24 @@ class Pair:
         return sorted(self.rows, key=lambda row: row.comparison.gain)
 
 
-def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
+def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonOptions) -> Pair:
     """Compare two sets of results, the first being the baseline.
 
     Raises ResultError if one is in virtual and the other in wall time, if they have nothing in common, or an
     option names nothing in either.
     """
-    naming = named_alike(first, second, options.renamed)
-    cells, absent = cells_of(first, second, restricted(naming, options.stacks, options.workloads))
+    naming = pairing.named_alike(first, second, options.renamed)
+    cells, absent = pairing.cells_of(
+        first, second, pairing.restricted(naming, options.stacks, options.workloads)
+    )
     if not cells:
-        raise nothing_to_compare(first, second, absent)
+        raise pairing.nothing_to_compare(first, second, absent)
     rows, missing = _rows(first.results, second.results, cells, options)
     adjusted = together([row.comparison for row in rows])
+    stacks = {cell.stack: cell.other_stack for cell in cells}
+    named = Naming(stacks, {cell.workload: cell.other_workload for cell in cells})
     pairs = [pair for cell in cells for pair in cell.pairs or cell.neighbours]
-    alone = () if options.stacks or options.workloads else only_in_one(first, second, naming)
+    alone = () if options.stacks or options.workloads else pairing.only_in_one(first, second, naming)
     return Pair(
         first=first,
         second=second,
@@ -130,17 +123,15 @@ def compare_sets(first: Side, second: Side, options: ComparisonOptions) -> Pair:
         rows=tuple(replace(row, comparison=each) for row, each in zip(rows, adjusted, strict=True)),
         overall=tuple(_overall(first.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
-        differences=tuple(
-            differences(first.results.snapshot, second.results.snapshot, pairs, names_of(cells))
-        ),
+        differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
     )
 
 
 def _rows(
-    first: StudyResults, second: StudyResults, cells: Sequence[PairedCell], options: ComparisonOptions
-) -> tuple[list[Row], list[Absence]]:
+    first: StudyResults, second: StudyResults, cells: Sequence[pairing.PairedCell], options: ComparisonOptions
+) -> tuple[list[Row], list[pairing.Absence]]:
     rows: list[Row] = []
-    absent: list[Absence] = []
+    absent: list[pairing.Absence] = []
     globs = options.metrics
     kinds = {
         workload: [
@@ -167,12 +158,12 @@ def _rows(
                 continue
             else:
                 why = "there is no ratio, since a value is 0 or no seed has it in both sets"
-            absent.append(Absence(f"{kind.name} of {cell.title}", why))
+            absent.append(pairing.Absence(f"{kind.name} of {cell.title}", why))
     return rows, absent
 
 
 def _row(
-    first: StudyResults, second: StudyResults, cell: PairedCell, kind: MetricKind, zone: float
+    first: StudyResults, second: StudyResults, cell: pairing.PairedCell, kind: MetricKind, zone: float
 ) -> Row | None:
     one = first.cells[cell.stack, cell.workload].series(kind.name)
     two = second.cells[cell.other_stack, cell.other_workload].series(kind.name)
@@ -186,7 +177,7 @@ def _row(
     return Row(cell, comparison, *levels)
 
 
-def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) -> Iterator[Overall]:
+def _overall(results: StudyResults, cells: Sequence[pairing.PairedCell], zone: float) -> Iterator[Overall]:
     """Per workload that has several stacks, and over all cells if there are several workloads."""
     gains: dict[str, list[Series]] = {}
     for cell in cells:
@@ -200,7 +191,7 @@ def _overall(results: StudyResults, cells: Sequence[PairedCell], zone: float) ->
         yield Overall(None, len(everything), _mean_gain("", everything, zone))
 
 
-def _gains(results: StudyResults, cell: PairedCell) -> Series | None:
+def _gains(results: StudyResults, cell: pairing.PairedCell) -> Series | None:
     """A cell's gain by its first headline, seed by seed."""
     kind = results.metrics(cell.workload)[0]
     values: dict[int, float] = {}

@@ -149,13 +149,6 @@ def _chosen(names: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
     }
 
 
-def names_of(cells: Sequence[PairedCell]) -> Naming:
-    return Naming(
-        stacks={cell.stack: cell.other_stack for cell in cells},
-        workloads={cell.workload: cell.other_workload for cell in cells},
-    )
-
-
 def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell], list[Absence]]:
     """The cells that have valid results in both sets, and the reasons why the others have none."""
     usable = [_usable(side.results) for side in (first, second)]

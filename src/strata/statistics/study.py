@@ -14,7 +14,7 @@ from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
-from strata.statistics.comparison import Comparison, MetricKind, Ratio, best_first, compare, together
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, together
 from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.level import Remembering
 from strata.statistics.summary import Series, Summary, summarize
@@ -128,7 +128,8 @@ class StudyResults(Remembering):
 
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
         summaries = self.summaries(workload, kind.name)
-        return best_first({stack: summary.estimate for stack, summary in summaries.items()}, kind.better)
+        sign = -1 if kind.better == "higher" else 1
+        return sorted(summaries, key=lambda stack: sign * summaries[stack].estimate)
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
         upper, lower = (self.cells[each, workload] for each in (stack, baseline))

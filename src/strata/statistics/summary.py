@@ -148,9 +148,5 @@ def summarize(series: Series) -> Summary:
         raise ValueError("nothing to summarize")
     seeds = sorted(series.values)
     level = series.level(seeds)
-    return Summary(
-        values={seed: series.values[seed] for seed in seeds},
-        estimate=estimate(level, len(seeds)),
-        method=level.method,
-        interval=interval_of(len(seeds), level),
-    )
+    values, n = {seed: series.values[seed] for seed in seeds}, len(seeds)
+    return Summary(values, estimate(level, n), level.method, interval_of(n, level))

@@ -102,7 +102,7 @@ def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
         where = f"{len(own)} of them under this cell" if len(own) > 1 else "this cell in one of them"
         yield WARNINGS["several-labs"].warning(
             f"the study's results come from {len(results.fingerprints)} different kernels, images, agents or "
-            f"settings, {where}",
+            f"settings, {where}"
         )
 
 
@@ -168,13 +168,13 @@ def _loops(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarning]:
         if behind:
             yield WARNINGS["open-loop-behind"].warning(
                 f"{lag.tenant or 'the load'} asked for more than the stack carries in {len(behind)} "
-                f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting",
+                f"of {len(records)} seeds: up to {percent(max(behind))} of the mean latency is waiting"
             )
     shown = [kind for kind in kinds if kind.quantile is not None]
     if shown and not lags:
         yield WARNINGS["coordinated-omission"].warning(
             f"{shown[0].name} is that of a closed loop: while a request is slow, the requests due "
-            "meanwhile are not sent, so that long latencies are counted too rarely",
+            "meanwhile are not sent, so that long latencies are counted too rarely"
         )
 
 
@@ -197,12 +197,12 @@ def _percentiles(cell: Cell, kinds: Sequence[MetricKind]) -> Iterator[ResultWarn
         if spread > _SEEDS_APART:
             yield WARNINGS["percentile-interval-too-narrow"].warning(
                 f"the seeds' own {kind.name} differ by ±{percent(math.expm1(spread))}: the slowest seeds "
-                "decide the merged percentile, and its interval may then cover it in as few as 86 % of cases",
+                "decide the merged percentile, and its interval may then cover it in as few as 86 % of cases"
             )
         total = distribution_of(series.histograms).total
         above = total * (100 - series.percentile) / 100
         if above < VALUES_ABOVE_MIN:
             yield WARNINGS["few-values"].warning(
                 f"{kind.name} is made of {total:,} values, of which {above:.1f} lie above it: at least "
-                f"{VALUES_ABOVE_MIN} should",
+                f"{VALUES_ABOVE_MIN} should"
             )

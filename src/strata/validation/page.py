@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Final
 
 from strata.report.device_plot import draw
-from strata.report.table import Cell, Column, Table, Tone, html
+from strata.report.table import Cell, Column, Table, Tone, columns, html
 from strata.report.templates import page_style, page_templates
 from strata.validation.subject import ModelCheck, Section, Verdict, totals
 
@@ -20,7 +20,7 @@ _TONES: Final[dict[Verdict, Tone]] = {"passed": "dim", "failed": "bad", "noted":
 def check_table(checks: Sequence[ModelCheck], *, has_notes: bool = False) -> Table:
     """The checks of a section; with a column of the basis if figures are published."""
     based = any(check.basis for check in checks)
-    heads = [Column("check"), Column("model", align="right"), Column("expected", align="right")]
+    heads = [*columns("check", ("model", "figure"), ("expected", "figure"))]
     heads += [Column("figure")] if based else []
     rows = [
         [

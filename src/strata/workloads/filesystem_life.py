@@ -55,7 +55,7 @@ class FilesystemLife(ArchiveWorkload):
         own = _own_layers(layers)
         if not own or not own[0][1].lower:
             return "data that are only in memory are lost when it is unmounted"
-        if not _taken_down(own):
+        if not _brought_up(_built(own)):
             return f"{own[-1][0].layer} cannot be taken down"
         return None
 
@@ -63,6 +63,7 @@ class FilesystemLife(ArchiveWorkload):
         own = _own_layers(context.layers)
         mounted = _mounted(context, own, "life")
         check = _check_steps(context, own)
+        again = synced(context, "life-unmounted-again", "measure", "Unmount it again, to be checked")
         looked = check or _scrub_steps(context, own)
         return [
             *self.counting(context, "life"),
@@ -73,7 +74,7 @@ class FilesystemLife(ArchiveWorkload):
             dropped(context, "life-drop-before-mount", "measure"),
             *mounted,
             # A checker reads what a mount reads, and leaves it in the drive's own cache: so it comes later.
-            *([_down_again(context, mounted)] if check else []),
+            *([again.model_copy(update={"takes_down": _brought_up(mounted)})] if check else []),
             dropped(context, "life-drop-before-check", "measure"),
             *looked,
             *(_mounted(context, own, "life-again") if check else []),
@@ -85,7 +86,7 @@ class FilesystemLife(ArchiveWorkload):
         """Take the filesystem down, and print which steps each figure comes from: `metrics` reads it."""
         again = {step.id for layer, where in own for step in layer.assemble(where)}
         built = [step.id for step in _built(own)]
-        down = _taken_down(own)
+        down = _brought_up(_built(own))
         figures = {
             "make": [step_id for step_id in built if step_id not in again],
             "mount": [step_id for step_id in built if step_id in again],
@@ -102,17 +103,12 @@ class FilesystemLife(ArchiveWorkload):
         steps = {name: ids for name, *ids in (line.split() for line in text.splitlines() if line)}
         if set(steps) != set(_PARTS):
             raise unreadable(_DOWN, "the step does not list the steps it took down", text)
-        metrics = [
-            Metric.of(
-                f"{name}_ns",
-                float(sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)),
-                "ns",
-                phase="build" if name in ("make", "mount") else "measure",
-                headline=name in ("make", "check", "remount"),
-            )
-            for name, ids in steps.items()
-            if ids
-        ]
+        metrics = []
+        for name, ids in steps.items():
+            took_ns = sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)
+            phase = "build" if name in ("make", "mount") else "measure"
+            marks = {"phase": phase, "headline": name in ("make", "check", "remount")}
+            metrics += [Metric.of(f"{name}_ns", float(took_ns), "ns", **marks)] if ids else []
         files = self.counted(outputs, "life").files
         return [*metrics, Metric.of("files", float(files), "1", phase="prepare")]
 
@@ -123,12 +119,6 @@ def _mounted(context: WorkloadContext, own: Iterable[Placed], prefix: str) -> li
         for layer, where in own
         for step in layer.assemble(where.during("measure", f"{prefix}-{where.name}"))
     ]
-
-
-def _down_again(context: WorkloadContext, mounted: Iterable[Step]) -> Step:
-    down = tuple(step.id for step in mounted if step.undo is not None or step.background)
-    title = "Unmount it again, to be checked"
-    return synced(context, "life-unmounted-again", "measure", title).model_copy(update={"takes_down": down})
 
 
 def _own_layers(layers: Sequence[Placed]) -> list[Placed]:
@@ -145,9 +135,8 @@ def _built(own: Iterable[Placed]) -> list[Step]:
     return [step for layer, where in own for step in layer.build(where) if step.phase == "build"]
 
 
-def _taken_down(own: Iterable[Placed]) -> tuple[str, ...]:
-    """The steps of building that brought something up."""
-    return tuple(step.id for step in _built(own) if step.undo is not None or step.background)
+def _brought_up(steps: Iterable[Step]) -> tuple[str, ...]:
+    return tuple(step.id for step in steps if step.undo is not None or step.background)
 
 
 def _check_steps(context: WorkloadContext, own: Iterable[Placed]) -> list[Step]:

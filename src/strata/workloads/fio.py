@@ -25,6 +25,7 @@ from strata.workloads.keys import (
     key,
     option_words,
     preset_diagnostics,
+    preset_key,
     window_title,
 )
 
@@ -136,12 +137,7 @@ class Fio(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
 
     workload: Literal["fio"] = "fio"
-    preset: StrictStr | None = key(
-        None,
-        "A set of options: " + ", ".join(PRESETS),
-        "random-mix-4k",
-        json_schema_extra={"enum": [*PRESETS, None]},
-    )
+    preset: StrictStr | None = preset_key("A set of options", PRESETS, "random-mix-4k")
     options: dict[str, Option] = key({}, "fio's options, over those of the preset", {"iodepth": 32})
     size_bytes: FileSize = key(1 << 30, "Size of the file", "2GiB", alias="size")
     warmup_ns: WholeMilliseconds | None = key(
@@ -193,7 +189,7 @@ class Fio(Workload):
         # Space set aside beforehand would be unwritten extents, which cost at the first write.
         options = {"rw": "write", "bs": "1m", "ioengine": "psync", "fallocate": "none", "end_fsync": 1}
         title = f"Write the file of {describe_size(self.size_bytes)}"
-        layout = self._fio(context, "prepare", title, options, _SLACK_NS + size_limit_ns, purpose="layout")
+        layout = self._fio(context, "prepare", title, options, _SLACK_NS + size_limit_ns)
         warmup = [] if self.warmup_ns is None else self._run(context, "warmup", self.warmup_ns)
         return [layout, *warmup, *self._run(context, "measure", self.duration_ns)]
 
@@ -209,28 +205,17 @@ class Fio(Workload):
             options |= {"time_based": 1, "runtime": f"{time_ns // NS_PER_MS}ms"}
             limit_ns = _SLACK_NS + time_ns
             title = window_title(phase, time_ns)
-        load = self._fio(context, phase, title, options, limit_ns, purpose=phase)
+        load = self._fio(context, phase, title, options, limit_ns)
         if context.target_kind != "block" or str(self.all_options.get("invalidate", 1)) in ("0", "False"):
             return [load]
-        forget = context.step(
-            f"fio-forget-{phase}",
-            phase,
-            "Drop the device's cache: fio does so for files, and needs root for devices",
-            ("blockdev", "--flushbufs", context.target),
-            user="root",
-        )
-        return [forget, load]
+        title = "Drop the device's cache: fio does so for files, and needs root for devices"
+        argv = ("blockdev", "--flushbufs", context.target)
+        return [context.step(f"fio-forget-{phase}", phase, title, argv, user="root"), load]
 
     def _fio(
-        self,
-        context: WorkloadContext,
-        phase: Phase,
-        title: str,
-        options: Mapping[str, object],
-        limit_ns: int,
-        *,
-        purpose: str,
+        self, context: WorkloadContext, phase: Phase, title: str, options: Mapping[str, object], limit_ns: int
     ) -> Step:
+        purpose = "layout" if phase == "prepare" else phase
         file = context.target if context.target_kind == "block" else f"{context.mount_path}/fio.data"
         common = {
             "name": "strata",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
@@ -50,6 +50,13 @@ Window = Annotated[WholeSeconds, Field(alias="duration", description="The measur
 def key(default: Any, meaning: str, example: Any = None, **fields: Any) -> Any:
     """A key of a study file: its default (``...`` for none), its meaning, and an example of its value."""
     return Field(default, description=meaning, examples=None if example is None else [example], **fields)
+
+
+def preset_key(what: str, presets: Iterable[str], example: str) -> Any:
+    """The key that names one of several presets."""
+    names = [*presets]
+    meaning = f"{what}: {', '.join(names)}"
+    return key(None, meaning, example, json_schema_extra={"enum": [*names, None]})
 
 
 def option_words(options: Mapping[str, object]) -> tuple[str, ...]:

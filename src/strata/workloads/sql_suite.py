@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import Field, StrictInt
+from pydantic import StrictInt
 
 from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
@@ -134,19 +134,17 @@ class SqlSuite(Workload):
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": MariadbServer.allowed}
 
     workload: Literal["sql-suite"] = "sql-suite"
-    rows: Annotated[StrictInt, Field(ge=1000, le=10_000_000)] = key(
-        20_000, "Rows of the table that most parts use", 100_000
+    rows: StrictInt = key(20_000, "Rows of the table that most parts use", 100_000, ge=1000, le=10_000_000)
+    commits: StrictInt = key(
+        500,
+        "Rows that are inserted, updated and deleted with a commit each; ranges that are read",
+        2000,
+        ge=1,
+        le=1_000_000,
     )
-    commits: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = key(
-        500, "Rows that are inserted, updated and deleted with a commit each; ranges that are read", 2000
-    )
-    tables: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(
-        100, "Small tables that are created, used and dropped", 1000
-    )
-    columns: Annotated[StrictInt, Field(ge=1, le=1000)] = key(500, "Columns of the big table", 1000)
-    big_rows: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(
-        100, "Rows of the big table, with a commit each", 1000
-    )
+    tables: StrictInt = key(100, "Small tables that are created, used and dropped", 1000, ge=1, le=100_000)
+    columns: StrictInt = key(500, "Columns of the big table", 1000, ge=1, le=1000)
+    big_rows: StrictInt = key(100, "Rows of the big table, with a commit each", 1000, ge=1, le=100_000)
     settings: dict[str, Setting] = key(
         {}, "Settings of MariaDB's configuration file", {"innodb_buffer_pool_size": "64M"}
     )

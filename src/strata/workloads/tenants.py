@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, StrictInt
+from pydantic import BaseModel, ConfigDict, SerializeAsAny, StrictInt
 
 from strata.errors import RunError
 from strata.spec.describe import title
@@ -20,7 +20,7 @@ from strata.spec.step import Step
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
-from strata.workloads.keys import WholeSeconds, key
+from strata.workloads.keys import WholeSeconds, key, yes_or_no
 
 # The latencies to show beside a tenant's main rate: the first of these that it has.
 _TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "write_latency_ns"))
@@ -123,8 +123,8 @@ class TenantTable(BaseModel):
         "layer or device, and not the beginning of another one's (`db` and `db-2`)",
         "db",
     )
-    count: Annotated[StrictInt, Field(ge=1, le=_TENANTS_MAX)] = key(
-        1, "How many such tenants there are, called NAME-1 and so on", 4
+    count: StrictInt = key(
+        1, "How many such tenants there are, called NAME-1 and so on", 4, ge=1, le=_TENANTS_MAX
     )
     memory_bytes: MemoryLimit | None = key(
         None,
@@ -198,16 +198,14 @@ class Tenants(Workload):
                     yield "tenants", index, name
 
     def tenants(self) -> dict[str, Tenant]:
-        update = {"duration_ns": self.alone_ns}
+        def alone(load: Workload) -> Workload | None:
+            update = {"duration_ns": self.alone_ns}
+            return None if self.alone_ns is None else load.model_copy(update=update)
+
         return {
-            name: Tenant(
-                load=(load := member.load),
-                memory_bytes=member.memory_bytes,
-                before=member.before,
-                alone=None if self.alone_ns is None else load.model_copy(update=update),
-            )
-            for member in self.members
-            for name in member.names
+            name: Tenant(each.load, each.memory_bytes, each.before, alone(each.load))
+            for each in self.members
+            for name in each.names
         }
 
     @property
@@ -250,31 +248,22 @@ class Tenants(Workload):
             names += member.names
 
     def _window_diagnostics(self, index: int, load: Workload) -> Iterator[Diagnostic]:
-        where = ("tenants", index, "load")
-        can = "duration_ns" in type(load).model_fields
+        can, common = "duration_ns" in type(load).model_fields, self.members[0].load.window_ns
         if getattr(load, "duration_ns", None) is None and (can or not load.window_ns):
-            yield Diagnostic(
-                f"the load {load.workload} has no window of a given length, but tenants have a common one",
-                remedy='write duration = "60s"' if can else "take it as `before`, or another load",
-                key="duration" if can else None,
-                within=where,
-            )
-        elif load.window_ns != self.members[0].load.window_ns and self.members[0].load.window_ns:
-            first, own = self.members[0], describe_duration(load.window_ns)
-            common = describe_duration(first.load.window_ns)
-            yield Diagnostic(
-                f"the windows differ: {first.name} is measured for {common}, this one for {own}",
-                remedy=f'write duration = "{common}"' if can else f"let its window be of {common}, too",
-                key="duration" if can else None,
-                within=where,
-            )
+            cause = f"the load {load.workload} has no window of a given length, but tenants have a common one"
+            remedy = 'write duration = "60s"' if can else "take it as `before`, or another load"
+        elif load.window_ns != common and common:
+            first, length, own = self.members[0].name, *map(describe_duration, (common, load.window_ns))
+            cause = f"the windows differ: {first} is measured for {length}, this one for {own}"
+            remedy = f'write duration = "{length}"' if can else f"let its window be of {length}, too"
         elif self.alone_ns is not None and not can:
-            yield Diagnostic(
-                f"{load.workload} cannot run alone for {describe_duration(self.alone_ns)}: the length of its "
-                "window is no key of its own",
-                remedy="leave `alone` out, or take another load",
-                within=where,
-            )
+            alone = f"{load.workload} cannot run alone for {describe_duration(self.alone_ns)}"
+            cause = f"{alone}: the length of its window is no key of its own"
+            remedy = "leave `alone` out, or take another load"
+        else:
+            return
+        where = ("tenants", index, "load")
+        yield Diagnostic(cause, remedy=remedy, key="duration" if can else None, within=where)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         """How fast all were together, and how fair that was; then each one's own, prefixed by its name.
@@ -364,12 +353,11 @@ def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
     first, last = min(took, key=lambda name: took[name]), max(took, key=lambda name: took[name])
     ends = [f"{name} after {format_duration(took[name])}" for name in (first, last)]
     apart_ns_max = max(_APART_NS_MAX, (1 - _COMMON_SHARE_MIN) * took[last])
-    return Check(
-        name="common-window",
-        verdict="yes" if took[last] - took[first] <= apart_ns_max else "no",
-        detail=f"the first window ended with {ends[0]}, the last with {ends[1]}, programs' start included; "
-        f"{format_duration(apart_ns_max)} apart at most they are one",
+    detail = (
+        f"the first window ended with {ends[0]}, the last with {ends[1]}, programs' start included; "
+        f"{format_duration(apart_ns_max)} apart at most they are one"
     )
+    return yes_or_no("common-window", took[last] - took[first] <= apart_ns_max, detail)
 
 
 def _sum_diagnostics(

@@ -4,21 +4,12 @@
 from typing import Final
 
 from strata.capabilities.probe import Probe
-from strata.capabilities.probes.integrity import CorruptionDetected, CorruptionHealed, DiskLoss
-from strata.capabilities.probes.snapshots import (
-    Clone,
-    CopyOnWrite,
-    RestoreLatest,
-    RestoreOlder,
-    Send,
-    Snapshot,
-)
-from strata.capabilities.probes.space import Discard, Grow, Nesting, Quota, Shrink
+from strata.capabilities.probes import integrity, snapshots, space
 
 PROBES: Final[tuple[type[Probe], ...]] = (
-    *(Snapshot, Clone, RestoreLatest, RestoreOlder, Send),
-    *(Quota, Grow, Shrink, Discard),
-    *(CopyOnWrite, Nesting),
-    *(CorruptionDetected, CorruptionHealed, DiskLoss),
+    *(snapshots.Snapshot, snapshots.Clone, snapshots.RestoreLatest, snapshots.RestoreOlder, snapshots.Send),
+    *(space.Quota, space.Grow, space.Shrink, space.Discard),
+    *(snapshots.CopyOnWrite, space.Nesting),
+    *(integrity.CorruptionDetected, integrity.CorruptionHealed, integrity.DiskLoss),
 )
 """In the order of the matrix."""

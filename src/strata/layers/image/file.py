@@ -21,8 +21,7 @@ from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
 Cache = Literal["none", "writeback", "directsync"]
 
-EXPORT: Final = "image"
-"""The name of the export, and in the storage daemon of the image's node."""
+EXPORT: Final = "image"  # the name of the export, and in the storage daemon of the image's node
 FILE_NODE: Final = "file"
 
 _CAPACITY_BYTES_MIN: Final = 1 << 20
@@ -30,8 +29,7 @@ _MAKE_LIMIT_NS_MIN: Final = 600 * NS_PER_S
 _MAKE_LIMIT_NS_MAX: Final = 7200 * NS_PER_S
 # The least that a disk writes of a file that is preallocated in full.
 _FULL_BYTES_PER_S_MIN: Final = 20_000_000
-# A server writes dirty data back before it stops.
-_STOP_LIMIT_NS: Final = 1200 * NS_PER_S
+_STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # a server writes dirty data back before it stops
 
 
 class ImageFile(Layer):

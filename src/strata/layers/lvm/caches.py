@@ -65,15 +65,16 @@ class CachedVolume(LvmLayer):
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return extents(min(lower_bytes)) * EXTENT_BYTES
 
-    def convert_options(self) -> list[str]:
-        """The options of lvconvert for the cache."""
+    def convert_options(self, cache_bytes: int) -> list[str]:
+        """The options of lvconvert for a cache of this size."""
         raise NotImplementedError
 
     def build(self, context: LayerContext) -> list[Step]:
         group = self.group(context)
         cache, backing = f"${{{self.cache}}}", context.lower[0]
         whole = ("--extents", "100%PVS", group.name)
-        attach = ("--type", self.segment_type, "--cachevol", _CACHE_VOLUME, *self.convert_options())
+        options = self.convert_options(context.capacities[self.cache])
+        attach = ("--type", self.segment_type, "--cachevol", _CACHE_VOLUME, *options)
         return [
             *group.create(),
             group.step(
@@ -97,8 +98,11 @@ class CachedVolume(LvmLayer):
         ]
 
 
-# LVM refuses more (allocation/cache_pool_max_chunks): their table would fill the memory.
+# LVM refuses more (allocation/cache_pool_max_chunks): their table would fill the memory. It computes a larger
+# chunk for a cache pool (lib/metadata/cache_manip.c), but for a --cachevol it does not.
 _CHUNKS_MAX: Final = 1_000_000
+_CHUNK_BYTES: Final = 64 << 10
+_CHUNK_STEP_BYTES: Final = 32 << 10
 
 
 class DmCache(CachedVolume):
@@ -113,11 +117,11 @@ class DmCache(CachedVolume):
     drops the chunk from the cache; passthrough caches no reads either"""
     policy: Literal["smq"] = "smq"
     """The policy that decides which chunks are hot; the only one since Linux 4.6"""
-    chunk_bytes: Annotated[Size, multiple_of(32 << 10, 32 << 10, 1 << 30)] | None = Field(
+    chunk_bytes: Annotated[Size, multiple_of(_CHUNK_STEP_BYTES, _CHUNK_STEP_BYTES, 1 << 30)] | None = Field(
         None, alias="chunk", examples=["256KiB"]
     )
-    """The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or more on a cache of more than a
-    million chunks"""
+    """The unit that is moved, a multiple of 32KiB; default: LVM's, 64 KiB, or the least by which a cache
+    has a million chunks at most: 512 KiB on 500 GB"""
     migration_threshold_bytes: Annotated[Size, multiple_of(SECTOR_BYTES)] | None = Field(
         None, alias="migration_threshold", examples=["16MiB"]
     )
@@ -133,10 +137,12 @@ class DmCache(CachedVolume):
                 key="chunk",
             )
 
-    def convert_options(self) -> list[str]:
+    def convert_options(self, cache_bytes: int) -> list[str]:
         options = ["--cachemode", self.mode, "--cachepolicy", self.policy]
-        if self.chunk_bytes is not None:
-            options += ["--chunksize", f"{self.chunk_bytes}b"]
+        steps = -(-cache_bytes // (_CHUNKS_MAX * _CHUNK_STEP_BYTES))
+        chunk_bytes = self.chunk_bytes or max(_CHUNK_BYTES, steps * _CHUNK_STEP_BYTES)
+        if chunk_bytes != _CHUNK_BYTES or self.chunk_bytes:
+            options += ["--chunksize", f"{chunk_bytes}b"]
         if self.migration_threshold_bytes is not None:
             options += [
                 "--cachesettings",
@@ -188,7 +194,12 @@ class DmWritecache(CachedVolume):
     def provided(self, lower: Provided) -> Provided:
         return super().provided(lower).with_sectors(self.block_bytes)
 
-    def convert_options(self) -> list[str]:
+    def tables_bytes(self, named: Mapping[str, int]) -> int:
+        """A struct wc_entry and a struct wc_memory_entry for each block: 72 bytes in the lab's kernel."""
+        entry_bytes, on_disk_bytes = 56, 16
+        return named[self.cache] // (self.block_bytes + on_disk_bytes) * (entry_bytes + on_disk_bytes)
+
+    def convert_options(self, cache_bytes: int) -> list[str]:
         settings = {
             "block_size": self.block_bytes,
             "high_watermark": self.high_watermark_percent,

@@ -280,6 +280,9 @@ class Lvm(LvmLayer):
     def snapshots_max(self) -> int | None:
         return self.snapshots or 1
 
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        return [self.group(context).drop(name)]
+
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """Merge the snapshot, which deletes it, and take it again."""
         again = self.snapshot(context, name)

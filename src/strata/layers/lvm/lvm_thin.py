@@ -243,6 +243,9 @@ class LvmThin(LvmLayer):
         taken = group.named(name)
         return [self._copy(group, name, f'Take the snapshot "{name}"', group.data, taken)]
 
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        return [self.group(context).drop(name)]
+
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
         """The snapshot takes the volume's place, and is taken again."""
         group = self.group(context)

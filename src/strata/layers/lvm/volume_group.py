@@ -19,12 +19,9 @@ from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
 from strata.words import listed
 
-EXTENT_BYTES: Final = 4 << 20
-"""The unit of volumes, given to vgcreate; also its default."""
-STRIPE_BYTES: Final = 64 << 10
-"""The default of lvcreate, and given to it."""
-VOLUME: Final = "data"
-"""The name of a layer's volume; a tenant's also has the tenant's name."""
+EXTENT_BYTES: Final = 4 << 20  # the unit of volumes, given to vgcreate; also its default
+STRIPE_BYTES: Final = 64 << 10  # the default of lvcreate, and given to it
+VOLUME: Final = "data"  # the name of a layer's volume; a tenant's also has the tenant's name
 
 WholeExtents = Annotated[Size, multiple_of(EXTENT_BYTES, EXTENT_BYTES)]
 StripeSize = Annotated[Size, power_of_two(4 << 10)]
@@ -194,9 +191,6 @@ class LvmLayer(Layer):
     def assemble(self, context: LayerContext) -> list[Step]:
         activate = ("vgchange", "--activate", "y", context.label)
         return [self.group(context).make("activate", "Bring up the volumes", *activate)]
-
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        return [self.group(context).drop(name)]
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
         return self.group(context).argv("vgck", context.label)

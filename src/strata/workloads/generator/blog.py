@@ -83,7 +83,7 @@ class Blog(Content, Workload):
     readers: Threads = key(
         100, "Threads that read a random blog: half the time its comments, then pictures and articles", 10
     )
-    intervals: Annotated[StrictInt, Field(ge=1, le=100_000)] = key(30, "Intervals of the window", 3)
+    intervals: StrictInt = key(30, "Intervals of the window", 3, ge=1, le=100_000)
     interval_ns: WholeMilliseconds = key(10 * NS_PER_S, "The length of one", "1s", alias="interval")
     reader_pause_ns: Pause = key(
         0, "How long a reader pauses after each blog; the original's never do", "10ms", alias="reader_pause"
@@ -111,9 +111,7 @@ class Blog(Content, Workload):
         }
         title = f"Write and read blogs for {self.duration_ns_min / NS_PER_S:g} s"
         argv = (PROGRAM, "blog", *option_words(options), *self.content_words)
-        return [
-            context.step(_STEP, "measure", title, argv, time_limit_ns=self.duration_ns_min + _SLACK_NS),
-        ]
+        return [context.step(_STEP, "measure", title, argv, time_limit_ns=self.duration_ns_min + _SLACK_NS)]
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         result = load_result(outputs, _STEP, "blog")

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import StrictBool, StrictInt
 
 from strata.spec import page_cache
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
@@ -56,13 +56,9 @@ class FileStorm(Content, Workload):
     example: ClassVar[tuple[str, ...]] = ("files", "folders")
 
     workload: Literal["file-storm"] = "file-storm"
-    files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = key(20_000, "How many files", 20_000)
-    folders: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = key(
-        100, "How many folders they are in, by turns", 100
-    )
-    threads: Annotated[StrictInt, Field(ge=1, le=1024)] = key(
-        4, "Threads; each has its own share of the files", 4
-    )
+    files: StrictInt = key(20_000, "How many files", 20_000, ge=1, le=100_000_000)
+    folders: StrictInt = key(100, "How many folders they are in, by turns", 100, ge=1, le=1_000_000)
+    threads: StrictInt = key(4, "Threads; each has its own share of the files", 4, ge=1, le=1024)
     size_bytes: Size = key(_BLOCK_BYTES, "The size of each file", "4KiB", alias="size")
     fsync: StrictBool = key(False, "Force out each file before it is closed", True)
     order: Literal["random", "created"] = key("random", "In which order files are examined, read and deleted")

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import StrictBool, StrictInt
 
 from strata.spec import page_cache
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
@@ -69,7 +69,7 @@ class FillAndFragment(Content, Workload):
     example: ClassVar[tuple[str, ...]] = ("size", "extents")
 
     workload: Literal["fill-and-fragment"] = "fill-and-fragment"
-    writers: Annotated[StrictInt, Field(ge=1, le=1024)] = key(4, "Writers, each of which fills a file", 4)
+    writers: StrictInt = key(4, "Writers, each of which fills a file", 4, ge=1, le=1024)
     size_bytes: Size = key(
         512 << 20, "The size of each file, or of each writer's part of the joint one", "256MiB", alias="size"
     )
@@ -81,8 +81,8 @@ class FillAndFragment(Content, Workload):
         "1MiB",
         alias="sync_every",
     )
-    extents: Annotated[StrictInt, Field(ge=1, le=100_000_000)] = key(
-        4000, "How many extents are rewritten, at random places", 4000
+    extents: StrictInt = key(
+        4000, "How many extents are rewritten, at random places", 4000, ge=1, le=100_000_000
     )
     extent_size_bytes: Size = key(16 << 10, "The size of each", "64KiB", alias="extent_size")
     direct: StrictBool = key(
@@ -167,16 +167,11 @@ class FillAndFragment(Content, Workload):
             "rewrite": (rewrite, "measure"),
             "read_after": (after, "measure"),
         }
-        metrics = [
-            Metric.of(
-                f"{name}_bytes_per_s",
-                result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1),
-                "B/s",
-                phase=phase,
-                headline=name in ("rewrite", "read_after"),
-            )
-            for name, (result, phase) in parts.items()
-        ]
+        metrics = []
+        for name, (result, phase) in parts.items():
+            rate = result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1)
+            marks = {"phase": phase, "headline": name in ("rewrite", "read_after")}
+            metrics.append(Metric.of(f"{name}_bytes_per_s", rate, "B/s", **marks))
         ratio = after["duration_ns"] / max(before["duration_ns"], 1)
         return [
             *metrics,

@@ -25,6 +25,7 @@ from strata.workloads.keys import (
     key,
     option_words,
     preset_diagnostics,
+    preset_key,
     window_title,
     yes_or_no,
 )
@@ -40,11 +41,7 @@ _LAG: Final = "schedule_lag_ns"
 
 @dataclass(frozen=True)
 class FileSet:
-    """A set of files in a personality's definition, as far as space goes.
-
-    Attributes:
-        scales: Whether ``files`` changes it.
-    """
+    """A personality's set of files, as far as space goes; the key ``files`` changes it if it scales."""
 
     files: int
     file_bytes: int
@@ -95,12 +92,7 @@ class Load(Mixture, Workload):
     example: ClassVar[tuple[str, ...]] = ("personality",)
 
     workload: Literal["load"] = "load"
-    personality: StrictStr | None = key(
-        None,
-        "A personality of filebench: " + ", ".join(PERSONALITIES),
-        "fileserver",
-        json_schema_extra={"enum": [*PERSONALITIES, None]},
-    )
+    personality: StrictStr | None = preset_key("A personality of filebench", PERSONALITIES, "fileserver")
     definition: StrictStr | None = key(
         None,
         "A personality of one's own instead, as the text of a TOML file; those in "
@@ -211,14 +203,11 @@ class Load(Mixture, Workload):
             if value is not None and not 1 <= value <= 1 << 30:
                 alias = name.replace("bytes", "size")
                 yield Diagnostic("it must be from 1B to 1GiB", remedy='write for example "1MiB"', key=alias)
-        yield from space_diagnostics(
-            "files", self._space_bytes(), capacity_bytes, key="file_size" if self.files is None else "files"
-        )
-
-    def _space_bytes(self) -> int:
-        """The space of all files after one append to each, in whole blocks."""
+        # After one append to each, in whole blocks.
         grown_bytes = (16 << 10 if self.append_bytes is None else self.append_bytes) + _BLOCK_BYTES
-        return sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
+        space_bytes = sum(each.files * (each.file_bytes + grown_bytes) for each in self._sets() or ())
+        space_key = "file_size" if self.files is None else "files"
+        yield from space_diagnostics("files", space_bytes, capacity_bytes, key=space_key)
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         files = sum(each.files for each in self._sets() or ())
@@ -250,15 +239,8 @@ class Load(Mixture, Workload):
             # The files are the same ones in every window.
             "seed": derive_seed(context.seed, context.name, "files") >> 33,
         }
-        overrides = {
-            "files": self.files,
-            "threads": self.threads,
-            "file-bytes": self.file_bytes,
-            "directory-width": self.directory_width,
-            "io-bytes": self.io_bytes,
-            "append-bytes": self.append_bytes,
-            "preallocated-percent": self.preallocated_percent,
-        }
+        names = ("files", "threads", "file_bytes", "directory_width", "io_bytes", "append_bytes")
+        overrides = {name.replace("_", "-"): getattr(self, name) for name in (*names, "preallocated_percent")}
         return context.step(
             f"load-{phase}",
             phase,

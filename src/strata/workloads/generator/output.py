@@ -110,12 +110,9 @@ def extents_result(outputs: Outputs, step_id: str) -> Extents | None:
         said = json.loads(text)
         if not said["supported"] or not said["files"]:
             return None
+        per_file = {name: float(said["extents_per_file"][name]) for name in ("mean", "p50", "p99", "max")}
         mean = said["bytes_per_extent_mean"]
-        return Extents(
-            files=int(said["files"]),
-            in_one_piece=int(said["in_one_piece"]),
-            per_file={key: float(said["extents_per_file"][key]) for key in ("mean", "p50", "p99", "max")},
-            bytes_mean=None if mean is None else float(mean),
-        )
+        bytes_mean = None if mean is None else float(mean)
+        return Extents(int(said["files"]), int(said["in_one_piece"]), per_file, bytes_mean)
     except (ValueError, KeyError, TypeError):
         raise unreadable(step_id, "the load generator's output is not its JSON", text) from None

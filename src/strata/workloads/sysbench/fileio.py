@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec import page_cache
+from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
@@ -17,7 +18,7 @@ from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.units import NS_PER_S, Size, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.keys import (
     ZEROS,
     ZEROS_QUESTION,
@@ -25,10 +26,52 @@ from strata.workloads.keys import (
     key,
     option_words,
     preset_diagnostics,
+    preset_key,
     sector_diagnostics,
     window_title,
 )
-from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
+
+SHARED_FIGURES: Final[Mapping[str, str]] = {
+    "time_s": r"^ +total time: +([0-9.]+)s$",
+    "events": r"^ +total number of events: +([0-9]+)$",
+    "latency_ms_max": r"^ +max: +([0-9.]+)$",
+    "latency_ms_sum": r"^ +sum: +([0-9.]+)$",
+}
+"""Patterns of the figures that every test has."""
+
+# The 1024 bins lie between 1 us and 100 s, each 1.8 % above the one before (sb_histogram.c, sb_timer.h).
+_BIN: Final = re.compile(r"^ *([0-9]+\.[0-9]+) \|\** +([0-9]+)$", re.MULTILINE)
+
+
+def figures_of(step_id: str, text: str, patterns: Mapping[str, str]) -> dict[str, float]:
+    """The figures that patterns find, each by its first group; a `RunError` if one is missing."""
+    figures = {}
+    for name, pattern in patterns.items():
+        match = re.search(pattern, text, re.MULTILINE)
+        if match is None:
+            raise unreadable(step_id, f"sysbench printed no {name}", text)
+        figures[name] = float(match[1])
+    return figures
+
+
+def latencies_of(step_id: str, text: str, figures: Mapping[str, float], events: float) -> list[Metric]:
+    """The latencies of ``events`` events: percentiles of the histogram, an exact mean and maximum.
+
+    sysbench must have been run with ``--histogram``; ``figures`` are those of `SHARED_FIGURES`. Its bins are
+    1.8 % wide.
+    """
+    histogram = empty_histogram()
+    bins = _BIN.findall(text)
+    if not bins or not events:
+        raise unreadable(step_id, "sysbench printed no histogram", text)
+    for value_ms, count in bins:
+        record(histogram, round(float(value_ms) * NS_PER_MS), int(count))
+    return latency_metrics(
+        histogram,
+        latency_ns_mean=round(figures["latency_ms_sum"] * NS_PER_MS) / events,
+        latency_ns_max=float(round(figures["latency_ms_max"] * NS_PER_MS)),
+    )
+
 
 Mode = Literal["seqwr", "seqrewr", "seqrd", "rndrd", "rndwr", "rndrw"]
 Setting = str | int | bool
@@ -105,12 +148,7 @@ class SysbenchFileio(Workload):
     example: ClassVar[tuple[str, ...]] = ("preset",)
 
     workload: Literal["sysbench-fileio"] = "sysbench-fileio"
-    preset: StrictStr | None = key(
-        None,
-        "A set of keys: " + ", ".join(PRESETS),
-        "random-write-4k-fsync",
-        json_schema_extra={"enum": [*PRESETS, None]},
-    )
+    preset: StrictStr | None = preset_key("A set of keys", PRESETS, "random-write-4k-fsync")
     mode: Mode | None = key(None, "What is done, over that of the preset", "rndrw")
     block_bytes: Size | None = key(None, "Size of each request; default: 16KiB", "4KiB", alias="block")
     size_bytes: Size = key(2 << 30, "Size of all files together", "4GiB", alias="size")

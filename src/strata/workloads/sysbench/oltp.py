@@ -23,7 +23,7 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
 from strata.workloads.keys import WarmUp, Window, key, option_words, window_title, yes_or_no
-from strata.workloads.sysbench.output import SHARED_FIGURES, figures_of, latencies_of
+from strata.workloads.sysbench.fileio import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
     "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -95,11 +95,11 @@ class SysbenchOltp(Workload):
         "A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
         "legacy-complex",
     )
-    tables: Annotated[StrictInt, Field(ge=1, le=1000)] = key(1, "Tables", 4)
-    rows: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] = key(
-        10_000, "Rows of each table (sysbench's table_size)", 100_000
+    tables: StrictInt = key(1, "Tables", 4, ge=1, le=1000)
+    rows: StrictInt = key(
+        10_000, "Rows of each table (sysbench's table_size)", 100_000, ge=1, le=1_000_000_000
     )
-    threads: Annotated[StrictInt, Field(ge=1, le=10_000)] = key(1, "Concurrent sessions", 8)
+    threads: StrictInt = key(1, "Concurrent sessions", 8, ge=1, le=10_000)
     warmup_ns: WarmUp = 10 * NS_PER_S
     duration_ns: Window
     rand_type: Literal["special", "uniform", "gaussian", "pareto"] = key(

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches of the size of real flash drives: their chunks and tables fit into the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import mix, run_text
+
+from strata.lab import Lab
+from strata.runners.lab import LabRunner
+
+pytestmark = pytest.mark.lab
+
+STUDY = """\
+[study]
+name = "cached"
+question = "Does it help?"
+seeds = [1]
+
+[devices.disk]
+model = "wd-re4-500gb"
+
+[devices.ssd]
+model = "samsung-860-evo-500gb"
+{capacity}
+[stacks.cached]
+layers = [{{ layer = "{layer}", cache = "ssd" }}, {{ layer = "ext4" }}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "capacity"),
+    # The tables of dm-writecache for the whole drive would take 8.2 GiB.
+    [("dm-cache", ""), ("dm-writecache", 'capacity = "16GiB"\n'), ("bcache", "")],
+)
+def test_a_cache_on_a_drive_of_500_gb_works(layer: str, capacity: str, lab: Lab, tmp_path: Path) -> None:
+    text = STUDY.format(layer=layer, capacity=capacity) + mix()
+
+    summary = run_text(text, tmp_path, LabRunner(lab))
+
+    assert (summary.invalid, len(summary.valid)) == ({}, 1)
