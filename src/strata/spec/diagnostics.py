@@ -88,6 +88,9 @@ class Diagnostics:
         else:
             self.add(where, *_in_words(_model_at(model, detail["loc"][:-1]), detail))
 
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
     def raise_all(self) -> None:
         """Raise `DiagnosticsError` with all mistakes in the order of their lines, if there are any."""
         if self._found:
