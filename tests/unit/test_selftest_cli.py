@@ -109,12 +109,11 @@ def test_what_cannot_be_tested_is_refused_before_anything_runs(
 
 
 def test_trials_that_fail_are_not_enough(runner: FakeRunner) -> None:
-    for seed in range(1, 4):
-        runner.behaviours[f"ext4.random-read.s{seed}"] = "fail"
+    runner.behaviours["ext4.random-read.s1"] = "fail"  # a second failure like it would stop the cell
 
     done = invoke("--seeds", "12")
 
-    assert "only 9 trials of ext4.random-read are valid" in str(done.exception)
+    assert "only 11 trials of ext4.random-read are valid" in str(done.exception)
 
 
 def test_known_distributions_need_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

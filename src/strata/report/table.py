@@ -130,16 +130,21 @@ def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> Renderab
     made = RichTable(
         box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
     )
+    rows = [[_rich(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows]
     for index, column in enumerate(table.columns):
+        is_text = column.is_left or index == 0
+        # A heading is folded between its words, a number never.
+        words = column.title.split()
+        words += [] if is_text else [line for row in rows for line in str(row[index]).splitlines()]
         made.add_column(
             Text(column.title),
             justify="left" if column.is_left else "right",
             overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut or column.is_whole or not (column.is_left or index == 0),
-            min_width=column.width,
+            no_wrap=is_cut or column.is_whole,
+            min_width=max(column.width or 0, *map(len, words), 0),
         )
-    for row in table.rows:
-        made.add_row(*(_rich(value, column) for value, column in zip(row, table.columns, strict=True)))
+    for cells in rows:
+        made.add_row(*cells)
     body = Padding(made, (0, 0, 0, indent)) if indent else made
     if not table.title:
         return body
