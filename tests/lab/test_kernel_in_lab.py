@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that the lab's kernel once had, each by the smallest program that meets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from lab_factory import head, records, run_text, stacks
+
+from strata.lab import Lab
+from strata.results.record import ResultRecord
+from strata.runners.lab import LabRunner
+
+pytestmark = pytest.mark.lab
+
+# A fork copies the pages of io_uring's queue as one run. The child must see what its parent wrote there, and
+# its end must drop no references of other pages.
+FORKED_RING = """
+import ctypes, mmap, os
+PAGES, IO_URING_SETUP, OFFSET_OF_ENTRIES = 4, 425, 0x10000000
+ring = ctypes.CDLL(None).syscall(IO_URING_SETUP, PAGES * 4096 // 64, (ctypes.c_ubyte * 120)())
+assert ring >= 0
+entries = mmap.mmap(ring, PAGES * 4096, mmap.MAP_SHARED, offset=OFFSET_OF_ENTRIES)
+for page in range(PAGES):
+    entries[page * 4096] = page + 1
+for _ in range(4):
+    child = os.fork()
+    if not child:
+        os._exit([entries[page * 4096] for page in range(PAGES)] != [*range(1, PAGES + 1)])
+    assert os.waitpid(child, 0)[1] == 0, 'the child sees other pages'
+"""
+# Memory without runs of pages that can be freed: between the pages of a file's cache are pages of a process.
+FULL_CACHE = """
+import mmap, os, threading
+PAGES, MORE = 20000, 4
+file = os.open('MOUNT/file', os.O_RDWR | os.O_CREAT)
+os.posix_fallocate(file, 0, PAGES * MORE * 4096)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+own = mmap.mmap(-1, PAGES * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(PAGES):
+    own[page * 4096] = 1
+    os.pread(file, MORE * 4096, page * MORE * 4096)
+threading.stack_size(65536)
+end = threading.Event()
+for _ in range(200):
+    threading.Thread(target=end.wait, daemon=True).start()
+end.set()
+"""
+
+
+def workload(name: str, script: str) -> str:
+    return f'\n[workloads.{name}]\nworkload = "script"\nprogram = "python3"\nscript = {json.dumps(script)}\n'
+
+
+@pytest.fixture(scope="module")
+def found(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ResultRecord]:
+    folder = tmp_path_factory.mktemp("kernel")
+    small = head("kernel", [1], "4GiB").replace("\n[devices", 'memory = "256MiB"\n\n[devices', 1)
+    workloads = workload("ring", FORKED_RING) + workload("threads", FULL_CACHE)
+    run_text(small + stacks("ext4") + workloads, folder, LabRunner(lab), scripts=True)
+    return records(folder / "results")
+
+
+def test_a_forked_process_sees_the_pages_of_its_io_uring(found: Mapping[str, ResultRecord]) -> None:
+    assert found["ext4.ring.s1"].validity.reasons == ()
+
+
+def test_threads_are_made_while_the_page_cache_fills_the_memory(found: Mapping[str, ResultRecord]) -> None:
+    assert found["ext4.threads.s1"].validity.reasons == ()
