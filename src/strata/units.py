@@ -234,15 +234,13 @@ def format_share(share: float) -> str:
     return f"{_trimmed(significant(share * 100, 4))} %"
 
 
-def _text_with_unit(pattern: str, example: str) -> WithJsonSchema:
+def _text_with_unit(units: str, example: str) -> WithJsonSchema:
+    units = f"({units})" if "|" in units else units
+    pattern = rf"^\s*\d+(\.\d+)?\s*{units}\s*$"
     return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
 
 
-Size = Annotated[
-    int,
-    BeforeValidator(parse_size),
-    _text_with_unit(r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|kB|[MGT]B)\s*$", "8GiB"),
-]
+Size = Annotated[int, BeforeValidator(parse_size), _text_with_unit("B|[KMGT]iB|kB|[MGT]B", "8GiB")]
 """A pydantic field read from text such as ``"8GiB"``, held in bytes."""
 
 
@@ -255,16 +253,8 @@ def _check_memory(size_bytes: int) -> int:
 MemorySize = Annotated[Size, AfterValidator(_check_memory)]
 """A `Size` that something takes of memory."""
 
-Duration = Annotated[
-    int,
-    BeforeValidator(parse_duration),
-    _text_with_unit(r"^\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|min|h)\s*$", "60s"),
-]
+Duration = Annotated[int, BeforeValidator(parse_duration), _text_with_unit("ns|us|µs|ms|s|m|min|h", "60s")]
 """A pydantic field read from text such as ``"60s"``, held in nanoseconds."""
 
-Share = Annotated[
-    float,
-    BeforeValidator(parse_share),
-    _text_with_unit(r"^\s*\d+(\.\d+)?\s*%\s*$", "2.5%"),
-]
+Share = Annotated[float, BeforeValidator(parse_share), _text_with_unit("%", "2.5%")]
 """A pydantic field read from text such as ``"2.5%"``, held as a fraction of 1."""

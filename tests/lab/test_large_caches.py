@@ -36,7 +36,7 @@ layers = [{{ layer = "{layer}", cache = "ssd" }}, {{ layer = "ext4" }}]
     [("dm-cache", ""), ("dm-writecache", 'capacity = "16GiB"\n'), ("bcache", "")],
 )
 def test_a_cache_on_a_drive_of_500_gb_works(layer: str, capacity: str, lab: Lab, tmp_path: Path) -> None:
-    text = STUDY.format(layer=layer, capacity=capacity) + mix()
+    text = STUDY.format(layer=layer, capacity=capacity) + mix(size="16MiB")
 
     summary = run_text(text, tmp_path, LabRunner(lab))
 

@@ -28,8 +28,7 @@ from strata.errors import StudyError
 from strata.plan.workload_sheet import example_table
 from strata.results.record import StudySnapshot
 from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
-from strata.spec.names import Diagnostic, KebabName, is_kebab, kebab_remedy, nearest
-from strata.spec.positions import Path
+from strata.spec.names import Diagnostic, KebabName, Path, is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
 from strata.workloads.keys import demanded, key

@@ -25,7 +25,11 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     """
     span_sectors = disk.sectors if span_bytes is None else span_bytes // SECTOR_BYTES
     sectors = block_bytes / SECTOR_BYTES
-    zones = _used_zones(disk, span_sectors)
+    zones = [
+        (zone, min(zone.sectors, span_sectors - zone.first_sector))
+        for zone in disk.zones
+        if zone.first_sector < span_sectors
+    ]
     tracks = sum(used / zone.sectors_per_track for zone, used in zones)
     # A block of n sectors takes n/s of a turn, and crosses into the next track in about n of s cases.
     mean_inverse_length = tracks / span_sectors
@@ -33,14 +37,8 @@ def random_read_ns_mean(disk: Mechanism, *, block_bytes: int = 4096, span_bytes:
     crossing_ns = (sectors - 1) * mean_inverse_length * disk.track_skew_ns
     last_bytes = min(block_bytes, disk.physical_sector_bytes)
     link_ns = last_bytes * NS_PER_S / disk.link_bytes_per_s if disk.link_bytes_per_s else 0.0
-    return (
-        disk.overhead_ns
-        + _seek_ns_mean(disk, zones, tracks)
-        + disk.rotation_ns / 2
-        + transfer_ns
-        + crossing_ns
-        + link_ns
-    )
+    seek_ns_mean, turn_ns = _seek_ns_mean(disk, zones, tracks), disk.rotation_ns / 2
+    return disk.overhead_ns + seek_ns_mean + turn_ns + transfer_ns + crossing_ns + link_ns
 
 
 def seek_ns(disk: Mechanism, distance: float) -> float:
@@ -54,14 +52,6 @@ def seek_ns(disk: Mechanism, distance: float) -> float:
         low, high = (middle, high) if grid_distance(middle) <= distance else (low, middle)
     at, beyond = grid_distance(low), grid_distance(high)
     return curve[low] + (curve[high] - curve[low]) * (distance - at) / (beyond - at)
-
-
-def _used_zones(disk: Mechanism, span_sectors: int) -> list[tuple[Zone, int]]:
-    return [
-        (zone, min(zone.sectors, span_sectors - zone.first_sector))
-        for zone in disk.zones
-        if zone.first_sector < span_sectors
-    ]
 
 
 def _seek_ns_mean(disk: Mechanism, zones: list[tuple[Zone, int]], tracks: float) -> float:

@@ -39,24 +39,16 @@ class Subject:
         return (self.capacity_bytes or self.device.capacity_bytes) // SECTOR_BYTES
 
     def text(self) -> str:
-        return driver_config(
-            self.device,
-            name="sda",
-            backing_fd=_DESCRIPTOR,
-            capacity_bytes=self.capacity_bytes,
-            seed=derive_seed(_SEED, "model"),
-        )
+        size, seed = self.capacity_bytes, derive_seed(_SEED, "model")
+        return driver_config(self.device, name="sda", backing_fd=_DESCRIPTOR, capacity_bytes=size, seed=seed)
 
     def open(self) -> ModelledDisk:
         """A new disk of this kind; raises `LabError` if the model refuses the parameters."""
         try:
             return ModelledDisk(self.text())
         except ValueError as error:
-            raise LabError(
-                f"the model refuses the device: {error}",
-                place=self.device.name,
-                remedy="change the parameters that it names",
-            ) from error
+            cause, remedy = f"the model refuses the device: {error}", "change the parameters that it names"
+            raise LabError(cause, place=self.device.name, remedy=remedy) from error
 
     def random(self, op: int, *, depth: int, count: int, flags: int = 0) -> Trace:
         """Random 4-KiB reads or writes, ``depth`` at a time, on a new disk."""

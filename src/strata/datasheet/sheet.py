@@ -84,9 +84,7 @@ class DataSheet:
     ) -> tuple[Rating, ...]:
         """Measure everything, calling ``begin`` with the number of measurements and ``step`` with each title.
 
-        Raises:
-            LabError: If the model refuses the device.
-            ToolError: If the models must be compiled, and there is no compiler.
+        Raises LabError if the model refuses the device, ToolError without a compiler for the models.
         """
         measurements, published = self.measurements(), self.device.published
         begin(len(measurements))

@@ -17,31 +17,19 @@ _NAMED_MAX = 3
 
 @dataclass(frozen=True)
 class Limits:
-    """Beyond these, a trial counts as disturbed. Values without a source are judgements.
+    """Beyond these, a trial counts as disturbed. Values without a source are judgements."""
 
-    Attributes:
-        others_cpus: Processor time of other processes, in CPUs: a tenth of one leaves the trial nine tenths
-            of a shared CPU.
-        others_share: The same as a share of all CPUs, which is more on large machines.
-        steal_share: The share of the requested CPU time that a hypervisor withheld. The trial is slower by
-            about that share, and 2 % is within the 2.5 % that ratios are measured to.
-        steal_cpus: The least withheld time that counts, in CPUs: on an idle machine a few ticks are a large
-            share.
-        io_share: Other data moved on the disk under the loop devices, as a share of the loop devices' data;
-            the metadata of the filesystem between them is less than this.
-        io_bytes_per_s: The least other data that counts.
-        swapped_bytes: Moved to and from swap; a few pages always are.
-        clock_s: The longest suspension of the machine, or step of its wall clock.
-    """
-
-    others_cpus: float = 0.10
-    others_share: float = 0.01
+    others_cpus: float = 0.10  # of other processes: the trial keeps nine tenths of a shared CPU
+    others_share: float = 0.01  # the same as a share of all CPUs, which is more on large machines
+    # The share of the requested CPU time that a hypervisor withheld. The trial is slower by about that share,
+    # and 2 % is within the 2.5 % that ratios are measured to.
     steal_share: float = 0.02
-    steal_cpus: float = 0.005
+    steal_cpus: float = 0.005  # the least that counts: on an idle machine a few ticks are a large share
+    # Other data on the disk under the loop devices, as a share of theirs: more than a filesystem's metadata.
     io_share: float = 0.25
-    io_bytes_per_s: float = 1 << 20
-    swapped_bytes: int = 16 << 20
-    clock_s: float = 0.1
+    io_bytes_per_s: float = 1 << 20  # the least that counts
+    swapped_bytes: int = 16 << 20  # a few pages always are
+    clock_s: float = 0.1  # the longest suspension of the machine, or step of its wall clock
 
 
 @dataclass(frozen=True)
@@ -56,33 +44,25 @@ class Own:
 
 @dataclass(frozen=True)
 class Window:
-    """The activity on a machine between two readings, besides the trial.
-
-    Attributes:
-        others: Processor time of other processes by name, in CPUs, the largest first.
-        io_bytes: Other data moved on the disk under the loop devices; ``loop_bytes`` is the trial's.
-        stall_share: The share of the time in which something waited for ``cpu``, ``io`` or ``memory``; not
-            judged, since the trial's own processes wait, too.
-        steal_share_max: The largest share in one second.
-        hot: The sensors at their limit.
-    """
+    """The activity on a machine between two readings, besides the trial."""
 
     seconds: float
     cpus: int
-    others: Mapping[str, float]
+    others: Mapping[str, float]  # processor time of other processes by name, in CPUs, the largest first
     steal_cpus: float
     steal_share: float
-    steal_share_max: float
+    steal_share_max: float  # in one second
+    # The time in which something waited for cpu, io or memory; not judged, since the trial's own do, too.
     stall_share: Mapping[str, float]
-    io_bytes: int
-    loop_bytes: int
+    io_bytes: int  # other data moved on the disk under the loop devices
+    loop_bytes: int  # the trial's
     swapped_bytes: int
     oom_kills: int
     throttles: int
     suspended_s: float
     clock_step_s: float
     celsius: Mapping[str, float] = field(default_factory=dict)
-    hot: tuple[str, ...] = ()
+    hot: tuple[str, ...] = ()  # the sensors at their limit
 
     @property
     def others_cpus(self) -> float:

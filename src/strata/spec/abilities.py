@@ -49,11 +49,7 @@ def divided(count: int, mean_bytes: float) -> list[FreeSpace]:
 
 
 def found(pattern: re.Pattern[str], stdout: str, tool: str) -> str:
-    """The match of the pattern's group in a tool's report of the free space.
-
-    Raises:
-        RunError: If there is none.
-    """
+    """The pattern's group in a tool's report of the free space. Raises RunError."""
     match = pattern.search(stdout)
     if match is None:
         raise unreadable_free_space(tool, stdout)
@@ -61,7 +57,6 @@ def found(pattern: re.Pattern[str], stdout: str, tool: str) -> str:
 
 
 def unreadable_free_space(tool: str, stdout: str) -> RunError:
-    """The error of an output without the expected figures."""
     tail = "\n    ".join(stdout.strip().splitlines()[-5:]) or "(it is empty)"
     return RunError(f"{tool} did not report how the free space is divided", remedy=f"it said:\n    {tail}")
 
@@ -93,10 +88,7 @@ class Abilities:
         return None
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        """A writable copy of the snapshot ``name`` that shares its blocks.
-
-        Of a block layer the outcome is another block device; of a filesystem it is a folder.
-        """
+        """A writable copy, a block device or a folder, of the snapshot ``name``, whose blocks it shares."""
         return None
 
     def quota(self, context: LayerContext, limit_bytes: int) -> Outcome | None:
@@ -121,14 +113,11 @@ class Abilities:
         return None
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
-        """Read everything, compare it with checksums or copies, correct errors; wait for the end.
-
-        `scrub_errors` reads the last step's standard output.
-        """
+        """Read everything, compare it with checksums or copies, correct errors; wait for the end."""
         return None
 
     def scrub_errors(self, stdout: str) -> int:
-        """The errors that the scrub found, corrected or not. Only called where `scrub` is not None."""
+        """The errors, corrected or not, that the last step of a `scrub` reports."""
         raise NotImplementedError
 
     def losses_survived(self, lower: Provided) -> int:
@@ -144,10 +133,7 @@ class Abilities:
         return None
 
     def allocated(self, context: LayerContext) -> Step | None:
-        """A step whose standard output states the space that the layer has taken from the layers below.
-
-        For layers that free space when it is discarded (a thin pool, a sparse image, a pool).
-        """
+        """A step that prints the space taken from below, of a layer that frees space when it is discarded."""
         return None
 
     def allocated_bytes(self, stdout: str) -> int:
@@ -159,9 +145,5 @@ class Abilities:
         return None
 
     def free_space_metrics(self, stdout: str) -> list[FreeSpace]:
-        """The figures in that output. Only called where `free_space` is not None.
-
-        Raises:
-            RunError: If it does not have the expected form.
-        """
+        """The figures in that output; only called where `free_space` is not None. Raises RunError."""
         raise NotImplementedError

@@ -112,7 +112,6 @@ def pair_diagnostics(
 
 
 def option_text(value: object) -> str:
-    """A value of a study file for a program: true and false are 1 and 0."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
@@ -155,11 +154,8 @@ def _diagnostics(what: str, name: str, value: str | None, forms: Forms, key: str
     known = forms.get(name)
     if known is None:
         free = [each for each, form in forms.items() if form.instead is None]
-        yield Diagnostic(
-            f'the {what} "{name[:60]}" is not one that a study may give',
-            remedy=nearest(name, free, _SIMILARITY),
-            key=key,
-        )
+        cause = f'the {what} "{name[:60]}" is not one that a study may give'
+        yield Diagnostic(cause, remedy=nearest(name, free, _SIMILARITY), key=key)
     elif known.instead is not None:
         yield Diagnostic(f"Strata gives the {what} {name} itself", remedy=known.instead, key=key)
     elif known.parts is not None and value is not None:

@@ -90,11 +90,9 @@ class Age(BaseModel):
 
 def count_diagnostics(trials: int) -> Iterator[Diagnostic]:
     if trials > TRIALS_MAX:
-        yield Diagnostic(
-            f"the study has {trials:,} trials, more than {TRIALS_MAX:,}",
-            remedy="leave out seeds, stacks or workloads, or make several studies of it",
-            key="seeds",
-        )
+        remedy = "leave out seeds, stacks or workloads, or make several studies of it"
+        cause = f"the study has {trials:,} trials, more than {TRIALS_MAX:,}"
+        yield Diagnostic(cause, remedy=remedy, key="seeds")
 
 
 def precision_diagnostics(
@@ -104,17 +102,11 @@ def precision_diagnostics(
     if seeds_max is None:
         return
     if precision is None:
-        yield Diagnostic(
-            "nothing asks for more seeds than the study has",
-            remedy='add precision = "2.5%", or leave the key out',
-            key="seeds_max",
-        )
+        remedy = 'add precision = "2.5%", or leave the key out'
+        yield Diagnostic("nothing asks for more seeds than the study has", remedy=remedy, key="seeds_max")
     elif seeds_max < max(count, CONVERGED_SEEDS_MIN):
-        why = (
-            f"the study has {count} seeds already"
-            if count > seeds_max
-            else f"no interval of fewer than {CONVERGED_SEEDS_MIN} seeds counts as precise"
-        )
+        why = f"no interval of fewer than {CONVERGED_SEEDS_MIN} seeds counts as precise"
+        why = f"the study has {count} seeds already" if count > seeds_max else why
         yield Diagnostic(why, remedy=f"raise it to {max(count, SEEDS_MAX)}", key="seeds_max")
 
 

@@ -30,8 +30,6 @@ class Device:
     """A modelled device.
 
     Attributes:
-        name: The file's name without ``.toml``.
-        title: Maker, model and what a reader should know.
         kind: A name in `KINDS`; ``real`` for a disk that is not modelled.
         parameters: By name; the kind's ``parameters`` have the units.
         member: Each member of a controller.
@@ -136,9 +134,7 @@ def _bundled_device(file: Path, *, as_member: bool) -> Device:
 def load_device(file: Path, *, as_member: bool = False) -> Device:
     """Read a device file, and of a controller also its member's, which is read ``as_member``.
 
-    Raises:
-        StudyError: If the file cannot be read or is not TOML.
-        DiagnosticsError: With all mistakes in it.
+    Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, diagnostics = read_toml(file)
     if not is_kebab(file.stem):

@@ -38,12 +38,7 @@ _DRIVER_SCALES: Final = {
 
 
 class Parameter(BaseModel):
-    """A parameter as a device file states it.
-
-    Attributes:
-        source: Where the value was read, or the reason for the assumption.
-        estimate: Whether the value was assumed.
-    """
+    """A parameter as a device file states it: read in the source, or assumed for the reason given there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

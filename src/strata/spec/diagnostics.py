@@ -16,8 +16,8 @@ from strata.errors import DiagnosticsError, StudyError
 from strata.files import read_plain
 from strata.printable import unfit
 from strata.spec.describe import description_of
-from strata.spec.names import Diagnostic, nearest
-from strata.spec.positions import Path, format_path, key_lines, nearest_line
+from strata.spec.names import Diagnostic, Path, nearest
+from strata.spec.positions import format_path, key_lines, nearest_line
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,12 +29,8 @@ _KINDS: Final = {
     "int_type": "a whole number",
     "float_type": "a number",
     "bool_type": "true or false",
-    "list_type": "a list in [ ]",
-    "tuple_type": "a list in [ ]",
-    "dict_type": "a table",
-    "mapping_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
+    **dict.fromkeys(("list_type", "tuple_type"), "a list in [ ]"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "a table"),
 }
 
 _BOUNDS: Final = {
@@ -175,20 +171,14 @@ def _short(value: object) -> str:
 
 
 def read_toml(file: FilePath) -> tuple[dict[str, Any], Diagnostics]:
-    """The tables of a TOML file, and an empty collection for the mistakes in them.
-
-    Raises:
-        StudyError: If the file cannot be read or is not TOML.
-    """
+    """The tables of a TOML file, and an empty collection for the mistakes in them. Raises StudyError."""
     try:
-        text = read_plain(file, _TOML_BYTES_MAX, follow=True).decode("utf-8")
+        return parse_toml(read_plain(file, _TOML_BYTES_MAX, follow=True).decode("utf-8"), str(file))
     except OSError as error:
         cause, remedy = f"cannot be read: {error.strerror or error}", "check the path and its permissions"
-        raise StudyError(cause, place=str(file), remedy=remedy) from None
     except UnicodeDecodeError as error:
-        cause = f"is not UTF-8 text (byte {error.start})"
-        raise StudyError(cause, place=str(file), remedy="save it as UTF-8") from None
-    return parse_toml(text, str(file))
+        cause, remedy = f"is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+    raise StudyError(cause, place=str(file), remedy=remedy)
 
 
 def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
@@ -196,16 +186,13 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
     text = text.replace("\r\n", "\n")
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(
-            f"is not valid TOML: {error}",
-            place=file,
-            remedy="texts need quotes, tables [brackets]; see https://toml.io",
-        ) from None
     except RecursionError:
         raise StudyError("is nested too deeply", place=file, remedy="flatten it") from None
-    except ValueError as error:  # a number with more digits than Python converts
-        raise StudyError(f"is not valid TOML: {error}", place=file, remedy="shorten the number") from None
+    except ValueError as error:
+        remedy = "shorten the number"  # which has more digits than Python converts
+        if isinstance(error, tomllib.TOMLDecodeError):
+            remedy = "texts need quotes, tables [brackets]; see https://toml.io"
+        raise StudyError(f"is not valid TOML: {error}", place=file, remedy=remedy) from None
     diagnostics = Diagnostics(file, text)
     _refuse_unfit(tables, (), diagnostics)
     return tables, diagnostics

@@ -8,8 +8,7 @@ from typing import Final
 
 from strata.spec.layer import Placed
 from strata.spec.memory_limit import memory_bytes_max
-from strata.spec.names import Diagnostic
-from strata.spec.positions import Path
+from strata.spec.names import Diagnostic, Path
 from strata.spec.stack import Stack, names_of
 from strata.spec.study import RESERVED_NAMES
 from strata.spec.workload import Workload
@@ -36,17 +35,14 @@ def interval_diagnostics(load: Workload) -> Iterable[Diagnostic]:
     every = describe_duration(load.snapshot_every_ns)
     if load.window_ns:
         window = describe_duration(load.window_ns)
-        yield Diagnostic(
-            f"a snapshot every {every} is none at all in a window of {window}",
-            remedy="shorten snapshot_every, or lengthen the window",
-            key="snapshot_every",
-        )
+        cause = f"a snapshot every {every} is none at all in a window of {window}"
+        remedy = "shorten snapshot_every, or lengthen the window"
     else:
-        yield Diagnostic(
-            f"snapshots every {every} need a window of a given length; this one ends when its work is done",
-            remedy='give `duration`, or take one snapshot before it: before_measure = ["snapshot"]',
-            key="snapshot_every",
+        cause = (
+            f"snapshots every {every} need a window of a given length; this one ends when its work is done"
         )
+        remedy = 'give `duration`, or take one snapshot before it: before_measure = ["snapshot"]'
+    yield Diagnostic(cause, remedy=remedy, key="snapshot_every")
 
 
 def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> Iterable[Diagnostic]:
@@ -115,11 +111,8 @@ def name_diagnostics(stack: Stack, workload: Workload) -> Iterator[Diagnostic]:
     }
     for name in workload.tenants():
         if name in taken:
-            yield Diagnostic(
-                f'the tenant "{name}" has the name of {taken[name]}',
-                remedy="choose another name",
-                key="tenants",
-            )
+            cause = f'the tenant "{name}" has the name of {taken[name]}'
+            yield Diagnostic(cause, remedy="choose another name", key="tenants")
 
 
 def tables_diagnostics(

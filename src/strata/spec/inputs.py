@@ -36,13 +36,7 @@ BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
 
 @dataclass(frozen=True)
 class InputFile:
-    """A user's archive.
-
-    Attributes:
-        path: Its place.
-        sha256: The digest of its bytes, which identifies it.
-        sizes_bytes: The size of each regular file in it, by name.
-    """
+    """A user's archive, which its digest identifies, and the size of each regular file in it, by name."""
 
     path: Path
     sha256: str
@@ -50,11 +44,7 @@ class InputFile:
 
 
 def read_input(source: str, folder: Path) -> InputFile | None:
-    """Read an archive by its path relative to the study's folder; None for one of Strata's own.
-
-    Raises:
-        Diagnostic: If there is no such file, or it is not a complete archive.
-    """
+    """Read an archive relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
     if source.startswith(BUILT_IN):
         if source not in BUILT_IN_SOURCES:
             raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
@@ -67,16 +57,17 @@ def read_input(source: str, folder: Path) -> InputFile | None:
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return InputFile(path.absolute(), digest, sizes)
-    except OSError as error:
-        if path.is_dir():
-            raise Diagnostic(f"{path} is a folder", remedy=f"pack it with tar: {remedy}") from None
-        if isinstance(error, FileNotFoundError):
-            raise Diagnostic(f"there is no file {path}", remedy=remedy) from None
-        raise Diagnostic(f"{path} cannot be read: {error.strerror or error}", remedy=remedy) from None
     except Diagnostic:
         raise
+    except FileNotFoundError:
+        cause = f"there is no file {path}"
+    except OSError as error:
+        cause = f"{path} cannot be read: {error.strerror or error}"
+        if path.is_dir():
+            cause, remedy = f"{path} is a folder", f"pack it with tar: {remedy}"
     except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
-        raise Diagnostic(f"{path} is no tar archive, or is damaged", remedy=remedy) from None
+        cause = f"{path} is no tar archive, or is damaged"
+    raise Diagnostic(cause, remedy=remedy)
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
@@ -106,10 +97,8 @@ def read_inputs(
     for load in loads_of(workload):
         for name, source in load.inputs().items():
             if sources.setdefault(name, source) != source:
-                yield Diagnostic(
-                    f"two of its tenants read different archives: {sources[name]} and {source}",
-                    remedy="let them read the same one",
-                )
+                cause = f"two of its tenants read different archives: {sources[name]} and {source}"
+                yield Diagnostic(cause, remedy="let them read the same one")
             elif source not in found:
                 key = next((key for key, value in load if value == source), None)
                 try:

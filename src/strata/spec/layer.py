@@ -46,21 +46,13 @@ class LowerInterface:
             return "no device"
         if self.kind != "block" or self.minimum == self.maximum == 1:
             return _ONE[self.kind]
-        if self.maximum is None:
-            return f"{self.minimum} or more block devices"
-        if self.minimum == self.maximum:
-            return f"{self.minimum} block devices"
-        return f"{self.minimum} to {self.maximum} block devices"
+        most = " or more" if self.maximum is None else f" to {self.maximum}"
+        return f"{self.minimum}{'' if self.minimum == self.maximum else most} block devices"
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a block device is striped over others; a filesystem is aligned to it.
-
-    Attributes:
-        chunk_bytes: Size of the contiguous part on one of them.
-        data_chunks: Chunks of data, without parity, in a full stripe.
-    """
+    """How a block device is striped over others: ``data_chunks`` of a full stripe are not parity."""
 
     chunk_bytes: int
     data_chunks: int
@@ -110,31 +102,25 @@ class Provided:
 
 @dataclass(frozen=True)
 class LayerContext:
-    """What a layer needs to know to become steps.
+    """What a layer needs to know to become steps; paths have ``${variable}``s.
 
     Attributes:
-        name: The layer's name in its stack.
-        seed: The trial's seed. Everything random is derived from it by name.
-        lower: The paths below it, with ``${variable}``s: block devices, one mount point, or a pool's name.
+        lower: The paths below it: block devices, one mount point, or a pool's name.
         provided: The capacities and the geometry of these.
         devices: The names of the study's devices whose content the layer destroys: below it, or in its keys.
-        mount: The mount point of a filesystem: ``${mount}`` on top of its stack.
-        phase: The phase of its steps.
-        prefix: The beginning of its steps' ids, if it is not ``name``.
-        tenants: The tenants that share the layer, if it is the uppermost shared one.
-        tenant: The one of them whose share is acted on, as by a snapshot of one tenant's volume.
+        tenant: The one of ``tenants`` whose share is acted on, as by a snapshot of one tenant's volume.
         capacities: The capacities of all of the study's devices in bytes, by name.
     """
 
-    name: str
-    seed: int
+    name: str  # in its stack
+    seed: int  # the trial's, from which everything random is derived by name
     lower: tuple[str, ...]
     provided: Provided
     devices: tuple[str, ...] = ()
-    mount: str = "${mount}"
+    mount: str = "${mount}"  # of a filesystem
     phase: Phase = "build"
-    prefix: str = ""
-    tenants: tuple[str, ...] = ()
+    prefix: str = ""  # the beginning of its steps' ids, if it is not ``name``
+    tenants: tuple[str, ...] = ()  # that share the layer, if it is the uppermost shared one
     tenant: str | None = None
     capacities: Mapping[str, int] = field(default_factory=dict, hash=False)
 
@@ -202,13 +188,7 @@ class KernelLog:
 
 @dataclass(frozen=True)
 class Share:
-    """One tenant's part of a layer that several share.
-
-    Attributes:
-        steps: Make it, after `Layer.build`.
-        path: A block device, a folder, or a shared pool's name.
-        provided: Its capacity.
-    """
+    """One tenant's part of a layer that several share, which the steps make after `Layer.build`."""
 
     steps: list[Step]
     path: str
@@ -250,7 +230,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def build(self, context: LayerContext) -> list[Step]:
         """The steps that make the layer and bring it up, each with the undo of what it brought up.
 
-        Made with `LayerContext.step`; a step that overwrites devices has ``destroys=context.devices``.
+        A step that overwrites devices has ``destroys=context.devices``.
         """
 
     @abstractmethod
@@ -308,12 +288,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         }
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
-        """Why this layer cannot be built on ``lower``, which is as `requires` says.
-
-        Args:
-            lower: The interface that the layer stands on.
-            named: The capacity in bytes of each device of `named_devices`.
-        """
+        """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""
         return ()
 
     def unavailable(self) -> str | None:

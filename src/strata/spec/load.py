@@ -29,8 +29,8 @@ from strata.spec.fit import (
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.layer import Layer, LowerInterface, Provided
+from strata.spec.names import Path as Keys
 from strata.spec.names import kebab_diagnostics, nearest
-from strata.spec.positions import Path as Keys
 from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
@@ -61,13 +61,9 @@ _EXAMPLES: Final = {
 
 
 def load_study(file: Path, catalogue: Catalogue, disks: Mapping[str, StudyDevice] | None = None) -> Study:
-    """Read and check a study file.
+    """Read and check a study file. Real ``disks`` replace the models of the devices of their names.
 
-    Real ``disks`` replace the models of the devices of their names.
-
-    Raises:
-        StudyError: If the file cannot be read or is not TOML.
-        DiagnosticsError: With all mistakes, each a `StudyError` with its key and line.
+    Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, found = read_toml(file)
     return _Reader(file, tables, found, catalogue, disks or {}).study()
@@ -162,14 +158,13 @@ class _Reader:
         return None
 
     def check_options(self, device: Device, table: DeviceTable, path: Keys) -> None:
-        missing = {}
+        kind = f"{device.name} is of kind {device.kind}: "
         if table.precondition is not None and "precondition" not in device.parameters:
-            missing["precondition"] = "only a flash drive can be preconditioned"
+            cause = f"{kind}only a flash drive can be preconditioned"
+            self.found.add((*path, "precondition"), cause, "leave the key out")
         if not table.write_cache and not device.model.has_write_cache:
-            missing["write_cache"] = "it has no volatile write cache to switch off"
-        for key, why in missing.items():
-            cause = f"{device.name} is of kind {device.kind}: {why}"
-            self.found.add((*path, key), cause, "leave the key out")
+            cause = f"{kind}it has no volatile write cache to switch off"
+            self.found.add((*path, "write_cache"), cause, "leave the key out")
 
     def faults(self, declared: list[Any], capacity_sectors: int, path: Keys) -> tuple[Fault, ...]:
         if len(declared) > FAULTS_MAX:
@@ -250,9 +245,8 @@ class _Reader:
                 provided, sound = None, False
                 continue
             requires = layer.requires
-            if provided is not None and not (
-                requires.kind == provided.kind and requires.fits(provided.count)
-            ):
+            fits = provided is None or (requires.kind == provided.kind and requires.fits(provided.count))
+            if provided is not None and not fits:
                 shown = f"{provided} ({below})" if below else str(provided)
                 cause = f"{layer.layer} takes {requires}, but stands on {shown}"
                 self.found.add(path, cause, _join_remedy(requires, provided, self.catalogue))
@@ -267,9 +261,8 @@ class _Reader:
                 provided = layer.provided(provided)
             below = layer.layer
         if sound and provided is not None and (provided.kind == "pool" or provided.count != 1):
-            cause = (
-                f"the stack ends in {provided}, but workloads run on a mounted filesystem or one block device"
-            )
+            cause = f"the stack ends in {provided}, but workloads run on "
+            cause += "a mounted filesystem or one block device"
             self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))
             return False
         return sound

@@ -29,11 +29,8 @@ class Metric(BaseModel):
     Attributes:
         name: The field's term with the unit last, such as ``latency_ns_p99``.
         unit: ``1/s``, ``ns``, ``B/s``, ``B`` or ``1``.
-        better: The direction in which a larger difference is an improvement.
-        phase: The phase that yielded it.
         headline: Whether a report shows it first.
         family: Of a mean, quantile or maximum: the name of the distribution, such as ``latency_ns``.
-        quantile: Of a quantile: which, such as 0.99.
         tenant: The tenant that it was measured of; None: all, or a workload that is alone.
         histogram: The distribution, as an encoded HdrHistogram in the same unit. Only metrics on their way to
             a record have it: the record keeps it once for its family.
@@ -69,13 +66,7 @@ _PART: Final = re.compile(r"\{([^}]*)\}|<[^>]*>|([^{<]+)")
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric that a workload can yield, or a family of them.
-
-    Attributes:
-        names: Its name. ``{read,write}`` stands for one of these words, ``<part>`` for any.
-        unit: As in `Metric`, like ``better``.
-        meaning: A few words.
-    """
+    """A metric of a workload, or several: ``{read,write}`` is one of these words, ``<part>`` any."""
 
     names: str
     unit: str
@@ -86,8 +77,7 @@ class MetricSpec:
         return (metric.unit, metric.better) == (self.unit, self.better) and self.is_called(metric.name)
 
     def is_called(self, name: str) -> bool:
-        pattern = "".join(_pattern(match) for match in _PART.finditer(self.names))
-        return re.fullmatch(pattern, name) is not None
+        return re.fullmatch(_PART.sub(_pattern, self.names), name) is not None
 
 
 def _pattern(match: re.Match[str]) -> str:
@@ -110,31 +100,24 @@ def undeclared(metric_specs: Iterable[MetricSpec], metrics: Iterable[Metric]) ->
             yield f"{metric.name} ({metric.unit}, {metric.better} is better)"
 
 
+_PIECES: Final = "fragmentation_<layer>"
+_WITH: Final = "with fragmentation: "
 COMMON: Final = (
     MetricSpec("snapshots_taken", "1", "higher", "with snapshot_every: snapshots taken in the window"),
     MetricSpec("snapshot_ns_{mean,max}", "ns", "lower", "with snapshot_every: what one took"),
     MetricSpec(
-        "fragmentation_<layer>_extents_per_file_{mean,p50,p99,max}",
+        f"{_PIECES}_extents_per_file_{{mean,p50,p99,max}}",
         "1",
         "lower",
-        "with fragmentation: pieces of a file; …_before_… of before the window",
+        f"{_WITH}pieces of a file; …_before_… of before the window",
     ),
-    MetricSpec("fragmentation_<layer>_files_in_one_piece", "1", "higher", "with fragmentation: their share"),
+    MetricSpec(f"{_PIECES}_files_in_one_piece", "1", "higher", f"{_WITH}their share"),
+    MetricSpec(f"{_PIECES}_extent_bytes_mean", "B", "higher", f"{_WITH}size of a piece"),
+    MetricSpec(f"{_PIECES}_free_extents", "1", "lower", f"{_WITH}pieces of free space"),
     MetricSpec(
-        "fragmentation_<layer>_extent_bytes_mean", "B", "higher", "with fragmentation: size of a piece"
+        f"{_PIECES}_free_extent_bytes_{{mean,max}}", "B", "higher", f"{_WITH}size of a piece of free space"
     ),
-    MetricSpec(
-        "fragmentation_<layer>_free_extents", "1", "lower", "with fragmentation: pieces of free space"
-    ),
-    MetricSpec(
-        "fragmentation_<layer>_free_extent_bytes_{mean,max}",
-        "B",
-        "higher",
-        "with fragmentation: size of a piece of free space",
-    ),
-    MetricSpec(
-        "fragmentation_<layer>_free_space_index", "1", "lower", "with fragmentation: as ZFS says, 0 to 1"
-    ),
+    MetricSpec(f"{_PIECES}_free_space_index", "1", "lower", f"{_WITH}as ZFS says, 0 to 1"),
     MetricSpec(
         "linear_read_{before,after}_bytes_per_s",
         "B/s",

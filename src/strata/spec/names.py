@@ -10,6 +10,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, StrictStr
 
+Path = tuple[str | int, ...]
+"""The keys and indices that lead from the top of a file to a value."""
+
 _LISTED_MAX: Final = 40
 _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
@@ -17,20 +20,12 @@ _KEBAB: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 class Diagnostic(ValueError):  # noqa: N818  it is an answer, often yielded and not raised
     """A mistake in a value: raised in pydantic validators, and yielded by the checks of layers and workloads.
 
-    Args:
-        cause: A sentence without a full stop.
-        remedy: What to write instead.
-        key: The key that it concerns, if not the one being validated.
-        within: The keys that lead to that key's table, if it is another one.
+    ``key`` is the key that it concerns, if not the one being validated; ``within`` are the keys that lead to
+    that key's table, if it is another one.
     """
 
     def __init__(
-        self,
-        cause: str,
-        *,
-        remedy: str | None = None,
-        key: str | None = None,
-        within: tuple[str | int, ...] = (),
+        self, cause: str, *, remedy: str | None = None, key: str | None = None, within: Path = ()
     ) -> None:
         super().__init__(cause)
         self.cause, self.remedy, self.key, self.within = cause, remedy, key, within

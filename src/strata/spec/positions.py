@@ -13,8 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-Path = tuple[str | int, ...]
-"""The keys and indices that lead from the top of a file to a value."""
+from strata.spec.names import Path
 
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]+|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'")

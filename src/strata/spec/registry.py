@@ -9,20 +9,16 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.layer import Layer
-from strata.spec.names import nearest
-from strata.spec.positions import Path
+from strata.spec.names import Path, nearest
 from strata.spec.workload import Workload
 
 T = TypeVar("T", bound=BaseModel)
-
-# The tenants of a tenant would have no part of the stack.
-_ALONE_REMEDY: Final = "write each workload as a tenant of its own"
 
 
 class Registry(dict[str, type[T]], Generic[T]):
@@ -99,9 +95,9 @@ def _read_nested(
     registered = _registered(diagnostics, registry, value, path)
     if registered is None:
         return None
-    if registered.is_compound:
+    if registered.is_compound:  # its tenants would have no part of the stack
         cause = f"{value['workload']} cannot be one of several workloads itself"
-        diagnostics.add((*path, "workload"), cause, remedy=_ALONE_REMEDY)
+        diagnostics.add((*path, "workload"), cause, remedy="write each workload as a tenant of its own")
         return None
     return diagnostics.model(registered, value, path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
@@ -22,7 +22,7 @@ class Stack:
     """A stack: its devices by name, and its layers from the disks upwards.
 
     Attributes:
-        devices: The devices below the lowest layer; keys of layers may name others.
+        devices: Those below the lowest layer; keys of layers may name others.
         shared: How many layers, from the lowest on, tenants share; each has the others of its own. None: all.
         sector_bytes: The largest sectors of its devices.
     """
@@ -32,6 +32,11 @@ class Stack:
     layers: tuple[Layer, ...]
     shared: int | None = None
     sector_bytes: int = SECTOR_BYTES
+
+    def describe(self) -> dict[str, Any]:
+        layers = [layer.model_dump(mode="json") for layer in self.layers]
+        shared = {} if self.shared is None else {"shared": self.shared}
+        return {"devices": list(self.devices), "layers": layers, **shared}
 
     @property
     def common(self) -> tuple[Layer, ...]:
@@ -119,15 +124,9 @@ class Stack:
         contexts: list[LayerContext] = []
         lower, provided, devices = base.lower, base.provided, base.devices
         for index, (name, layer) in enumerate(named):
-            context = LayerContext(
-                name=name,
-                seed=base.seed,
-                lower=lower,
-                provided=provided,
-                devices=tuple(dict.fromkeys([*devices, *names_of(layer)])),
-                mount=top if index == len(named) - 1 else f"${{mounts}}/{name}",
-                capacities=base.capacities,
-            )
+            own = tuple(dict.fromkeys([*devices, *names_of(layer)]))
+            mount = top if index == len(named) - 1 else f"${{mounts}}/{name}"
+            context = LayerContext(name, base.seed, lower, provided, own, mount, capacities=base.capacities)
             contexts.append(context)
             lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
         return contexts

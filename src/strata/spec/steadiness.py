@@ -48,12 +48,9 @@ class Steadiness:
 
 
 def steadiness(rates: Sequence[float]) -> Steadiness | None:
-    """Judge a throughput by its rates in equal intervals.
+    """Judge a throughput by its rates in equal intervals; None if they are under five, or nothing was done.
 
     An interval that lies in two rounds counts in both, as far as it lies in each.
-
-    Returns:
-        None of fewer than five intervals, or when nothing was done at all.
     """
     if len(rates) < ROUNDS or sum(rates) <= 0:
         return None
@@ -78,9 +75,8 @@ def transient_intervals(rates: Sequence[float]) -> int | None:
     The point is the one behind which the interval of the mean would be narrowest. Fewer than fifty intervals
     are taken one by one instead of in batches of five; each is a mean over its length already.
 
-    Returns:
-        0 where nothing is to be left out; None of fewer than ten intervals, or when the point does not lie in
-        the first half, so that the window is too short to tell.
+    0: nothing is to be left out. None: they are fewer than ten intervals, or the point does not lie in the
+    first half, so that the window is too short to tell.
     """
     batch = MSER_BATCH if len(rates) >= MSER_BATCH * _BATCHES_MIN else 1
     means = [sum(rates[at : at + batch]) / batch for at in range(0, len(rates) - batch + 1, batch)]

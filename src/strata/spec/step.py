@@ -44,8 +44,6 @@ class Prerequisites(BaseModel):
     """The needs of steps on the machine that runs them.
 
     Attributes:
-        tools: Programs, by name.
-        modules: Kernel modules that are loaded before the first step: ``zfs``.
         features: Required of the kernel: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
             ``driver:nbd``, ``bcache``, ``cgroup:memory``, ``quota:v2``, ``xfs-scrub``; ``modelled-disks``
             only the lab has.
@@ -53,16 +51,13 @@ class Prerequisites(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tools: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()  # programs, by name
+    modules: tuple[str, ...] = ()  # of the kernel, loaded before the first step: ``zfs``
     features: tuple[str, ...] = ()
 
     def __or__(self, other: Prerequisites) -> Prerequisites:
-        return Prerequisites(
-            tools=tuple(sorted({*self.tools, *other.tools})),
-            modules=tuple(sorted({*self.modules, *other.modules})),
-            features=tuple(sorted({*self.features, *other.features})),
-        )
+        both = {name: tuple(sorted({*mine, *getattr(other, name)})) for name, mine in self}
+        return Prerequisites(**both)
 
 
 class Command(BaseModel):
@@ -106,23 +101,16 @@ class Collect(BaseModel):
 
 
 class Purpose(BaseModel):
-    """The purpose of a step that Strata adds to those of the workload and the layers.
-
-    Attributes:
-        layer: The name of the layer that acts or is examined.
-        tenant: Whose step it is; None: everyone's.
-        when: Before or after the measured window.
-        number: Of a snapshot: which of the window.
-    """
+    """The purpose of a step that Strata adds to those of the workload and the layers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
                   "snapshot", "recover", "check"]  # fmt: skip
-    layer: str | None = None
-    tenant: str | None = None
-    when: Literal["before", "after"] | None = None
-    number: int | None = None
+    layer: str | None = None  # that acts or is examined
+    tenant: str | None = None  # None: everyone's
+    when: Literal["before", "after"] | None = None  # the measured window
+    number: int | None = None  # of a snapshot in the window
 
 
 class Step(Command):

@@ -206,18 +206,19 @@ class Study:
 
     def describe(self) -> dict[str, Any]:
         """The study as JSON values, without the place it was read from: for ``study.json`` and the report."""
-        return {
-            "name": self.name,
-            "question": self.question,
-            "seeds": list(self.seeds),
-            "order": self.order,
-            "order_seed": self.order_seed,
-            **_unless(self.precision is None, precision=self.precision, seeds_max=self.seeds_max),
-            **({"age": self.age.model_dump()} if self.age is not None else {}),
-            "time_limit_ns": self.time_limit_ns,
-            "sample_interval_ns": self.sample_interval_ns,
-            **_unless(self.memory_bytes == MEMORY_BYTES, memory_bytes=self.memory_bytes),
-            "devices": {
+        return _without_none(
+            name=self.name,
+            question=self.question,
+            seeds=list(self.seeds),
+            order=self.order,
+            order_seed=self.order_seed,
+            precision=self.precision,
+            seeds_max=None if self.precision is None else self.seeds_max,
+            age=self.age and self.age.model_dump(),
+            time_limit_ns=self.time_limit_ns,
+            sample_interval_ns=self.sample_interval_ns,
+            memory_bytes=None if self.memory_bytes == MEMORY_BYTES else self.memory_bytes,
+            devices={
                 name: {
                     "model": used.device.name,
                     "title": used.device.title,
@@ -226,28 +227,17 @@ class Study:
                 }
                 for name, used in self.devices.items()
             },
-            "stacks": {
-                name: {
-                    "devices": list(stack.devices),
-                    "layers": [layer.model_dump(mode="json") for layer in stack.layers],
-                    **_unless(stack.shared is None, shared=stack.shared),
-                }
-                for name, stack in self.stacks.items()
-            },
-            "workloads": {name: each.model_dump(mode="json") for name, each in self.workloads.items()},
-        }
+            stacks={name: stack.describe() for name, stack in self.stacks.items()},
+            workloads={name: each.model_dump(mode="json") for name, each in self.workloads.items()},
+        )
 
 
-def _unless(is_left_out: bool, **entries: Any) -> dict[str, Any]:
-    return {} if is_left_out else entries
+def _without_none(**entries: Any) -> dict[str, Any]:
+    return {key: value for key, value in entries.items() if value is not None}
 
 
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
-    """The stacks of these names, each once, in the study's order; all for None or nothing.
-
-    Raises:
-        StudyError: If the study has no such stack.
-    """
+    """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
     for name in names or []:
         if name not in study.stacks:
             remedy = nearest(name, study.stacks)

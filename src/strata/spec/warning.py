@@ -29,24 +29,14 @@ _SEE_TRIAL: Final = "see what the check says of each trial: `strata show RESULTS
 
 @dataclass(frozen=True)
 class WarningKind:
-    """A question about numbers whose answer can be a reason to doubt them.
+    """A question about numbers whose answer can be a reason to doubt them."""
 
-    Attributes:
-        code: In kebab case, for programs, such as ``few-seeds``.
-        question: As a sentence in lower case.
-        denial: A "no" in a few words.
-        remedy: With figures as ``{NAME}``.
-        grave: Whether the reader of an answer must know it; otherwise it can stand with the numbers.
-        check: The check that answers the question in each trial; None: the statistics answer it.
-        unknown_remedy: The remedy where the check cannot tell.
-    """
-
-    code: str
-    question: str
-    denial: str
-    remedy: str = _SEE_TRIAL
-    grave: bool = False
-    check: str | None = None
+    code: str  # in kebab case, for programs, such as ``few-seeds``
+    question: str  # in lower case
+    denial: str  # a "no" in a few words
+    remedy: str = _SEE_TRIAL  # with figures as ``{NAME}``
+    grave: bool = False  # whether the reader of an answer must know it; others can stand with the numbers
+    check: str | None = None  # that answers the question in each trial; None: the statistics answer it
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
 
     def warning(self, text: str, **figures: object) -> ResultWarning:
@@ -56,23 +46,16 @@ class WarningKind:
 
 @dataclass(frozen=True)
 class ResultWarning:
-    """A reason to doubt the numbers of a stack under a workload, or of a table.
+    """A reason to doubt the numbers of a stack under a workload, or of a table."""
 
-    Attributes:
-        code: Its `WarningKind`'s.
-        text: The reason as a sentence with figures.
-        denial: The same in a few words, if a check says "no".
-        share: The affected seeds, such as ``1 of 2 seeds``; empty if all are.
-    """
-
-    code: str
-    text: str
+    code: str  # its `WarningKind`'s
+    text: str  # a sentence with figures
     remedy: str
     grave: bool = False
     stack: str = ""
     workload: str = ""
-    denial: str = ""
-    share: str = ""
+    denial: str = ""  # the same in a few words, if a check says "no"
+    share: str = ""  # the affected seeds, such as ``1 of 2 seeds``; empty if all are
 
 
 _KINDS: Final = (
@@ -228,22 +211,14 @@ def kind_of_check(name: str) -> WarningKind:
 
 
 class Check(BaseModel):
-    """The answer to one question about a trial's numbers.
-
-    Attributes:
-        name: The question in kebab case, such as ``larger-than-memory``.
-        verdict: The answer; ``unknown`` when the check cannot tell.
-        detail: The reason, as a sentence with figures.
-        required: Whether a "no" makes the result invalid.
-        tenant: The tenant concerned; None: the trial.
-    """
+    """The answer to one question about a trial's numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
+    name: str  # the question in kebab case, such as ``larger-than-memory``
     verdict: Verdict
-    detail: str
-    required: bool = False
+    detail: str  # the reason, as a sentence with figures
+    required: bool = False  # whether a "no" makes the result invalid
     tenant: str | None = None
 
     @property

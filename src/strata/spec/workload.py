@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: phases of steps on a stack, and the metrics they yield.
-
-A workload is one file in ``strata/workloads/`` with one subclass of `Workload`; the catalogue finds it there.
-"""
+"""Workloads: phases of steps on a stack, and the metrics they yield: a file each in `strata.workloads`."""
 
 from __future__ import annotations
 
@@ -34,10 +31,8 @@ def _check_interventions(interventions: list[Intervention]) -> list[Intervention
     if twice is not None:
         raise Diagnostic(f'"{twice}" stands here twice', remedy="a stack can undergo it only once")
     if "rebuild" in interventions and "lose-disk" not in interventions[: interventions.index("rebuild")]:
-        raise Diagnostic(
-            "there is nothing to rebuild before a disk is lost",
-            remedy='write before_measure = ["lose-disk", "rebuild"]',
-        )
+        remedy = 'write before_measure = ["lose-disk", "rebuild"]'
+        raise Diagnostic("there is nothing to rebuild before a disk is lost", remedy=remedy)
     return interventions
 
 
@@ -50,28 +45,21 @@ Interval = Annotated[
 
 @dataclass(frozen=True)
 class WorkloadContext:
-    """The context in which a workload becomes steps.
+    """The context in which a workload becomes steps; paths have ``${variable}``s.
 
     Attributes:
-        name: The workload's name in the study.
-        seed: The trial's seed. Everything random is derived from it by name.
-        target: The path that it runs on, with ``${variable}``s.
-        target_kind: A folder of a mounted filesystem, or a block device.
-        scratch_path: A private folder that is not on the measured stack, with ``${variable}``s.
         window: A name for the files (logs) of one of several measured windows: a tenant runs ``alone`` before
             all run together.
-        memory_bytes: Memory that it has: a lab's, or a tenant's.
-        layers: The layers below it, from the lowest on, for a workload that acts on layers itself.
     """
 
-    name: str
-    seed: int
-    target: str = "${mount}"
+    name: str  # in the study
+    seed: int  # the trial's, from which everything random is derived by name
+    target: str = "${mount}"  # a folder of a mounted filesystem, or a block device
     target_kind: Interface = "filesystem"
-    scratch_path: str = "${scratch}"
+    scratch_path: str = "${scratch}"  # a private folder that is not on the measured stack
     window: str = ""
-    memory_bytes: int = MEMORY_BYTES
-    layers: tuple[Placed, ...] = ()
+    memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
+    layers: tuple[Placed, ...] = ()  # below it, from the lowest on, for a workload that acts on layers itself
 
     @property
     def mount_path(self) -> str:
@@ -92,18 +80,13 @@ class WorkloadContext:
 
 @dataclass(frozen=True)
 class StepOutput:
-    """The output of a step in the events; its times are in the runner's time domain.
-
-    Attributes:
-        files: The text of each collected file, by its name in the plan.
-        undo_ns: The duration of its undo, within the plan or at teardown; 0 without one.
-    """
+    """The output of a step in the events; its times are in the runner's time domain."""
 
     stdout: str = ""
     stderr: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # the collected texts, by their names in the plan
     duration_ns: int = 0
-    undo_ns: int = 0
+    undo_ns: int = 0  # of its undo, within the plan or at teardown
     exit_code: int | None = 0
 
     def took(self, name: str, phase: Phase) -> Metric:
@@ -136,20 +119,17 @@ class Outputs:
         try:
             return self.steps[step_id]
         except KeyError:
-            raise RunError(
+            cause, remedy = (
                 f'the events hold no step "{step_id}"',
-                place=f"step {step_id}",
-                remedy="the trial ended before it; rerun the trial",
-            ) from None
+                "the trial ended before it; rerun the trial",
+            )
+            raise RunError(cause, place=f"step {step_id}", remedy=remedy) from None
 
     def file(self, step_id: str, name: str) -> str:
         files = self.step(step_id).files
         if name not in files:
-            raise RunError(
-                f'the step left no file "{name}"',
-                place=f"step {step_id}",
-                remedy="its collected path matched nothing; see the step's output with `strata show`",
-            )
+            remedy = "its collected path matched nothing; see the step's output with `strata show`"
+            raise RunError(f'the step left no file "{name}"', place=f"step {step_id}", remedy=remedy)
         return files[name]
 
 
@@ -162,18 +142,12 @@ def unreadable(step_id: str, cause: str, text: str) -> RunError:
 
 @dataclass(frozen=True)
 class Tenant:
-    """One of several workloads that run at the same time, each on its own part of the stack.
-
-    Attributes:
-        memory_bytes: The limit of its programs and its page cache; None: no limit of its own.
-        before: A workload before that, beside those of the others: an installation.
-        alone: A run by itself, to see the cost of the others; None: no such run.
-    """
+    """One of several workloads that run at the same time, each on its own part of the stack."""
 
     load: Workload
-    memory_bytes: int | None = None
-    before: Workload | None = None
-    alone: Workload | None = None
+    memory_bytes: int | None = None  # the limit of its programs and its page cache, if it has one of its own
+    before: Workload | None = None  # beside those of the others: an installation
+    alone: Workload | None = None  # a run by itself, to see the cost of the others
 
 
 class Workload(BaseModel, Allowing, ABC):
@@ -255,10 +229,7 @@ class Workload(BaseModel, Allowing, ABC):
         return False
 
     def inputs(self) -> Mapping[str, str]:
-        """The files that its steps read as ``${input-NAME}``, by name: a path, or ``strata:`` and a name.
-
-        A path is relative to the study's folder.
-        """
+        """The archives of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}
 
     @classmethod

@@ -38,10 +38,8 @@ def demerit(
 ) -> float:
     """The demerit figure, exactly: 0 for equal distributions, 0.01 for 1 %.
 
-    Latencies are in any order, but of one unit; counts are of each value, for values of a histogram.
-
-    Raises:
-        ValueError: If there are no values, or the real ones have no positive mean.
+    Latencies are in any order, but of one unit; counts are of each value, for values of a histogram. Raises
+    ValueError if there are no values, or the real ones have no positive mean.
     """
     model, model_ends = _quantiles(model_latencies, model_counts)
     real, real_ends = _quantiles(real_latencies, real_counts)
@@ -105,10 +103,7 @@ class Measured:
 def read_measured(file: Path) -> list[Measured]:
     """Read the output of ``fio --output-format=json+``, whose jobs state ``rw``, ``bs`` and ``iodepth``.
 
-    Or a file with ``{"rw": "randread", "bs": 4096, "iodepth": 1, "latencies_ns": [...]}``.
-
-    Raises:
-        ResultError: If it is neither, or holds no latencies.
+    Or ``{"rw": "randread", "bs": 4096, "iodepth": 1, "latencies_ns": [...]}``. Raises ResultError.
     """
     try:
         content = json.loads(read_plain(file, _BYTES_MAX, follow=True))
@@ -153,14 +148,9 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
         counts = np.array([int(count) for count in bins.values()], np.int64)
     if not len(latencies) or counts.sum() <= 0:
         raise ValueError(_NO_LATENCIES)
-    return Measured(
-        str(job.get("jobname", pattern)),
-        pattern,
-        _bytes(str(options.get("bs", options.get("blocksize", 4096)))),
-        int(options.get("iodepth", 1)),
-        latencies,
-        counts,
-    )
+    block_bytes = _bytes(str(options.get("bs", options.get("blocksize", 4096))))
+    name, depth = str(job.get("jobname", pattern)), int(options.get("iodepth", 1))
+    return Measured(name, pattern, block_bytes, depth, latencies, counts)
 
 
 def _bytes(text: str) -> int:
@@ -174,27 +164,16 @@ def compare(device: Device, measured: Measured) -> Section:
     real_ms = float(np.average(measured.latencies_ns, weights=measured.counts)) / NS_PER_MS
     model_ms = float(latencies.mean()) / NS_PER_MS
     load = f"{measured.pattern}, {measured.block_bytes} B, depth {measured.depth}"
+    note = f"measured: {real_ms:.4g} ms over {int(measured.counts.sum()):,} requests"
     checks = (
         within(f"{load}: demerit figure", figure, 0.0, _GOOD_PERCENT, unit="%", soft=True),
-        within(
-            f"{load}: mean",
-            model_ms,
-            0.9 * real_ms,
-            1.1 * real_ms,
-            unit="ms",
-            soft=True,
-            note=f"measured: {real_ms:.4g} ms over {int(measured.counts.sum()):,} requests",
-        ),
+        within(f"{load}: mean", model_ms, 0.9 * real_ms, 1.1 * real_ms, unit="ms", soft=True, note=note),
     )
     return Section("measured", f"{device.name} against {measured.name}", _TEXT, checks)
 
 
 def model_ns(device: Device, measured: Measured) -> Floats:
-    """The model's latencies under the load of a measurement.
-
-    Raises:
-        ResultError: If the modelled device does not accept the load.
-    """
+    """The model's latencies under the load of a measurement. Raises ResultError if it refuses the load."""
     subject = sheet_of(device).readable()
     length = measured.block_bytes // SECTOR_BYTES
     operation, at_random = _PATTERNS[measured.pattern]

@@ -28,13 +28,11 @@ BASES: Final[Mapping[Basis, str]] = {
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """One comparison.
+    """One comparison of the model's value with the expected one and its tolerance.
 
     Attributes:
-        found: The model's value, with its unit; ``expected`` includes the tolerance.
         verdict: ``noted`` is a difference beyond the tolerance that proves nothing, because the expected
             value is an estimate or was recalled. The tolerance of a published figure is 10 %.
-        note: A remark on a difference.
         basis: Of a published figure: ``read`` somewhere, ``recalled`` or estimated, or an ``input``: a
             parameter of the model, so that agreement shows only that the model keeps to it.
     """

@@ -45,6 +45,7 @@ function lost(is) {
 }
 
 for (const each of document.querySelectorAll("[data-end]")) each.scrollTop = each.scrollHeight;
+for (const each of document.querySelectorAll(".table")) each.tabIndex = 0; // keys scroll a wide table
 
 if (followed) {
   const source = new EventSource(followed.dataset.follow);

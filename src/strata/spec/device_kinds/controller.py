@@ -55,17 +55,14 @@ class Controller(DeviceKind):
             cause = "raid10 needs an even number of members"
             yield Diagnostic(cause, key="members", remedy="they are pairs of mirrors")
         elif device.member is not None and device.capacity_bytes not in (0, array_bytes(device)):
-            yield Diagnostic(
-                f"the capacity is {device.capacity_bytes} bytes, but the members hold {array_bytes(device)}",
-                key="capacity",
-                remedy="leave it out: it follows from level, members, stripe_size and the member's capacity",
+            cause = (
+                f"the capacity is {device.capacity_bytes} bytes, but the members hold {array_bytes(device)}"
             )
+            remedy = "leave it out: it follows from level, members, stripe_size and the member's capacity"
+            yield Diagnostic(cause, key="capacity", remedy=remedy)
         if device.number("low_water") > device.number("high_water"):
-            yield Diagnostic(
-                "the low water mark is above the high one",
-                key="low_water",
-                remedy="destaging goes from high_water down to low_water",
-            )
+            remedy = "destaging goes from high_water down to low_water"
+            yield Diagnostic("the low water mark is above the high one", key="low_water", remedy=remedy)
 
     def completed(self, device: Device) -> Device:
         assert device.member is not None, "a controller's file names its member"

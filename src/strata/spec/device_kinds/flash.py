@@ -81,11 +81,8 @@ class Flash(DeviceKind):
         page, unit = device.number("page_size") * 1024, device.number("mapping_unit") * 1024
         for name, size in (("page_size", page), ("mapping_unit", unit)):
             if size != int(size) or int(size) & (int(size) - 1):
-                yield Diagnostic(
-                    "this is not a power of two of bytes",
-                    key=name,
-                    remedy="take 4 KiB, 16 KiB and so on; count the pages of several planes as one",
-                )
+                remedy = "take 4 KiB, 16 KiB and so on; count the pages of several planes as one"
+                yield Diagnostic("this is not a power of two of bytes", key=name, remedy=remedy)
         if not unit <= page <= 64 * unit:
             cause = "a page does not hold 1 to 64 mapping units"
             yield Diagnostic(cause, key="page_size", remedy="change page_size or mapping_unit")

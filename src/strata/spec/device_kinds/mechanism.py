@@ -57,25 +57,21 @@ class SeekCurve:
 def fit_seek_curve(intercept_ms: float, mean_ms: float, full_ms: float) -> SeekCurve:
     """The curve with this intercept, mean and full stroke: the mean grows with ``k``, which is bisected.
 
-    Raises `LabError` if there is none, which reading a device file excludes.
+    Raises LabError if there is none, which reading a device file excludes.
     """
-    low, high = 0.0, 1.0
-    curve = _curve(intercept_ms, full_ms, 1.0)
+
+    def curve_to(k: float) -> SeekCurve:
+        return SeekCurve(intercept_ms, 2 * (full_ms - intercept_ms) / (math.sqrt(k) + 1 / math.sqrt(k)), k)
+
+    low, high, curve = 0.0, 1.0, curve_to(1.0)
     if not intercept_ms + (full_ms - intercept_ms) / 3 < mean_ms < curve.mean:
-        raise LabError(
-            f"no seek curve has the intercept {intercept_ms} ms, the mean {mean_ms} ms "
-            f"and the full stroke {full_ms} ms"
-        )
+        values = f"the intercept {intercept_ms} ms, the mean {mean_ms} ms and the full stroke {full_ms} ms"
+        raise LabError(f"no seek curve has {values}")
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        curve = _curve(intercept_ms, full_ms, middle)
+        curve = curve_to(middle)
         low, high = (middle, high) if curve.mean < mean_ms else (low, middle)
     return curve
-
-
-def _curve(intercept_ms: float, full_ms: float, k: float) -> SeekCurve:
-    root = math.sqrt(k)
-    return SeekCurve(intercept_ms, 2 * (full_ms - intercept_ms) / (root + 1 / root), k)
 
 
 @dataclass(frozen=True)

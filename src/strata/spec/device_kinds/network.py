@@ -57,17 +57,12 @@ class Network(DeviceKind):
                 cause = f"credits and {what}_burst_rate belong together"
                 yield Diagnostic(cause, key=f"{what}_credits", remedy="state both, or leave both out")
             if 0 < burst <= device.number(f"{what}_rate"):
-                yield Diagnostic(
-                    f"the burst is not faster than {what}_rate",
-                    key=f"{what}_burst_rate",
-                    remedy="a volume that sustains as much needs no credits: leave them out",
-                )
+                cause = f"the burst is not faster than {what}_rate"
+                remedy = "a volume that sustains as much needs no credits: leave them out"
+                yield Diagnostic(cause, key=f"{what}_burst_rate", remedy=remedy)
             if device.number(f"{what}_credits_initial") > credits:
-                yield Diagnostic(
-                    "there are more credits at the start than it can save up",
-                    key=f"{what}_credits_initial",
-                    remedy=f"at most {what}_credits",
-                )
+                cause = "there are more credits at the start than it can save up"
+                yield Diagnostic(cause, key=f"{what}_credits_initial", remedy=f"at most {what}_credits")
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
         sigma = device.number("latency_sigma")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from strata.spec.device_kind import DeviceKind, nearest, parameter_table
 from strata.spec.device_kinds.mechanism import grown_defects, measured_seeks, mechanism, shingle_cache_bytes
@@ -13,8 +13,6 @@ from strata.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from strata.spec.device import Device
-
-_SECTOR_BYTES: Final = (512, 4096)
 
 
 class Rotating(DeviceKind):
@@ -70,24 +68,19 @@ class Rotating(DeviceKind):
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         yield from _seek_diagnostics(device)
         if device.number("sustained_rate_inner") > device.number("sustained_rate_outer"):
+            remedy = "tracks are shorter towards the spindle: swap the two"
             yield Diagnostic(
-                "the inner zone is faster than the outer",
-                key="sustained_rate_inner",
-                remedy="tracks are shorter towards the spindle: swap the two",
+                "the inner zone is faster than the outer", key="sustained_rate_inner", remedy=remedy
             )
         yield from _sector_diagnostics(device)
         if (device.number("read_segments") > 0) != (device.number("read_segment_size") >= 4):
-            yield Diagnostic(
-                "reading ahead needs both segments and their size, of 4 KiB or more",
-                key="read_segments",
-                remedy="state read_segments and read_segment_size, or neither",
-            )
+            cause = "reading ahead needs both segments and their size, of 4 KiB or more"
+            remedy = "state read_segments and read_segment_size, or neither"
+            yield Diagnostic(cause, key="read_segments", remedy=remedy)
         if (device.number("write_cache") > 0) != (device.number("write_cache_runs") > 0):
-            yield Diagnostic(
-                "the write cache needs both a size and a number of runs",
-                key="write_cache",
-                remedy="state write_cache and write_cache_runs, or neither",
-            )
+            cause = "the write cache needs both a size and a number of runs"
+            remedy = "state write_cache and write_cache_runs, or neither"
+            yield Diagnostic(cause, key="write_cache", remedy=remedy)
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
         """With the mechanism, and its zones and defects in the used part."""
@@ -122,43 +115,30 @@ def _seek_diagnostics(device: Device) -> Iterable[Diagnostic]:
     low, high = intercept + (full - intercept) / 3, intercept + (full - intercept) * 8 / 15
     if table := device.text("seek_table"):
         if measured_seeks(table) is None:
-            yield Diagnostic(
-                "this is not a seek curve",
-                key="seek_table",
-                remedy='give pairs of tracks and ms, ascending from 1 track: "1 0.8, 10 1.2, 1000 3.5"',
-            )
+            remedy = 'give pairs of tracks and ms, ascending from 1 track: "1 0.8, 10 1.2, 1000 3.5"'
+            yield Diagnostic("this is not a seek curve", key="seek_table", remedy=remedy)
     else:
         if device.number("seek_track_to_track") > intercept + 1e-9:
-            yield Diagnostic(
-                "the seek to the next track is longer than the seek curve's intercept",
-                key="seek_track_to_track",
-                remedy="lower it, or raise seek_intercept",
-            )
+            cause = "the seek to the next track is longer than the seek curve's intercept"
+            yield Diagnostic(cause, key="seek_track_to_track", remedy="lower it, or raise seek_intercept")
         if not low < mean < high:
-            yield Diagnostic(
-                "no seek curve has this intercept, mean and full stroke",
-                key="seek_average_read",
-                remedy=f"with this intercept and full stroke the mean is between {low:.4g} and {high:.4g} ms",
-            )
+            cause = "no seek curve has this intercept, mean and full stroke"
+            remedy = f"with this intercept and full stroke the mean is between {low:.4g} and {high:.4g} ms"
+            yield Diagnostic(cause, key="seek_average_read", remedy=remedy)
     if mean_write and (device.number("write_settle") or mean_write < mean):
-        yield Diagnostic(
-            "the mean seek of writes does not suit the other values",
-            key="seek_average_write",
-            remedy="state either this, not below seek_average_read, or write_settle",
-        )
+        cause = "the mean seek of writes does not suit the other values"
+        remedy = "state either this, not below seek_average_read, or write_settle"
+        yield Diagnostic(cause, key="seek_average_write", remedy=remedy)
 
 
 def _sector_diagnostics(device: Device) -> Iterable[Diagnostic]:
     physical = device.whole("physical_sector")
-    if physical not in _SECTOR_BYTES:
+    if physical not in (512, 4096):
         cause = "physical sectors have 512 or 4096 bytes"
         yield Diagnostic(cause, key="physical_sector", remedy="state one of them")
     if device.capacity_bytes % physical:
         cause = "the capacity is not a multiple of physical_sector"
         yield Diagnostic(cause, key="capacity", remedy="round it down")
     if device.number("shingle_cache") and (physical != 4096 or not device.number("shingle_band")):
-        yield Diagnostic(
-            "a shingled disk needs bands, and physical sectors of 4096 bytes",
-            key="shingle_cache",
-            remedy="state shingle_band and physical_sector",
-        )
+        cause = "a shingled disk needs bands, and physical sectors of 4096 bytes"
+        yield Diagnostic(cause, key="shingle_cache", remedy="state shingle_band and physical_sector")

@@ -68,13 +68,8 @@ def _rotating_ns(device: Device, count: int) -> Floats:
     seeks = np.array([seek_ns(disk, float(d)) if d else 0.0 for d in distances])
     transfer = _BLOCK_SECTORS * disk.rotation_ns / lengths[zones[1]]
     crossing = rng.random(count) < (_BLOCK_SECTORS - 1) / lengths[zones[1]]
-    times: Floats = (
-        disk.overhead_ns
-        + seeks
-        + rng.random(count) * disk.rotation_ns
-        + transfer
-        + crossing * disk.track_skew_ns
-    )
+    turned = rng.random(count) * disk.rotation_ns
+    times: Floats = disk.overhead_ns + seeks + turned + transfer + crossing * disk.track_skew_ns
     return times
 
 
@@ -95,9 +90,6 @@ def _picture(device: Device, model: Floats, theory: Floats) -> Picture:
     def curve(values: Floats) -> tuple[tuple[float, float], ...]:
         return points(np.percentile(values, _PERCENTILES) / NS_PER_MS, _PERCENTILES)
 
-    return Picture(
-        f"Random 4-KiB reads, {device.name}",
-        "latency, ms",
-        "% of the requests took no longer",
-        (Curve("theory", curve(theory), "theory"), Curve("model", curve(model))),
-    )
+    title, y = f"Random 4-KiB reads, {device.name}", "% of the requests took no longer"
+    curves = Curve("theory", curve(theory), "theory"), Curve("model", curve(model))
+    return Picture(title, "latency, ms", y, curves)

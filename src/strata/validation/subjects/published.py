@@ -43,14 +43,10 @@ def judge(device: Device, figure: Rating) -> ModelCheck:
     verdict: Verdict = "passed"
     if abs(ratio - 1) > _NEAR:
         verdict = "noted" if basis == "recalled" else "failed"
-    return ModelCheck(
-        f"{device.name}: {figure.title}",
-        f"{significant(figure.value)} {figure.unit} ({times(ratio)})",
-        f"{significant(float(published.value))} {published.unit}",
-        verdict,
-        published.source,
-        basis,
-    )
+    found = f"{significant(figure.value)} {figure.unit} ({times(ratio)})"
+    expected = f"{significant(float(published.value))} {published.unit}"
+    title = f"{device.name}: {figure.title}"
+    return ModelCheck(title, found, expected, verdict, published.source, basis)
 
 
 def _is_input(device: Device, published: Parameter) -> bool:

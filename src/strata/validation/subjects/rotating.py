@@ -167,10 +167,8 @@ def _mean_ns(drive: Subject, span: float, *, quick: bool) -> float:
 
 
 def _formula_gain(disk: Mechanism, span: float) -> float:
-    whole, part = (
-        random_read_ns_mean(disk, span_bytes=int(disk.sectors * each) * SECTOR_BYTES) for each in (1.0, span)
-    )
-    return whole / part
+    part_bytes = int(disk.sectors * span) * SECTOR_BYTES
+    return random_read_ns_mean(disk) / random_read_ns_mean(disk, span_bytes=part_bytes)
 
 
 _ZONE_BYTES = 32 << 20
@@ -242,10 +240,8 @@ def write_cache(quick: bool) -> Found:
     early_ms = float(np.percentile(cached.latency_ns[:200], 99)) / NS_PER_MS
     full, off = rate_per_s(cached, depth=1, warm_up=0.6), rate_per_s(uncached, depth=1)
     turn_ms = disk.rotation_ns / NS_PER_MS
-    period, note = (
-        "uncached and in order: period of a write",
-        "one revolution, and now and then a track switch",
-    )
+    period = "uncached and in order: period of a write"
+    note = "one revolution, and now and then a track switch"
     checks = (
         within("cached, the first 200: p99", early_ms, 0.0, 1.0, "ms"),
         near("uncached, mean", mean_ms(uncached), expected_ms, 0.02, "ms"),
@@ -279,11 +275,10 @@ an intercept and a slope, both behaviour of the model rather than constants.""",
 )
 def flush(quick: bool) -> Found:
     drive = Subject(find_device(RE4))
-    found = {
-        n: float(flush_trace(drive.open(), drive.sectors, writes=n, rounds=30 if quick else 120)[0].mean())
-        / NS_PER_MS
-        for n in _FLUSH_WRITES
-    }
+    found = {}
+    for n in _FLUSH_WRITES:
+        flushes, _ = flush_trace(drive.open(), drive.sectors, writes=n, rounds=30 if quick else 120)
+        found[n] = float(flushes.mean()) / NS_PER_MS
     counts, times = np.array(list(found), float), np.array(list(found.values()))
     slope, intercept = (float(value) for value in np.polyfit(counts, times, 1))
     fitted = intercept + slope * counts
@@ -301,9 +296,8 @@ def flush(quick: bool) -> Found:
         Curve(f"{intercept:.1f} + {slope:.2f} N ms", points(counts, fitted), "theory"),
         Curve("model", points(found, found.values()), "dots"),
     )
-    return checks, [
-        Picture("Flush after N scattered writes, WD RE4", "writes since the last flush", "ms", curves)
-    ]
+    title = "Flush after N scattered writes, WD RE4"
+    return checks, [Picture(title, "writes since the last flush", "ms", curves)]
 
 
 _CYLINDERS = 1962
