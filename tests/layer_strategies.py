@@ -30,7 +30,7 @@ _UNKNOWN: Final = "disk77"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A stack as it was drawn: tables of layers, on so many disks, of which keys may name some."""
+    """A drawn stack: tables of layers, and the number of disks; keys may name some of the disks."""
 
     tables: tuple[dict[str, object], ...]
     disks: int
@@ -78,7 +78,7 @@ def _fields(layer: type[Layer]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """What a key may be: the types and literals of its annotation, however they are put together."""
+    """The types and literals of a key's annotation, at any depth."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
@@ -109,7 +109,7 @@ def _values(field: FieldInfo) -> list[object]:
 
 
 def _read(example: object) -> object:
-    """An example as it is in a file; those of tables are text."""
+    """An example as read from a file; examples of tables are text."""
     if isinstance(example, str) and example.startswith("{"):
         return tomllib.loads(f"value = {example}")["value"]
     return example

@@ -18,7 +18,7 @@ from PIL import Image
 FOLDER: Final = Path(__file__).parents[1] / "golden" / "screenshots"
 _SMALLER: Final = 4
 _BLOCK: Final = 16
-"""A block of so many reduced pixels is 64 of the page: as much as a word, or a bar of a chart."""
+"""The edge of a block in reduced pixels: 64 pixels of the page, about a word or a bar of a chart."""
 _BLOCK_DIFFERENCE_MAX: Final = 30.0
 """Of 255: the mean over a block. Letters that moved by a pixel differ by about 5."""
 _BLOCKS_SHARE_MAX: Final = 0.02

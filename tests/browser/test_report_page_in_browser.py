@@ -197,7 +197,7 @@ def test_nothing_stands_in_the_way_of_a_reader(
     page = new_page(width_px=width_px, color_scheme=scheme)
     page.goto(report)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-    # What has not been near the window is not laid out yet.
+    # The browser lays out a section only when it comes near the window.
     page.evaluate("""(async () => {
         for (const each of document.querySelectorAll('section')) {
             each.scrollIntoView();

@@ -201,8 +201,8 @@ def test_neither_a_trace_nor_a_cut_to_come_changes_what_happens(lab: Lab, tmp_pa
         shell_step("unmount", "umount ${mount}; cat /sys/block/sda/stat /sys/block/sda/account"),
     )
     found = []
-    with DiskImage(tmp_path) as medium:
-        kept = Power([medium], PowerCut(at_ns=10**15, seed=5))
+    with DiskImage(tmp_path) as image:
+        kept = Power([image], PowerCut(at_ns=10**15, seed=5))
         for name, trace, power in (
             ("bare", False, Power()),
             ("traced", True, Power()),

@@ -69,7 +69,7 @@ def run_steps(server: str, settings: dict[str, Any], extra: Sequence[tuple[str, 
         argv = ("sysbench", measured.argv[1], *driver, f"--table-size={ROWS}", *words, command)
         return measured.model_copy(update={"id": name, "phase": "measure", "argv": argv})
 
-    # What deletes and truncates comes last, so that all others find every row.
+    # Mixes that delete or truncate come last, so that all others find every row.
     mixes = [*extra, *((f"mix-{mix}", mix, "auto") for mix in [*MIXES, "nontrx-insert"])]
     runs = [
         sysbench(

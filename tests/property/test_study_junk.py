@@ -37,7 +37,7 @@ def toml(value: Any) -> str:
 
 
 def outcome(text: str) -> str:
-    """What the user reads, or an empty text when the study is sound."""
+    """The error message for the user, empty if the study is valid."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             read(Path(folder), text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice: who leads and how sure that is, when nobody is chosen, what a choice gives up, what settles it."""
+"""Advice: the leader and its certainty, when none is chosen, the price of a choice, how to settle it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_another_weighting_puts_another_stack_in_front_and_the_advice_says_which
 
 
 def test_seeds_are_drawn_together_for_all_workloads() -> None:
-    # What is lost at one workload is won at the other with the same seed: the score does not move at all.
+    # With the same seed one workload gains what the other loses: the score does not move at all.
     moves = [1.3, 0.8, 1.1, 0.9, 1.2, 0.7]
     results = study(
         {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses as data: those that Strata has, those of a user, and all that can be wrong in a file of them."""
+"""Uses as data: Strata's own, a user's, and every mistake that a file of uses can have."""
 
 from __future__ import annotations
 

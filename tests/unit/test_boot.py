@@ -30,7 +30,7 @@ def test_the_command_line_is_a_function_of_disks_and_seed() -> None:
         ("START_NS", boot.START_NS + 1),
     ],
 )
-def test_whatever_changes_the_command_line_changes_the_setting_that_results_state(
+def test_a_change_of_the_command_line_changes_the_setting_that_results_state(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
     before = boot.boot_setting()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's drawings: they show what they are given, whatever its range, and say it in words."""
+"""The report's charts show values of any range, and describe them in words."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study lets go wrong with a disk, its write cache switched off, and what that makes of the trial."""
+"""A disk's declared faults, its write cache switched off, and the consequences for the trial."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_recovery_mounts_checks_and_mounts_again_and_destroys_nothing(tmp_pa
     assert not any(step.destroys for step in plan.steps)
 
 
-def test_an_image_is_checked_when_nobody_serves_it(tmp_path: Path) -> None:
+def test_an_image_is_checked_while_it_is_not_served(tmp_path: Path) -> None:
     names = ("ext4", "raw", "guest", "xfs", "qcow2")
     layers = ", ".join(f'{{ layer = "{name}" }}' for name in names)
     text = stack_text(layers, 1, 'workload = "fio"\npreset = "random-mix-4k"', model="wd-re4-500gb")

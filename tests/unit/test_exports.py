@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other programs are given says what the statistics say, and nothing of the user's is overwritten."""
+"""Exports agree with the statistics and overwrite no file of the user's."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ def mistakes_of(folder: Path, attacks: Sequence[Attack]) -> dict[int, str]:
 
 
 def carried(folder: Path, attack: Attack) -> list[str]:
-    """What an accepted attack brings into its plan of that by which the decoys are known.
+    """The decoys' marks that an accepted attack brings into its plan.
 
-    What ends in a traceback counts, too.
+    An attack that ends in a traceback counts, too.
     """
     words: list[str] = []
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab needs from the machine: packages, the machine's own Debian mirror."""
+"""The lab's needs from the machine: packages, the machine's own Debian mirror."""
 
 from __future__ import annotations
 

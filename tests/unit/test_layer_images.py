@@ -184,7 +184,7 @@ def test_what_an_image_has_taken_is_read_in_blocks() -> None:
 
 
 class Monitor(threading.Thread):
-    """A QMP monitor that answers each command with what it is told, one list of messages each."""
+    """A QMP monitor that answers each command with the next of ``answers``, a list of messages."""
 
     def __init__(self, path: Path, answers: list[list[dict[str, object]]]) -> None:
         super().__init__(daemon=True)

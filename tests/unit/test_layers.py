@@ -144,7 +144,7 @@ def test_a_dollar_sign_in_an_option_stays_one() -> None:
         ("dup", (4,), 2),
         ("raid0", (4, 4), 8),
         ("raid1", (4, 4), 4),
-        # What the large disk has beyond the small ones has no second place.
+        # The large disk's space beyond the small ones' has no room for a second copy.
         ("raid1", (4, 10), 4),
         ("raid1", (4, 4, 10), 8),
         ("raid1", (4, 4, 8), 8),
@@ -202,7 +202,7 @@ def test_xfs_on_stripes_needs_room_for_its_log() -> None:
         ("align", "xfs aligned to stripes needs 520MiB at least, and there are 519MiB")
     ]
     assert causes(300 << 20, None) == []
-    assert [key for key, _ in causes(299 << 20, RAID5)] == [None], "told once"
+    assert [key for key, _ in causes(299 << 20, RAID5)] == [None], "reported once"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def gp2_in_few_commands() -> ModelledDisk:
 
 
 def reads_s(disk: ModelledDisk, operations: int) -> float:
-    """Virtual seconds of so many operations."""
+    """Virtual seconds for this many operations."""
     return disk.closed_loop(READ, np.zeros(operations // 128), 128, depth=8).duration_ns / S
 
 

@@ -65,7 +65,7 @@ def test_a_step_more_or_less_is_told_with_its_command(tmp_path: Path) -> None:
             lambda plan: plan.model_copy(update={"environment": {"LC_ALL": "C"}}),
             [("environment.LC_ALL", "C.UTF-8", "C")],
         ),
-        # Titles, and what a plan is for, are told by other things.
+        # Titles and a plan's trial are no differences: other places state them.
         (lambda _: with_steps(MAKE.model_copy(update={"title": "Another title"}), LOAD), []),
         (lambda _: PLAN.model_copy(update={"trial": plan_of("xfs", "oltp", 1).trial}), []),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``strata lab power-cut`` makes of two boots, without a lab."""
+"""The verdict of ``strata lab power-cut`` on two boots, without a lab."""
 
 from __future__ import annotations
 

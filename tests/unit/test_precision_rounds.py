@@ -122,7 +122,7 @@ def test_the_same_study_comes_to_the_same_seeds_however_many_run_at_once(tmp_pat
 
 @dataclass
 class Stopping(RecordingDisplay):
-    """Ends the run, as a signal would, when so many trials have finished."""
+    """Ends the run, as a signal would, after ``remaining`` more trials."""
 
     remaining: int = 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page says beside its charts: the answer to all workloads, cells, stacks, advice, options, data."""
+"""The page's text beside its charts: the answer to all workloads, cells, stacks, advice, options, data."""
 
 from __future__ import annotations
 
@@ -176,9 +176,9 @@ def test_a_page_carries_every_value_and_no_string_of_it_ends_the_script(tmp_path
     series = results.cells["ext4", "postgresql"].series("transactions_per_s").values
     assert rate["values"][0] == [series[1], series[2]]
     assert rate["values"][1][1] is None
-    told = in_script({"question": "</script><!-- & ü"})
-    assert "<" not in told
-    assert json.loads(told) == {"question": "</script><!-- & ü"}
+    script = in_script({"question": "</script><!-- & ü"})
+    assert "<" not in script
+    assert json.loads(script) == {"question": "</script><!-- & ü"}
 
 
 def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> None:

@@ -17,7 +17,7 @@ FIO = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'
 
 @dataclass(frozen=True)
 class Wrong:
-    """Layers on so many disks, and what is to be said of them: where, why, and what to do."""
+    """Layers on this many disks, and the expected mistake: its place, cause and remedy."""
 
     layers: str
     disks: int

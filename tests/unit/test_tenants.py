@@ -267,7 +267,7 @@ def outputs(**windows: StepOutput) -> Outputs:
 
 
 def measured(speed: float = 1.0, *, block: float = 1.0) -> StepOutput:
-    """A window of fio as it was recorded, with so many times its operations, of so much larger blocks."""
+    """A recorded window of fio, its operations times ``speed`` and its block size times ``block``."""
     found = json.loads((SAVED / "fio-3.39-random-mix.json").read_text())
     for job in found["jobs"]:
         for direction in ("read", "write"):
@@ -382,6 +382,6 @@ def test_jains_index_is_as_its_authors_define_it(shares: list[float], index: flo
 def test_a_study_tells_its_tenants_with_all_their_keys(tmp_path: Path) -> None:
     study: Study = read(tmp_path, study_text(tenant("a", keys='memory = "64MiB"')))
 
-    told = study.describe()["workloads"]["two"]
+    described = study.describe()["workloads"]["two"]
 
-    assert told["members"][0]["load"]["size_bytes"] == 16 << 20
+    assert described["members"][0]["load"]["size_bytes"] == 16 << 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants do before their loads, and what happens to the stack around them: apart, and in order."""
+"""Steps of tenants before their loads, and steps of the stack around them: separate, and in order."""
 
 from __future__ import annotations
 

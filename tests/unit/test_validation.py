@@ -182,7 +182,7 @@ def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest
 
 
 def fio_output(folder: Path, latencies_ns: list[float], **options: str) -> Path:
-    """What ``fio --output-format=json+`` writes, as far as it is read."""
+    """The output of ``fio --output-format=json+``, reduced to the parts that are read."""
     values, counts = np.unique(np.round(latencies_ns), return_counts=True)
     bins = {str(int(value)): int(count) for value, count in zip(values, counts, strict=True)}
     job = {"jobname": "random", "job options": options, "read": {"clat_ns": {"bins": bins}}, "write": {}}
