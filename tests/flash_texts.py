@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flash drive in plain numbers, apart from ``strata.lab.models``: a mistake in either shows."""
+"""A flash drive in plain numbers, apart from ``strata.lab.model``: a mistake in either shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration texts of volumes in the network and of controllers, from plain numbers.
 
-Apart from ``strata.lab.models``, so that a mistake in either shows as a difference.
+Apart from ``strata.lab.model``, so that a mistake in either shows as a difference.
 """
 
 from __future__ import annotations
