@@ -27,7 +27,7 @@ SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_its_programs_are_those_that_its_steps_run(name: str) -> None:
+def test_a_layers_programs_are_the_programs_of_its_steps(name: str) -> None:
     """``needs`` names all that building and assembling run, and nothing that no step ever runs."""
     declared: set[str] = set()
     ever: set[str] = set()

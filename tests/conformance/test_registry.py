@@ -110,7 +110,7 @@ def test_it_has_a_golden_plan(name: str, registered: type[Layer | Workload]) -> 
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
-def test_a_workloads_tools_are_those_that_its_steps_run(
+def test_a_workloads_tools_are_the_programs_of_its_steps(
     name: str, registered: type[Workload], tmp_path: Path
 ) -> None:
     run: set[str] = set()

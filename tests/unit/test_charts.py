@@ -155,7 +155,7 @@ def test_latencies_have_a_line_per_stack_and_labels_that_do_not_touch(count: int
     assert heights[-1] < bottom
 
 
-def test_bands_are_drawn_as_long_as_they_can_be_told_apart() -> None:
+def test_bands_are_drawn_as_long_as_they_can_be_distinguished() -> None:
     few = [curve(f"s{number}", 5e6, band=True) for number in range(3)]
     many = [curve(f"s{number}", 5e6, band=True) for number in range(charts.BANDS_MAX + 1)]
 

@@ -206,7 +206,7 @@ def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> No
     assert "the agent was killed during step load" in reasons(judged(tmp_path, log, metrics=[]))
 
 
-def test_a_lab_that_did_not_boot_is_told_from_one_that_failed(tmp_path: Path) -> None:
+def test_an_empty_event_log_means_that_the_agent_never_spoke(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text("")
 
     said = reasons(record_of(PLAN, tmp_path / "events.jsonl", []))

@@ -61,6 +61,6 @@ def test_what_does_not_fit_is_refused() -> None:
     assert storm(size="5000B").data_bytes == 2000 * 8192
 
 
-def test_zeros_are_told() -> None:
+def test_zeros_are_reported() -> None:
     assert [check.name for check in storm(zeros=True).checks(outputs())] == ["content-takes-room"]
     assert not storm().checks(outputs())
