@@ -171,7 +171,7 @@ def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_ability_comes_whole(name: str) -> None:
-    """Who takes snapshots can drop them, who scrubs can read what was found."""
+    """A layer that takes snapshots can drop them; a layer that scrubs can read the errors found."""
     layer = catalogue().layers[name]
     own = {each for each in ABILITIES if getattr(layer, each) is not getattr(Abilities, each)}
 

@@ -43,7 +43,7 @@ def group_of(drawing: svg.Drawing, stack: str) -> ET.Element:
 
 
 def ends_of(d: str) -> tuple[float, float]:
-    """Where a bar's outline starts and how far it reaches."""
+    """The start and the end of a bar's outline."""
     start = float(re.match(r"M([\d.]+)", d)[1])  # type: ignore[index]
     straight, curve = re.search(r"h([\d.]+)q([\d.]+)", d).groups()  # type: ignore[union-attr]
     return start, start + float(straight) + float(curve)

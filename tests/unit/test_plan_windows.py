@@ -102,7 +102,7 @@ def test_the_number_and_duration_of_snapshots_are_metrics(tmp_path: Path) -> Non
     assert found == {"snapshots_taken": 2, "snapshot_ns_mean": 1.5 * S, "snapshot_ns_max": 2 * S}
 
 
-def test_every_filesystem_of_a_stack_is_looked_at_before_and_after(tmp_path: Path) -> None:
+def test_every_filesystem_of_a_stack_is_inspected_before_and_after(tmp_path: Path) -> None:
     compiled = plan(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }', LOOKS)
 
     for phase in ("alter", "inspect"):

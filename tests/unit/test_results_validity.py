@@ -75,7 +75,7 @@ def test_the_hosts_refusal_to_write_a_disks_backing_file_is_found_in_the_console
     assert "host write failed: -28" in reasons(judged(tmp_path, good_log(PLAN, 75), console))
 
 
-# Of each layer messages as the kernel's source formats them, with a prefix that `dmesg` has.
+# Messages of each layer as the kernel's source formats them, with a prefix of `dmesg`.
 TROUBLE = [
     ("ext4", "EXT4-fs error (device sda): ext4_lookup:1855: inode #2: comm x: deleted inode referenced: 12"),
     ("ext2", "EXT4-fs (sda): Remounting filesystem read-only"),

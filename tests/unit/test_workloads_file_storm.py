@@ -38,7 +38,7 @@ def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:
         assert found[f"{part}_latency_ns_p99"] > 0
 
 
-def test_caches_are_dropped_before_files_are_looked_at_and_read() -> None:
+def test_caches_are_dropped_before_files_are_listed_and_read() -> None:
     steps = [step.id for step in storm().steps(WorkloadContext(name="storm", seed=1))]
 
     for part in ("stat", "read"):
