@@ -37,7 +37,7 @@ _SHORT: Final = {
     "files": "100",
     "size": '"8MiB"',
 }
-# Of the others some count whole seconds.
+# Some other commands count whole seconds.
 _SHORT_FIO: Final = {**_SHORT, "duration": '"500ms"', "warmup": '"500ms"'}
 _KEY: Final = re.compile(rf"\b({'|'.join(_SHORT)})( *= *)(\"[^\"]*\"|[\d_]+)")
 _RESULTS: Final = re.compile(r"\bresults/([a-z0-9-]+)")

@@ -29,7 +29,7 @@ _TYPED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code; ``line`` is that of its first line in the page."""
+    """A block of code; ``line`` is the number of its first line in the page."""
 
     language: str
     line: int
@@ -54,7 +54,7 @@ class Command:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """The command's page and line."""
         return f"{self.page}:{self.line}"
 
 

@@ -170,7 +170,7 @@ def free_keys() -> tuple[tuple[Kind, str, str, str], ...]:
 
 
 def _shape(annotation: Any) -> str:
-    """How a key takes text: ``words``, ``table``, ``text``; empty when it does not."""
+    """The form in which a key takes text: ``words``, ``table``, ``text``; empty if it takes none."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _shape(inner[0])

@@ -155,7 +155,7 @@ def joined_stacks(draw: st.DrawFn, *, layers_min: int = 1, layers_max: int = 3) 
 
 
 def _stands_on(layer: type[Layer], kind: str, place: int) -> bool:
-    """Whether it can be there: above the first place there is one device at most."""
+    """Whether a layer can stand at this place: above the first place there is at most one device."""
     requires = layer.requires
     if requires.kind != kind:
         return False
@@ -170,6 +170,6 @@ def any_stacks(draw: st.DrawFn) -> Drawn:
 
 def _drawn(draw: st.DrawFn, names: list[str]) -> Drawn:
     disks = draw(st.integers(1, DISKS_MAX))
-    # Those that keys name come from the end; what they leave is what the lowest layer stands on.
+    # Keys name disks from the end of the list; the lowest layer stands on the remaining ones.
     free = [f"disk{index}" for index in range(disks)]
     return Drawn(tuple(draw(tables(name, free)) for name in names), disks)

@@ -93,7 +93,7 @@ class World:
     shared: tuple[str, ...] = _SHARED
 
     def record(self) -> State:
-        """How things are now."""
+        """The current state of all things."""
         parts: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
             self._files,
             self._blocks,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden screenshots: what a reader sees, held against what was looked at once.
+"""Golden screenshots: rendered pages are compared with reviewed ones.
 
 They are compared at a quarter of their size, with a tolerance: another minor version of Chromium or of a font
 sets letters a pixel aside, and is not what these are to find; an empty chart, a section that is gone, or a

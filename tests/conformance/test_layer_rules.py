@@ -27,7 +27,7 @@ SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_its_programs_are_those_that_its_steps_run(name: str) -> None:
+def test_a_layers_programs_are_the_programs_of_its_steps(name: str) -> None:
     """``needs`` names all that building and assembling run, and nothing that no step ever runs."""
     declared: set[str] = set()
     ever: set[str] = set()
@@ -171,7 +171,7 @@ def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_ability_comes_whole(name: str) -> None:
-    """Who takes snapshots can drop them, who scrubs can read what was found."""
+    """A layer that takes snapshots can drop them; a layer that scrubs can read the errors found."""
     layer = catalogue().layers[name]
     own = {each for each in ABILITIES if getattr(layer, each) is not getattr(Abilities, each)}
 

@@ -110,7 +110,7 @@ def test_it_has_a_golden_plan(name: str, registered: type[Layer | Workload]) -> 
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
-def test_a_workloads_tools_are_those_that_its_steps_run(
+def test_a_workloads_tools_are_the_programs_of_its_steps(
     name: str, registered: type[Workload], tmp_path: Path
 ) -> None:
     run: set[str] = set()
@@ -120,7 +120,7 @@ def test_a_workloads_tools_are_those_that_its_steps_run(
     # The load generator is no program of the machine's: it comes along. Every plan gives the load its place.
     run -= {PROGRAM, "chown"}
 
-    # Those of a workload that acts on layers, or consists of others, run their programs besides.
+    # A workload that acts on layers, or consists of other workloads, also runs their programs.
     others = registered.needs_layers or registered.is_compound
     assert run == set(registered.tools) or (others and run > set(registered.tools))
 

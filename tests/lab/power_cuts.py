@@ -288,7 +288,7 @@ def chains(subjects: Sequence[Subject], cuts: int, seed: int = 1) -> list[Chain]
             found.append(Chain(subject, seed + number, length, repeat=number == 0))
             left -= length
             number += 1
-    # Those of a subject wait for its preparation: let others come between.
+    # The chains of a subject wait for its preparation: alternate between subjects.
     return sorted(found, key=lambda chain: chain.seed)
 
 

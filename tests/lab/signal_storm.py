@@ -43,7 +43,7 @@ SEEDS: Final = (1, 2)
 _STACKS: Final = ("ext4", "xfs")
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGQUIT)
 _TARGETS: Final[tuple[Target, ...]] = ("strata", "strata", "group", "trial")
-# Those that no program can answer: what was under way is then removed by `clean`, or by the next run.
+# Signals that no program can handle: `clean` or the next run then removes the unfinished attempt.
 _SUDDEN: Final = (signal.SIGKILL, signal.SIGQUIT)
 # `nohup` and `&` make programs ignore some of the signals.
 _HEEDING: Final = ("env", "--default-signal=HUP,INT,QUIT,TERM")

@@ -78,7 +78,7 @@ def test_programs_meet_unreadable_corrupt_and_vanished_sectors(lab: Lab, tmp_pat
     assert events.output("corrupt") == events.output("repeat")
 
 
-def test_a_slow_disk_takes_so_many_times_as_long(lab: Lab, tmp_path: Path) -> None:
+def test_a_slow_disk_takes_longer_by_its_factor(lab: Lab, tmp_path: Path) -> None:
     read = (
         "fio --name=r --filename=${disk0} --rw=randread --bs=4k --direct=1 --number_ios=3000 --norandommap "
         "--randrepeat=1 --clocksource=clock_gettime --output-format=json"

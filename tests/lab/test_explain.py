@@ -146,7 +146,7 @@ def test_the_same_disk_takes_as_long_when_the_trace_is_replayed(
     np.testing.assert_array_equal(replayed.complete_ns, replayed.records["complete_ns"])
 
 
-def test_ext4_against_btrfs_is_told_with_the_block_layers_figures(
+def test_the_comparison_of_ext4_and_btrfs_states_the_block_layers_figures(
     sources: dict[str, Source], found: dict[str, Explanation]
 ) -> None:
     kernel = {stack: block_statistics(source) for stack, source in sources.items()}

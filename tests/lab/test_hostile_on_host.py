@@ -63,7 +63,7 @@ class WatchedRunner(HostRunner):
 
 @dataclass
 class Ground:
-    """Where the attacks take place: scratch and results with decoys all around them.
+    """The place of the attacks: scratch and results, surrounded by decoys.
 
     Attributes:
         number: Of the next results folder.
@@ -124,7 +124,7 @@ def ground(lab: Lab) -> Iterator[Ground]:
 
 
 def accepted(folder: Path, attacks: Iterable[Attack]) -> Iterator[Attack]:
-    """Those that `strata check` accepts, one for each option."""
+    """Attacks that `strata check` accepts, one for each option."""
     found: set[tuple[str, str]] = set()
     for attack in attacks:
         is_new = attack.name in _QUICK and (attack.place, attack.option) not in found

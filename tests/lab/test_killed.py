@@ -38,7 +38,7 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the module's runs take place."""
+    """The folder and environment of the module's runs."""
 
     path: Path
     env: dict[str, str]

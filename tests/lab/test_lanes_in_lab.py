@@ -149,7 +149,7 @@ def test_services_in_two_lanes_are_awaited_beside_one_another(lab: Lab, tmp_path
     assert events.steps["after"].started_ns - begin_ns < 3200 * NS_PER_MS
 
 
-def test_a_service_that_does_not_start_is_told_with_the_end_of_its_log(lab: Lab, tmp_path: Path) -> None:
+def test_a_service_that_does_not_start_is_reported_with_the_end_of_its_log(lab: Lab, tmp_path: Path) -> None:
     script = "echo starting; echo FATAL: no such data folder >&2; exec sleep 1000"
     ready = Command(argv=("sh", "-c", "echo no answer; exit 2"))
     server = shell("server", script, background=True, ready=ready, time_limit_ns=5 * NS_PER_S)

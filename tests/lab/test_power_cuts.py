@@ -83,7 +83,7 @@ def test_without_barriers_or_on_a_drive_that_lies_damage_appears(
 
 
 @pytest.mark.lab
-def test_the_cuts_take_writes_that_the_machine_was_told_are_complete(outcomes: Outcomes) -> None:
+def test_the_cuts_lose_writes_that_the_disk_has_acknowledged(outcomes: Outcomes) -> None:
     assert sum(outcomes[subject].lost + outcomes[subject].torn for subject in SOUND) > 0
     assert sum(outcomes[subject].lost_acknowledged for subject in SOUND) > 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a study file holds, the user gets a sentence and never a traceback."""
+"""A study file of any content yields an error message and never a traceback."""
 
 from __future__ import annotations
 

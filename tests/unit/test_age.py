@@ -88,7 +88,7 @@ def test_what_ageing_fills_is_no_room_for_the_workload(tmp_path: Path) -> None:
     assert "2GiB do not fit" in mistakes(tmp_path, aged(wanted))["workloads.mix.size"]
 
 
-def test_all_mistakes_in_it_are_told_at_once_at_their_keys(tmp_path: Path) -> None:
+def test_all_mistakes_in_it_are_reported_at_once_at_their_keys(tmp_path: Path) -> None:
     found = mistakes(
         tmp_path, aged(age='age = { fill = "90%", overwrites = -1, file_size = "1B", colour = 1 }')
     )

@@ -63,7 +63,7 @@ def name_of(command: object) -> str:
 
 @dataclass(frozen=True)
 class Ended:
-    """How `strata` ended."""
+    """The end of a `strata` command."""
 
     code: int
     out: str

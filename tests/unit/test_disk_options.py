@@ -38,7 +38,7 @@ def identity(study: Study) -> str:
     return spec_sha256(study, compile_trial(study, "ext4", "oltp", 1))
 
 
-def test_faults_and_the_cache_are_told_to_the_driver(tmp_path: Path) -> None:
+def test_the_driver_gets_the_faults_and_the_state_of_the_cache(tmp_path: Path) -> None:
     study = read(tmp_path, with_options(f"faults = {FAULTS}\nwrite_cache = false"))
 
     text = driver_config(study.devices["disk0"].device, name="sda", backing_fd=66)
@@ -208,7 +208,7 @@ def test_a_slow_disk_takes_longer_while_it_is_slow(tmp_path: Path) -> None:
     assert latencies[1][3] == latencies[0][3]
 
 
-def test_the_faults_of_a_device_are_not_those_of_its_file() -> None:
+def test_the_identity_of_a_device_leaves_out_its_faults() -> None:
     device = find_device("wd-re4-500gb")
     assert device.identity() == replace(device, faults=()).identity()
 

@@ -203,7 +203,7 @@ def test_a_folder_that_is_no_export_is_refused(study: StudyResults, tmp_path: Pa
         export(study, tmp_path / "thesis.tex", ["csv"])
 
 
-def test_an_export_replaces_its_own_files_and_keeps_those_of_other_formats(
+def test_an_export_replaces_its_own_files_and_keeps_files_of_other_formats(
     study: StudyResults, tmp_path: Path
 ) -> None:
     export(study, tmp_path, ["csv", "svg"])

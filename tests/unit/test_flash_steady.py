@@ -104,7 +104,7 @@ def test_discarding_half_the_drive_makes_its_cells_spare() -> None:
     assert disk.flash_problem() is None
 
 
-def test_waits_for_cleaning_are_told_from_waits_for_room() -> None:
+def test_waits_for_cleaning_and_waits_for_room_count_apart() -> None:
     drive = Drive(volatile_cache=0)
     steady = drive.open(**STEADY)
     trace = steady.closed_loop(WRITE, blocks(drive, drive.units), BLOCK, depth=32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for whom in a flash drive: dies, channels, link and buffer, one command after the other."""
+"""Waiting in a flash drive: dies, channels, link and buffer, one command after the other."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_what_people_found_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def accepted(folder: Path, attacks: Sequence[Attack]) -> Iterator[Attack]:
-    """Those that are not refused; all of a batch in which one ends in a traceback, for `carried` to tell."""
+    """The accepted attacks; if one ends in a traceback, its whole batch, for `carried` to judge."""
     by_kind: dict[str, list[Attack]] = defaultdict(list)
     for attack in attacks:
         by_kind[attack.kind].append(attack)

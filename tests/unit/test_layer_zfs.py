@@ -357,7 +357,7 @@ def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_th
 
 
 @pytest.mark.parametrize("layer", [zfs(), zvol()])
-def test_going_back_to_a_snapshot_gives_up_those_taken_since(layer: Dataset) -> None:
+def test_going_back_to_a_snapshot_destroys_later_snapshots(layer: Dataset) -> None:
     (back,) = layer.restore(in_pool(layer), "before") or []
 
     assert back.argv == ("zfs", "rollback", "-r", f"${{stack}}_zpool/{layer.layer}@before")

@@ -61,7 +61,7 @@ def test_making_names_what_it_destroys_and_mounting_can_be_undone(layer: Filesys
     assert mount.undo.argv == ("umount", "${mount}")
 
 
-def test_extended_options_of_ext4_are_joined_to_those_given_already() -> None:
+def test_extended_options_of_ext4_are_joined_to_given_ones() -> None:
     make, _ = make_and_mount(Ext4(mkfs=["-E", "stride=16,stripe-width=64", "-m", "0", "-Ediscard"]))
 
     assert make.argv.count("-E") == 1
@@ -248,7 +248,7 @@ def test_barriers_go_where_the_filesystem_still_has_the_option(kind: type[Filesy
 
 
 @pytest.mark.parametrize("layer", [Xfs(barriers=False), Xfs(mount=["nobarrier"])])
-def test_xfs_without_barriers_is_told_to_be_history(layer: Filesystem) -> None:
+def test_the_refusal_of_xfs_without_barriers_names_the_linux_that_removed_it(layer: Filesystem) -> None:
     assert "removed in Linux 4.19" in str(layer.unavailable())
     assert Xfs().unavailable() is None
 

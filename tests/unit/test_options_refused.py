@@ -304,7 +304,7 @@ FORMS: Final = {
         (["--block", "512"], ['the option "--block" is not one that a study may give']),
     ],
 )
-def test_each_wrong_word_is_told_once(words: list[str], causes: list[str]) -> None:
+def test_each_wrong_word_is_reported_once(words: list[str], causes: list[str]) -> None:
     found = list(word_diagnostics("option", words, FORMS, key="mkfs"))
 
     assert [each.cause for each in found] == causes

@@ -92,7 +92,7 @@ def test_a_classical_group_must_have_room_for_all_of_them(tmp_path: Path) -> Non
     assert study(tmp_path, layers.format(", snapshots = 2"), EVERY)
 
 
-def test_what_snapshots_took_is_told(tmp_path: Path) -> None:
+def test_the_number_and_duration_of_snapshots_are_metrics(tmp_path: Path) -> None:
     compiled = plan(tmp_path, THIN, EVERY)
     taking = [step.id for step in compiled.steps if step.lane == SNAPSHOT_LANE]
     outputs = Outputs({name: StepOutput(duration_ns=(at + 1) * S) for at, name in enumerate(taking)})
@@ -102,7 +102,7 @@ def test_what_snapshots_took_is_told(tmp_path: Path) -> None:
     assert found == {"snapshots_taken": 2, "snapshot_ns_mean": 1.5 * S, "snapshot_ns_max": 2 * S}
 
 
-def test_every_filesystem_of_a_stack_is_looked_at_before_and_after(tmp_path: Path) -> None:
+def test_every_filesystem_of_a_stack_is_inspected_before_and_after(tmp_path: Path) -> None:
     compiled = plan(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }', LOOKS)
 
     for phase in ("alter", "inspect"):

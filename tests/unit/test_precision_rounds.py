@@ -229,7 +229,7 @@ def test_measuring_anew_measures_each_once(tmp_path: Path) -> None:
     assert done.kept == ()
 
 
-def test_a_display_is_told_why_seeds_are_added(tmp_path: Path) -> None:
+def test_the_display_says_why_seeds_are_added(tmp_path: Path) -> None:
     display = RecordingDisplay()
 
     run(tmp_path, noisy({"mix": 0.04}), display=display)

@@ -64,7 +64,7 @@ def test_an_answer_from_two_seeds_says_that_it_is_unsure(tmp_path: Path) -> None
     assert "fewer than three seeds" in all_in_one(results_of(tmp_path, stacks=2, workloads=2, seeds=2))
 
 
-def test_many_stacks_behind_the_leader_are_told_by_the_next_and_the_last(tmp_path: Path) -> None:
+def test_the_answer_names_the_next_and_the_last_of_many_stacks_behind_the_leader(tmp_path: Path) -> None:
     results = results_of(tmp_path, stacks=8, workloads=1, seeds=4, gains={"zfs": 20.0})
     said = answer(results, "postgresql", Markup).sentence
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How `strata show` and the report show checks and their warnings."""
+"""Checks and their warnings in `strata show` and in the report."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_the_folder_of_many_results_lists_all_of_them(folder: Path, whole: Path)
     assert re.findall(r'href="/study/([^/"]+)/"', text) == ["another", "made"]
 
 
-def test_results_of_the_same_name_are_told_apart(tmp_path: Path, whole: Path) -> None:
+def test_results_of_the_same_name_are_distinguished(tmp_path: Path, whole: Path) -> None:
     roots = [Path(shutil.copytree(whole, tmp_path / each / "made")) for each in ("monday", "tuesday")]
 
     found = find_watches([*roots, roots[0]], {})

@@ -53,7 +53,7 @@ def compiled(folder: Path, text: str) -> Plan:
     return compile_trial(read(folder, text), "one", "two", 1)
 
 
-def test_all_mistakes_of_loads_are_told_at_once_where_they_stand(tmp_path: Path) -> None:
+def test_all_mistakes_of_loads_are_reported_at_once_at_their_keys(tmp_path: Path) -> None:
     text = study_text(
         tenant("db", 'workload = "pgbench", scale = 0, clients = 4, duration = "10s"'),
         tenant("mix", f"{FIO}, colour = 3"),
@@ -74,7 +74,7 @@ def test_all_mistakes_of_loads_are_told_at_once_where_they_stand(tmp_path: Path)
     assert 'did you mean "memory"' in found["workloads.two.tenants[3].memry"]
 
 
-def test_what_a_load_refuses_is_told_with_the_part_of_the_stack_that_it_has(tmp_path: Path) -> None:
+def test_a_loads_refusal_names_its_part_of_the_stack(tmp_path: Path) -> None:
     large = FIO.replace("16MiB", "3GiB")
 
     found = mistakes(tmp_path, study_text(tenant("one-half", large), tenant("other-half", large)))
@@ -123,7 +123,7 @@ def test_what_was_there_before_counts_beside_the_loads_data(tmp_path: Path) -> N
     )
 
 
-def test_a_share_of_an_odd_number_of_bytes_is_told_in_whole_mib(tmp_path: Path) -> None:
+def test_a_share_of_an_odd_number_of_bytes_is_shown_in_whole_mib(tmp_path: Path) -> None:
     large = FIO.replace("16MiB", "3GiB")
     found = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a study still takes: estimated from virtual time, shown so that it can be read."""
+"""The time left for a study: estimated from virtual time, and shown readably."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ BY_ROOT = ("tree", "filesystem-life", "os-installation", "tenants")
 """Of the first two only what is safe and of the third all; the parts of the last are the others."""
 
 
-def test_every_workload_is_looked_at() -> None:
+def test_the_cases_cover_every_workload() -> None:
     assert {*SMALL} == {*catalogue().workloads}
 
 
