@@ -73,7 +73,7 @@ def refused(layer: Layer, cache_bytes: int = 2 * GIB, lower: Provided = DISK) ->
 
 
 def undos(steps: list[Step]) -> list[str]:
-    """What the teardown runs, in its order."""
+    """The commands of the teardown, in its order."""
     return [" ".join(step.undo.argv) for step in reversed(steps) if step.undo is not None]
 
 
