@@ -79,9 +79,14 @@ def test_a_disk_that_is_5_percent_slower_is_found_and_named(lab: Lab, before: st
     (rate,) = found["comparisons"]
     assert (rate["metric"], rate["verdict"], rate["n"]) == ("operations_per_s", "worse", 6)
     assert rate["ratio"] == pytest.approx(SLOWER_RATE_PER_S / RATE_PER_S, abs=0.01)
+    title = "Amazon EBS gp3 volume: 2 GiB, {} IOPS, 125 MiB/s"
+    keys = ("title", title), ("parameters.operation_rate", "{} 1/s")
     assert {(each["name"], each["first"], each["second"]) for each in found["differences"]} == {
         ("disk0.model", "volume", "slower"),
-        ("disk0.parameters.operation_rate", "3000 1/s", "2850 1/s"),
+        *(
+            (f"disk0.{key}", *(text.format(rate) for rate in (RATE_PER_S, SLOWER_RATE_PER_S)))
+            for key, text in keys
+        ),
     }
 
 

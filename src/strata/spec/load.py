@@ -91,6 +91,8 @@ class _Reader:
             self.found.extend(("study",), precision_diagnostics(head.seeds, head.precision, head.seeds_max))
         for name, table in self.named("devices").items():
             self.read_device(name, table, head)
+        if head is not None:
+            self.check_machine(head)
         for name, table in self.named("stacks").items():
             self.read_stack(name, table)
         if head is not None:
@@ -157,6 +159,17 @@ class _Reader:
         if head is None or device.kind != "network":
             return device
         return limited(device, head.machine_iops, head.machine_throughput_bytes_per_s)
+
+    def check_machine(self, head: HeadTable) -> None:
+        kinds = {used.device.kind for used in self.devices.values()}
+        limits = {
+            "machine_iops": head.machine_iops,
+            "machine_throughput": head.machine_throughput_bytes_per_s,
+        }
+        for key, limit in limits.items():
+            if limit is not None and kinds and not kinds & {"network", "real"}:
+                cause = "the study has no cloud volume that this could limit"
+                self.found.add(("study", key), cause, "leave the key out")
 
     def find_device(self, model: str, path: Keys) -> Device | None:
         try:

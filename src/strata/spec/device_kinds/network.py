@@ -30,9 +30,7 @@ class Network(DeviceKind):
 
     name = "network"
     title = "Volumes in the network"
-    introduction = (
-        "A volume in the network: token buckets, then a latency that is drawn, longer in slow phases."
-    )
+    introduction = "A volume in the network: token buckets, then a drawn latency, which slow phases multiply."
     # The largest rates are the driver's: 2^34 bytes/s.
     parameters: ClassVar = parameter_table("""
         capacity                   int 2^20..2^60 B  addressable bytes, a multiple of 512
