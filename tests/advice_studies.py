@@ -15,7 +15,7 @@ from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomai
 from strata.spec.metric import Better, Metric
 from strata.statistics.study import Cell, StudyResults
 
-# What a test's workload is, by its name; any other name is a pgbench.
+# The workloads of the tests, by name; any other name is a pgbench.
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "mail": {"workload": "load", "personality": "varmail"},
     "files": {"workload": "load", "personality": "fileserver"},
@@ -87,7 +87,7 @@ def study(
 
 @cache
 def _record() -> ResultRecord:
-    """What all records have in common."""
+    """The part that all records share."""
     return made_record(
         Trial(study="decided", stack="ext4", workload="postgresql", seed=1, id="ext4.postgresql.s1")
     )
@@ -107,7 +107,7 @@ def use(*weights: Weight, needs: Sequence[Need] = ()) -> Use:
 
 
 def capabilities(**by_stack: str) -> Capabilities:
-    """What stacks can do: ``ext4="snapshot disk-loss:no quota:partial"``; without a verdict it is yes."""
+    """Capabilities of stacks: ``ext4="snapshot disk-loss:no quota:partial"``; the default verdict is yes."""
     names = sorted({word.partition(":")[0] for words in by_stack.values() for word in words.split()})
     cells = []
     for stack, words in by_stack.items():

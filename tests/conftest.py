@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: the lab, deterministic hypothesis, the option that rewrites golden files."""
+"""Fixtures of all tests: the lab, deterministic hypothesis, the option that rewrites golden files."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def lab() -> Lab:
 
 @pytest.fixture(scope="session", autouse=True)
 def metrics_are_declared() -> Iterator[None]:
-    """Whatever outputs a test makes metrics of: a workload that declares its metrics yields no others."""
+    """In every test, a workload that declares its metrics yields no others."""
     originals = {kind: kind.metrics for kind in catalogue().workloads.values() if kind.metric_specs}
     for kind, original in originals.items():
         setattr(kind, "metrics", _held_against(kind.metric_specs, original))  # noqa: B010  a class attribute
@@ -101,7 +101,7 @@ def metrics_are_declared() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def checks_are_declared() -> Iterator[None]:
-    """Whatever a test makes checks of: a workload makes none that it does not declare."""
+    """In every test, a workload makes only checks that it declares."""
     originals = {kind: kind.checks for kind in catalogue().workloads.values()}
     for kind, original in originals.items():
         setattr(kind, "checks", _asked(kind.check_questions, original))  # noqa: B010  a class attribute

@@ -39,9 +39,9 @@ class Stand:
     """A cheaper command that stands in for one.
 
     Attributes:
-        words: All of its words, after ``strata``; without them those of the command.
-        without: Words of the command that it has not, and what it has in their place.
-        more: What comes after them.
+        words: All words after ``strata``; if empty, the words of the replaced command.
+        without: Words of the replaced command, and their replacements.
+        more: Words appended.
     """
 
     words: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ INSTEAD: Final = {
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
     "strata devices show": Stand(more=("--quick",)),
 }
-"""What is run instead, because all of it would take minutes."""
+"""Cheaper commands, run in place of commands that would take minutes."""
 
 INVENTED: Final[Mapping[str, tuple[str, ...]]] = {"new": ("ext4-m0", "xfs", "btrfs")}
-"""The stacks of results that nobody measures, where pages name them."""
+"""Stacks of results that pages name and no test measures."""

@@ -37,7 +37,7 @@ _SHORT: Final = {
     "files": "100",
     "size": '"8MiB"',
 }
-# Of the others some count whole seconds.
+# Some other commands count whole seconds.
 _SHORT_FIO: Final = {**_SHORT, "duration": '"500ms"', "warmup": '"500ms"'}
 _KEY: Final = re.compile(rf"\b({'|'.join(_SHORT)})( *= *)(\"[^\"]*\"|[\d_]+)")
 _RESULTS: Final = re.compile(r"\bresults/([a-z0-9-]+)")
@@ -87,16 +87,15 @@ def prepared(shared: Path) -> Path:
 def _within(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        # What `--open` would open.
         patch.setattr(typer, "launch", lambda *words, **given: 0)
-        # Colours and widths are those of a file.
+        # Colours and widths as if the output went to a file.
         patch.setenv("COLUMNS", "110")
         yield
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a command: the words that were run, or why none were."""
+    """A command's outcome: the words that were run, or why none were."""
 
     command: Command
     words: tuple[str, ...] = ()
@@ -119,14 +118,14 @@ def begins(text: str, begin: str) -> bool:
 
 
 def words_of(command: Command) -> tuple[str, ...]:
-    """What is given to ``strata`` for a command of the documentation."""
+    """The arguments of ``strata`` for a command of the documentation."""
     own = command.words[1:]
     stand = next((stand for begin, stand in INSTEAD.items() if begins(command.text, begin)), None)
     return own if stand is None else stand.of(own)
 
 
 def run_page(page: Page, folder: Path, elsewhere: Collection[str] = ()) -> list[Outcome]:
-    """Run the commands of a page one after the other in ``folder``; those that failed.
+    """Run the commands of a page one after the other in ``folder``; return the failed ones.
 
     Args:
         page: The page.
@@ -161,11 +160,11 @@ def _name_of(study: Path) -> str:
 def _run(command: Command) -> Outcome:
     if command.words[:1] != ("strata",):
         return Outcome(
-            command, command.words, 127, "what this is nobody knows: name it in tests/doc_exceptions.py"
+            command, command.words, 127, "not a strata command: name it in tests/doc_exceptions.py"
         )
     words = words_of(command)
     result = CliRunner().invoke(app, list(words))
-    told = result.output if result.exception is None else f"{result.output}{result.exception!r}"
+    output = result.output if result.exception is None else f"{result.output}{result.exception!r}"
     if command.rest[:1] == (">",):
         Path(command.rest[1]).write_text(result.stdout)
-    return Outcome(command, ("strata", *words), result.exit_code, told[-2000:])
+    return Outcome(command, ("strata", *words), result.exit_code, output[-2000:])

@@ -29,7 +29,7 @@ _TYPED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code; ``line`` is that of its first line in the page."""
+    """A block of code; ``line`` is the number of its first line in the page."""
 
     language: str
     line: int
@@ -54,7 +54,7 @@ class Command:
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """The command's page and line."""
         return f"{self.page}:{self.line}"
 
 
@@ -83,7 +83,7 @@ class Page:
 
     @property
     def commands(self) -> list[Command]:
-        """What stands in blocks ``sh``, in the order of the page."""
+        """The commands in ``sh`` blocks, in the order of the page."""
         return [
             command_of(self.name, number, text)
             for block in self.blocks
@@ -101,7 +101,7 @@ class Page:
 
     @property
     def stray(self) -> list[tuple[int, str]]:
-        """Lines outside of blocks ``sh`` that look like commands, which nobody would run."""
+        """Lines outside ``sh`` blocks that look like commands; no test would run them."""
         own = {
             block.line + i for block in self.blocks if block.language == "sh" for i in range(len(block.lines))
         }
@@ -132,7 +132,7 @@ def command_of(page: str, line: int, text: str) -> Command:
 
 
 def _joined(block: Block) -> list[tuple[int, str]]:
-    """The lines of a block that hold commands, those that a backslash continues in one."""
+    """The command lines of a block; lines continued by a backslash are joined."""
     found: list[tuple[int, str]] = []
     begun, first = "", 0
     for number, line in enumerate(block.lines, start=block.line):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many examples hypothesis tries: all of them in ``make test-all``, a share of them in ``make test``."""
+"""The number of hypothesis's examples: all in ``make test-all``, a share of them in ``make test``."""
 
 from __future__ import annotations
 

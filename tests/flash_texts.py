@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flash drive in plain numbers, apart from ``strata.lab.models``: a mistake in either shows."""
+"""A flash drive in plain numbers, apart from ``strata.lab.model``: a mistake in either shows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Drive:
         return self.capacity_bytes // 4096
 
     def link_ns(self, size_bytes: int) -> int:
-        """How long the link is busy with a command."""
+        """The time for which a command keeps the link busy."""
         return self.command_ns + size_bytes * 1_000_000_000 // self.link_bytes_per_s
 
     def text(self, **changed: object) -> str:

@@ -256,7 +256,7 @@ _SHARES: Final = {
         f'{{ layer = "raw", size = "8GiB", nocow = true }}, {_GUEST}',
         _SNAPSHOTS,
     ),
-    # What every workload can ask for around its window.
+    # Options of every workload around its measurement window.
     "window-snapshots-fragmentation": (
         1,
         '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "guest" }, { layer = "btrfs" }',
@@ -265,7 +265,7 @@ _SHARES: Final = {
         "fragmentation = true\nlinear_read = true",
     ),
 }
-# What a study asks for besides, in [study]; disks, layers, what each tenant has of its own, the workload.
+# Further keys of [study]; then the number of disks, the layers, each tenant's own layers, the workload.
 _AGED: Final = {
     "age": (
         'age = { fill = "40%", overwrites = 1.5, file_size = "1MiB" }',

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that attack: every free key of every layer and workload, crossed with what lies outside a trial.
 
-`drawn` draws any number of them, the same for the same seed; those that people found are in `hostile_corpus`.
-What they reach for are decoys: a file, a folder, a device and names that nobody has, all made for the test.
+`drawn` draws any number of them, the same for the same seed; `hostile_corpus` has attacks that people found.
+The attacks aim at decoys made for the test: a file, a folder, a device, and names that do not exist.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIO: Final[dict[str, object]] = {
     "size": "1MiB",
     "duration": "10ms",
 }
-# What keeps the workloads short; the rest is as in `SMALL`.
+# Options that keep the workloads short; all others are as in `SMALL`.
 _SHORT: Final[dict[str, dict[str, object]]] = {
     "fio": _FIO,
     "pgbench": {"workload": "pgbench", "scale": 1, "clients": 1, "warmup": "1s", "duration": "1s"},
@@ -46,7 +46,7 @@ _DEVICE_BYTES: Final = {"layers": "512MiB", "workloads": "8GiB"}
 
 @dataclass(frozen=True)
 class Decoys:
-    """What the attacks reach for.
+    """The targets of the attacks.
 
     Attributes:
         file: A file that is there; ``new`` is one that is not, beside it.
@@ -63,7 +63,7 @@ class Decoys:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What a command line holds that reaches for one of them."""
+        """Texts in a command line that name a decoy."""
         return (self.file.parent.name, self.device, "attack-new")
 
 
@@ -170,7 +170,7 @@ def free_keys() -> tuple[tuple[Kind, str, str, str], ...]:
 
 
 def _shape(annotation: Any) -> str:
-    """How a key takes text: ``words``, ``table``, ``text``; empty when it does not."""
+    """The form in which a key takes text: ``words``, ``table``, ``text``; empty if it takes none."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _shape(inner[0])
@@ -221,7 +221,7 @@ _LOOKALIKES: Final = str.maketrans(
 
 
 def hostile_values(decoys: Decoys) -> tuple[str, ...]:
-    """What reaches out of a trial, when some program takes it as it is meant."""
+    """Values that reach outside a trial if a program interprets them."""
     file, new, device = str(decoys.file), decoys.new, decoys.device
     touch = f"touch {new}"
     relative = "../" * 12 + file.lstrip("/")

@@ -30,7 +30,7 @@ _UNKNOWN: Final = "disk77"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A stack as it was drawn: tables of layers, on so many disks, of which keys may name some."""
+    """A drawn stack: tables of layers, and the number of disks; keys may name some of the disks."""
 
     tables: tuple[dict[str, object], ...]
     disks: int
@@ -78,7 +78,7 @@ def _fields(layer: type[Layer]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """What a key may be: the types and literals of its annotation, however they are put together."""
+    """The types and literals of a key's annotation, at any depth."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
@@ -109,7 +109,7 @@ def _values(field: FieldInfo) -> list[object]:
 
 
 def _read(example: object) -> object:
-    """An example as it is in a file; those of tables are text."""
+    """An example as read from a file; examples of tables are text."""
     if isinstance(example, str) and example.startswith("{"):
         return tomllib.loads(f"value = {example}")["value"]
     return example
@@ -155,7 +155,7 @@ def joined_stacks(draw: st.DrawFn, *, layers_min: int = 1, layers_max: int = 3) 
 
 
 def _stands_on(layer: type[Layer], kind: str, place: int) -> bool:
-    """Whether it can be there: above the first place there is one device at most."""
+    """Whether a layer can stand at this place: above the first place there is at most one device."""
     requires = layer.requires
     if requires.kind != kind:
         return False
@@ -170,6 +170,6 @@ def any_stacks(draw: st.DrawFn) -> Drawn:
 
 def _drawn(draw: st.DrawFn, names: list[str]) -> Drawn:
     disks = draw(st.integers(1, DISKS_MAX))
-    # Those that keys name come from the end; what they leave is what the lowest layer stands on.
+    # Keys name disks from the end of the list; the lowest layer stands on the remaining ones.
     free = [f"disk{index}" for index in range(disks)]
     return Drawn(tuple(draw(tables(name, free)) for name in names), disks)

@@ -110,7 +110,7 @@ _WORKLOADS: Final[tuple[tuple[str, str, str, float, float], ...]] = (
 
 
 def stack_names(count: int) -> list[str]:
-    """The first stacks; beyond those that there are, they repeat with a number."""
+    """The first ``count`` stacks; after the last one, names repeat with a number."""
     return [_numbered(_STACKS[i % len(_STACKS)][0], i // len(_STACKS)) for i in range(count)]
 
 
@@ -137,7 +137,7 @@ def made_results(
 
     Args:
         path: Where to; it must not be there yet.
-        stacks: How many, or which: those of ``stack_names``, or any other name.
+        stacks: How many of ``stack_names``, or which; other names are allowed.
         workloads: The same, of ``workload_names``.
         seeds: How many, or which.
         gains: How many times better than drawn: by ``STACK`` or ``STACK.WORKLOAD``.
@@ -376,8 +376,8 @@ def _stack_title(name: str) -> str:
 
 def _workload_choice(name: str) -> Choice:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
-    told = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
-    return Choice(name=name, title=" · ".join(words.splitlines()), rationale=told)
+    rationale = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
+    return Choice(name=name, title=" · ".join(words.splitlines()), rationale=rationale)
 
 
 @lru_cache

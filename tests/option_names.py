@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of other programs' options, for drawing: known ones, and those that the programs here tell."""
+"""The names of other programs' options, for drawing: known names, and names that installed programs list."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _first_words(*argv: str) -> tuple[str, ...]:
 
 
 def _said(*argv: str) -> str:
-    """What a program prints; nothing when it is not here."""
+    """A program's output; empty if the program is not installed."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=60, check=False)
     except OSError:

@@ -15,7 +15,7 @@ from strata.spec.allowed import Form, Forms
 
 # ext2 and ext3 are made by the same program as ext4, and their list is the same.
 LAYERS: Final[Mapping[str, type[Filesystem]]] = {"ext4": Ext4, "xfs": Xfs, "btrfs": Btrfs, "f2fs": F2fs}
-# What later versions know than those of Debian 12.
+# Options of versions newer than Debian 12's.
 NEWER: Final = {
     *(f"xfs {name}" for name in ("-i exchange", "-m autofsck", "-m metadir", "-n parent")),
     *(

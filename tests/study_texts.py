@@ -84,7 +84,7 @@ def stack_text(
 ) -> str:
     """A study of one stack of ``layers`` (TOML tables, joined by commas) and one workload.
 
-    The disks are called disk0 and so on; the stack stands on those that no layer names. ``each`` are the
+    The disks are called disk0, disk1, …; the stack stands on the disks that no layer names. ``each`` are the
     layers that every tenant has of its own.
     """
     size = f'capacity = "{capacity}"\n' if capacity else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration texts of volumes in the network and of controllers, from plain numbers.
 
-Apart from ``strata.lab.models``, so that a mistake in either shows as a difference.
+Apart from ``strata.lab.model``, so that a mistake in either shows as a difference.
 """
 
 from __future__ import annotations
@@ -77,6 +77,6 @@ def controller_text(member: Iterable[str], **changed: object) -> str:
 
 
 def slow_member(*, iops: int = 100, capacity_bytes: int = 100 * GIB) -> list[str]:
-    """A member that serves so many I/Os a second, one after the other, whatever and wherever they are."""
+    """A member that serves ``iops`` I/Os a second, one at a time, of any kind and place."""
     bucket = f"operations_bucket={iops},1,1"
     return network_lines(latency_ns=0, buckets=[bucket], unit_bytes=1 << 30, capacity_bytes=capacity_bytes)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is outside a trial on this machine, recorded before and after it, and compared.
+"""The machine outside a trial, recorded before and after it, and compared.
 
 A record is one flat table from the name of a thing to its state, so that a difference is one line of text.
-Processes are told from those of others by descent: the watching process adopts the orphans of what it has
-started (`adopt_orphans`), so that whatever outlives a trial is found below it.
+A trial's processes are known by descent: the watching process adopts the orphans of all processes that it
+started (`adopt_orphans`), so every process that outlives a trial is its descendant.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DROPPINGS: Final = re.compile(r"/(\.s\.|#sql|mysql|maria|ibtmp|local-|fio|core)
 # Other tests' and programs' own.
 _OTHERS: Final = re.compile(r"/(strata-|pytest-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$)")
 _SETTINGS: Final = ("/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/fs", "/sys/kernel/mm/transparent_hugepage")
-# What the kernel counts or draws anew by itself.
+# Values that the kernel counts or draws anew by itself.
 _RESTLESS: Final = re.compile(
     r"-nr$|-state$|random/|ns_last_pid|pty/nr|stat_refresh|compact_memory|drop_caches|tainted|epoll|numa_|"
     r"sched_domain|userprocess|/sys/kernel/mm/.*stat|_status$"
@@ -70,7 +70,7 @@ def descendants() -> dict[int, str]:
 
 
 def reap() -> None:
-    """Collect the adopted children that have ended; nobody else waits for them."""
+    """Collect the adopted children that have ended; no other process waits for them."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
@@ -78,7 +78,7 @@ def reap() -> None:
 
 @dataclass(frozen=True)
 class World:
-    """What is looked at.
+    """The observed part of the machine.
 
     Attributes:
         trees: Files and folders whose content is compared, too.
@@ -93,7 +93,7 @@ class World:
     shared: tuple[str, ...] = _SHARED
 
     def record(self) -> State:
-        """How things are now."""
+        """The current state of all things."""
         parts: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
             self._files,
             self._blocks,
@@ -190,7 +190,7 @@ def _network() -> Iterator[tuple[str, str]]:
 
 
 def listening_sockets() -> set[tuple[str, str]]:
-    """The inodes and ports of whatever listens on TCP in this network namespace."""
+    """The inodes and ports of all listening TCP sockets in this network namespace."""
     return {
         (fields[9], f"{kind} {fields[1]}")
         for kind in ("tcp", "tcp6")
@@ -214,16 +214,16 @@ def listening(known: Set[tuple[str, str]] = frozenset()) -> set[str]:
 
 @dataclass
 class Escapes:
-    """What was seen of a `watched` piece of work; empty when nothing outside changed."""
+    """The changes outside a `watched` piece of work."""
 
     found: list[str] = field(default_factory=list)
 
 
 @contextmanager
 def watched(world: World, *, settle_s: float = 5.0) -> Iterator[Escapes]:
-    """Compare the world around a piece of work; what ends by itself has ``settle_s`` to do so.
+    """Compare the world around a piece of work; processes have ``settle_s`` to end by themselves.
 
-    During the work the sockets are looked at all the time: a server that listens is gone afterwards.
+    Sockets are watched during the whole work, because a listening server is gone afterwards.
     """
     escapes = Escapes()
     before = world.record()
@@ -252,7 +252,7 @@ def watched(world: World, *, settle_s: float = 5.0) -> Iterator[Escapes]:
 
 
 def differences(before: State, after: State) -> list[str]:
-    """What appeared, vanished or changed between two records, a line each."""
+    """Things that appeared, vanished or changed between two records, a line each."""
     return [
         *(f"new: {name} {after[name]}" for name in sorted(after.keys() - before.keys())),
         *(f"gone: {name} {before[name]}" for name in sorted(before.keys() - after.keys())),
@@ -298,13 +298,13 @@ def _attributes(path: Path) -> list[str]:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         if stat.S_ISBLK(os.fstat(file.fileno()).st_mode):
-            # What was written past the page cache of this node must be read anew.
+            # Drop cached pages: the disk may have been written past this node's page cache.
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _identity(device: str) -> str:
-    """What a disk of the machine's is, and what lies before its first filesystem; opened for reading."""
+    """A disk's signature, and a hash of its first KiB; opens the disk for reading only."""
     line = ("blkid", "--probe", "--output", "export", device)
     said = subprocess.run(line, capture_output=True, text=True, check=False).stdout
     with suppress(OSError), Path(device).open("rb") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden screenshots: what a reader sees, held against what was looked at once.
+"""Golden screenshots: rendered pages are compared with reviewed ones.
 
 They are compared at a quarter of their size, with a tolerance: another minor version of Chromium or of a font
 sets letters a pixel aside, and is not what these are to find; an empty chart, a section that is gone, or a
@@ -18,7 +18,7 @@ from PIL import Image
 FOLDER: Final = Path(__file__).parents[1] / "golden" / "screenshots"
 _SMALLER: Final = 4
 _BLOCK: Final = 16
-"""A block of so many reduced pixels is 64 of the page: as much as a word, or a bar of a chart."""
+"""The edge of a block in reduced pixels: 64 pixels of the page, about a word or a bar of a chart."""
 _BLOCK_DIFFERENCE_MAX: Final = 30.0
 """Of 255: the mean over a block. Letters that moved by a pixel differ by about 5."""
 _BLOCKS_SHARE_MAX: Final = 0.02

@@ -197,7 +197,7 @@ def test_nothing_stands_in_the_way_of_a_reader(
     page = new_page(width_px=width_px, color_scheme=scheme)
     page.goto(report)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-    # What has not been near the window is not laid out yet.
+    # The browser lays out a section only when it comes near the window.
     page.evaluate("""(async () => {
         for (const each of document.querySelectorAll('section')) {
             each.scrollIntoView();
@@ -270,7 +270,7 @@ def test_print_has_the_reasons_of_the_advice(page: Page, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width_px", WIDTHS_PX)
-def test_the_page_looks_as_it_was_looked_at(
+def test_the_page_matches_its_reviewed_screenshots(
     new_page: NewPage, report: str, width_px: int, dark: bool, request: pytest.FixtureRequest
 ) -> None:
     page = new_page(width_px=width_px, color_scheme="dark" if dark else "light")

@@ -16,7 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
 NewPage = Callable[..., Page]
-"""Opens a watched page; keywords are those of Playwright's ``Browser.new_context``, and ``width_px``."""
+"""Opens a watched page; takes the keywords of Playwright's ``Browser.new_context``, and ``width_px``."""
 
 _HEIGHT_PX: Final = 900
 EVERY_VIEW: Final = [
@@ -84,7 +84,7 @@ def page(new_page: NewPage) -> Page:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe-core finds against a page's accessibility: a line for each rule that is broken."""
+    """The accessibility rules of axe-core that a page breaks, one line each."""
     found = Axe().run(page).response["violations"]
     return [
         f"{each['id']}: {each['help']}: " + "; ".join(node["html"][:120] for node in each["nodes"][:3])

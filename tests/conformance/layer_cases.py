@@ -41,7 +41,7 @@ class Placed:
 
     @property
     def known_variables(self) -> set[str]:
-        """What its steps and its path may hold before anything is bound by a step of its own."""
+        """Variables that the layer's steps and path may use before one of its own steps binds any."""
         below = {name for path in self.context.lower for name in variables_of(path)}
         return {*self.context.devices, *below, "mount", "mounts", "scratch", "stack"}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study writes freely reaches a program by a list of allowed options only, in every layer."""
+"""In every layer, free text of a study reaches a program only through a list of allowed options."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer must keep to, in the stacks of its golden cases."""
+"""Rules for every layer, in the stacks of its golden cases."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LAYERS = list(catalogue().layers)
 ABILITIES = [
     name for name, _ in inspect.getmembers(Abilities, inspect.isfunction) if not name.startswith("_")
 ]
-# What reads the output of an ability's steps, or drops what it has made, comes with that ability.
+# An ability comes with the method that reads its output or drops its result.
 PAIRS = [("snapshot", "drop_snapshot"), ("scrub", "scrub_errors"), ("allocated", "allocated_bytes")]
 COMES_AFTER = {"drop": "snapshot", "restore": "snapshot", "rebuilt": "rebuild"}
 SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_its_programs_are_those_that_its_steps_run(name: str) -> None:
+def test_a_layers_programs_are_the_programs_of_its_steps(name: str) -> None:
     """``needs`` names all that building and assembling run, and nothing that no step ever runs."""
     declared: set[str] = set()
     ever: set[str] = set()
@@ -144,7 +144,7 @@ def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str) -> None:
 
 @pytest.mark.parametrize("case", LAYER_CASES)
 def test_assembling_can_follow_building_in_one_plan(case: str) -> None:
-    """No id is used twice, whatever the layer is asked for."""
+    """No two steps of a layer have the same id."""
     for each in placed_in(case):
         steps = [*each.build, *each.assemble, *(step for own in each.abilities().values() for step in own)]
         ids = [step.id for step in steps]
@@ -171,7 +171,7 @@ def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_ability_comes_whole(name: str) -> None:
-    """Who takes snapshots can drop them, who scrubs can read what was found."""
+    """A layer that takes snapshots can drop them; a layer that scrubs can read the errors found."""
     layer = catalogue().layers[name]
     own = {each for each in ABILITIES if getattr(layer, each) is not getattr(Abilities, each)}
 

@@ -57,7 +57,7 @@ SHARES: Final[tuple[object, ...]] = ("0%", "0.000000001%", "999999999%", "-1%", 
 
 
 def absurd(kind: str) -> tuple[object, ...]:
-    """What to try for a key with this schema."""
+    """The values to try for a key with this schema."""
     marks = {"iB": SIZES, "ns|": DURATIONS, "%": SHARES}
     return next((values for mark, values in marks.items() if mark in kind), NUMBERS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer and workload must keep to. A new one is picked up from the registry."""
+"""Rules for every layer and workload. A new one is picked up from the registry."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_filesystem_or_pool_tells_its_free_space_or_says_why_not(name: str, la
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
 def test_a_workload_declares_its_metrics(name: str, registered: type[Workload]) -> None:
-    # What consists of others yields theirs under the tenants' names, which are known to a study alone.
+    # A compound workload yields its tenants' metrics under their names, which only a study knows.
     assert registered.metric_specs or registered.is_compound
     assert all(each.meaning for each in registered.metric_specs)
 
@@ -110,7 +110,7 @@ def test_it_has_a_golden_plan(name: str, registered: type[Layer | Workload]) -> 
 
 
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
-def test_a_workloads_tools_are_those_that_its_steps_run(
+def test_a_workloads_tools_are_the_programs_of_its_steps(
     name: str, registered: type[Workload], tmp_path: Path
 ) -> None:
     run: set[str] = set()
@@ -120,7 +120,7 @@ def test_a_workloads_tools_are_those_that_its_steps_run(
     # The load generator is no program of the machine's: it comes along. Every plan gives the load its place.
     run -= {PROGRAM, "chown"}
 
-    # Those of a workload that acts on layers, or consists of others, run their programs besides.
+    # A workload that acts on layers, or consists of other workloads, also runs their programs.
     others = registered.needs_layers or registered.is_compound
     assert run == set(registered.tools) or (others and run > set(registered.tools))
 
@@ -152,7 +152,7 @@ def test_no_shell_comes_between(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_workload_runs_in_the_trials_own_folders(case: str, tmp_path: Path) -> None:
-    """What a program writes where it stands (logs, states, core dumps) must not lie about on a host."""
+    """Files that a program writes into its working directory (logs, core dumps) must not stay on a host."""
     for step in compile_case(case, tmp_path).steps:
         if step.phase != "build":
             for command in step.commands:

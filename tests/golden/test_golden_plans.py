@@ -23,7 +23,7 @@ from strata.plan.model import Plan
 from strata.spec.step import Step
 
 FOLDER = Path(__file__).parent / "plans"
-# Of the tenants' plans, which are long, the simplest and the two largest stand for all.
+# Tenants' plans are long; the simplest and the two largest stand for all.
 TENANTS = ("workload-tenants", "workload-tenants-images", "workload-tenants-lvm")
 REVIEWED = [name for name in CASES if not name.startswith("workload-tenants") or name in TENANTS]
 

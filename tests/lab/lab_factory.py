@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests on the real lab share: `strata` as a process, small studies, a workload of any script."""
+"""Shared by the tests on the real lab: `strata` as a process, small studies, a workload of any script."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def labs_of(cache: Path) -> list[int]:
 
 
 def left_in(cache: Path) -> list[Path]:
-    """What lies in a cache's folder of running labs."""
+    """The entries in a cache's folder of running labs."""
     place = cache / "run"
     return sorted(place.iterdir()) if place.is_dir() else []
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stack must go through in the lab: it is built, filled, taken down, checked, and put together again.
+"""The life of a stack in the lab: it is built, filled, taken down, checked, and assembled again.
 
-A life is one plan, so that it is also what shows that a stack is deterministic.
+A life is one plan, so it also shows whether a stack is deterministic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CAPACITIES: Final = ("256MiB", "512MiB", "1GiB", "4GiB", "16GiB", "64GiB")
 LOAD: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'
 SEED: Final = 1
 
-# What is kept: some files, large and small, of which some are changed; or some places of a block device.
+# The content to keep: large and small files, some of them changed; or some places of a block device.
 _FILL_FOLDER: Final = """\
 set -e
 mkdir kept && cd kept

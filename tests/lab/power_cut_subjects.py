@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the power is cut under: a filesystem on a drive, with files or PostgreSQL on it, and its plans."""
+"""The subjects of power cuts: a filesystem on a drive, with files or PostgreSQL on it, and its plans."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ class Subject:
 
     @property
     def expected(self) -> Literal["sound", "damaged", "either"]:
-        """What must be seen."""
+        """The expected result."""
         if self.lies or self.mount:
             return "damaged"
         return "either" if self.filesystem in _TORN_BY and self.drive == SMALL_SECTORS else "sound"
 
     @property
     def condition(self) -> str:
-        """What is different from what a user should have."""
+        """The difference from a setup fit for use; empty if there is none."""
         if self.lies:
             return "the drive ignores flushes"
         return ", ".join(self.mount) or ("sectors of 512 bytes" if self.expected == "either" else "")
@@ -189,7 +189,7 @@ def program(file: str) -> str:
 
 
 def sound_subjects() -> list[Subject]:
-    """What must survive."""
+    """Subjects that must survive."""
     return [
         Subject(filesystem, content, drive)
         for filesystem in FILESYSTEMS
@@ -199,12 +199,12 @@ def sound_subjects() -> list[Subject]:
 
 
 def torn_subjects() -> list[Subject]:
-    """What a sector that is not torn with its neighbours may damage."""
+    """Subjects that a single torn sector may damage."""
     return [Subject(filesystem, content, SMALL_SECTORS) for filesystem in _TORN_BY for content in _CONTENTS]
 
 
 def unsound_subjects() -> list[Subject]:
-    """What must be seen damaged. XFS has no mount option any more that would leave the flushes out."""
+    """Subjects that must be damaged. XFS no longer has a mount option that leaves out the flushes."""
     conditions: list[tuple[str, tuple[str, ...], bool]] = [
         ("ext4", ("barrier=0",), False),
         ("btrfs", ("nobarrier",), False),

@@ -71,7 +71,7 @@ def _counts(outcome: Outcome) -> tuple[str, ...]:
 
 
 def failures(outcomes: dict[Subject, Outcome]) -> list[str]:
-    """What is not as it must be."""
+    """Differences between expected and found results."""
     found = []
     for subject, outcome in outcomes.items():
         found += outcome.different

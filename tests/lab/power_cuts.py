@@ -33,7 +33,7 @@ CHAIN_CUTS: Final = 28
 # A rotating disk needs longer for the same number of operations.
 _WORK_US_MAX: Final = {"rotating": 1_500_000, "flash": 400_000}
 _IOS_MAX: Final = 1500
-# Every so many cuts one at an I/O count, which may also come while the filesystem recovers.
+# One in this many cuts is at an I/O count, which may also be reached while the filesystem recovers.
 _BY_IOS_EVERY: Final = 4
 _SAID_LINES: Final = 6
 _PANIC: Final = re.compile(r"Kernel panic - .*")
@@ -66,7 +66,7 @@ class Chain:
 
 @dataclass
 class Outcome:
-    """What became of a chain's cuts, or of several chains'."""
+    """The outcome of the cuts of one chain or of several."""
 
     cuts: int = 0
     survived: int = 0
@@ -98,13 +98,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Boot:
-    """What one boot of a chain came to.
+    """The outcome of one boot of a chain.
 
     Attributes:
         losses: None if the power was not cut.
-        verified: Operations whose outcome was found as it must be; None if it did not come so far.
-        damage: What is wrong; None for nothing.
-        remarks: What is not wrong, but should be known.
+        verified: Operations whose outcome was verified; None if the boot did not reach the verifier.
+        damage: The damage found, or None.
+        remarks: Findings that are no damage.
     """
 
     losses: list[PowerCutDamage] | None
@@ -288,7 +288,7 @@ def chains(subjects: Sequence[Subject], cuts: int, seed: int = 1) -> list[Chain]
             found.append(Chain(subject, seed + number, length, repeat=number == 0))
             left -= length
             number += 1
-    # Those of a subject wait for its preparation: let others come between.
+    # The chains of a subject wait for its preparation: alternate between subjects.
     return sorted(found, key=lambda chain: chain.seed)
 
 

@@ -4,7 +4,7 @@
 A study of short trials is run again and again into the same folder. Each run gets one signal: to strata, to
 its process group, or to what carries out the trial (the agent on a host, the kernel of a lab). After each run
 nothing may be left, no finished result may be lost or changed, and the same command has to go on. In the end
-the results of the lab have to be those of an undisturbed run. Exits with 1 if anything of this is not so.
+the results of the lab have to equal the results of an undisturbed run. Exits with 1 if any of this fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SEEDS: Final = (1, 2)
 _STACKS: Final = ("ext4", "xfs")
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGQUIT)
 _TARGETS: Final[tuple[Target, ...]] = ("strata", "strata", "group", "trial")
-# Those that no program can answer: what was under way is then removed by `clean`, or by the next run.
+# Signals that no program can handle: `clean` or the next run then removes the unfinished attempt.
 _SUDDEN: Final = (signal.SIGKILL, signal.SIGQUIT)
 # `nohup` and `&` make programs ignore some of the signals.
 _HEEDING: Final = ("env", "--default-signal=HUP,INT,QUIT,TERM")
@@ -127,7 +127,7 @@ class Storm:
         """One run with one signal; returns how it ended."""
         kept, earlier = finished(self.results), set(self._found())
         process = self.start(self.results)
-        # What is left of the study takes the less the more is finished; starting always takes its time.
+        # The rest of the study takes less time the more trials are finished; starting always takes the same.
         delay_s = blow.share * duration_s * (1 - 0.7 * min(len(kept) / self.trials, 1))
         time.sleep(delay_s)
         reached = self._send(process, blow)
@@ -178,7 +178,7 @@ class Storm:
         return "/agent" in words and " run --plan " in words if self.kind == "host" else "linux" in words
 
     def _left(self, earlier: Set[str] = frozenset()) -> list[str]:
-        """What is left behind, once what ends by itself has had its time; without what was there earlier."""
+        """Leftovers after a grace period, other than ``earlier`` ones."""
         deadline_s = time.monotonic() + _PATIENCE_S
         while found := [line for line in self._found() if line not in earlier]:
             reap()
@@ -270,7 +270,7 @@ def run_storm(
 
 
 def _compare(storm: Storm, expected: dict[str, str]) -> None:
-    """A study that came to its end has all its results; those of the lab are the same as ever. Begin anew."""
+    """Compare the results of a finished study with an undisturbed run's, then begin anew."""
     found = hashes_of(storm.results)
     if storm.kind == "lab" and found != expected:
         storm.diagnostics.append(f"other hashes than undisturbed: {found} instead of {expected}")

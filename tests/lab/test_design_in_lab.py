@@ -71,10 +71,10 @@ def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
         "run", str(file), "--results", str(tmp_path / "results"), "--json", env=os.environ, cwd=tmp_path
     )
 
-    told = json.loads(done.stdout)
-    assert told["added_seeds"] == {"mix": [2, 3, 4, 5, 6]}
-    assert told["not_converged"] == {}
-    assert len(told["valid"]) == 12
+    summary = json.loads(done.stdout)
+    assert summary["added_seeds"] == {"mix": [2, 3, 4, 5, 6]}
+    assert summary["not_converged"] == {}
+    assert len(summary["valid"]) == 12
 
 
 @pytest.mark.slow  # tests/unit/test_selftest_cli.py has the same with trials that take no time
@@ -84,8 +84,8 @@ def test_the_self_test_measures_one_stack_once(lab: Lab, tmp_path: Path) -> None
     first = strata(*words, env=os.environ, cwd=tmp_path, check=False)
     again = strata(*words, env=os.environ, cwd=tmp_path, check=False)
 
-    (told,) = json.loads(first.stdout)
-    assert (told["values"], told["group"], told["splits"]) == (6, 3, 2000)
+    (found,) = json.loads(first.stdout)
+    assert (found["values"], found["group"], found["splits"]) == (6, 3, 2000)
     assert "6 measured" in first.stderr
     assert "6 kept of earlier runs" in again.stderr
     assert again.stdout == first.stdout

@@ -78,7 +78,7 @@ def test_programs_meet_unreadable_corrupt_and_vanished_sectors(lab: Lab, tmp_pat
     assert events.output("corrupt") == events.output("repeat")
 
 
-def test_a_slow_disk_takes_so_many_times_as_long(lab: Lab, tmp_path: Path) -> None:
+def test_a_slow_disk_takes_longer_by_its_factor(lab: Lab, tmp_path: Path) -> None:
     read = (
         "fio --name=r --filename=${disk0} --rw=randread --bs=4k --direct=1 --number_ios=3000 --norandommap "
         "--randrepeat=1 --clocksource=clock_gettime --output-format=json"
@@ -201,8 +201,8 @@ def test_neither_a_trace_nor_a_cut_to_come_changes_what_happens(lab: Lab, tmp_pa
         shell_step("unmount", "umount ${mount}; cat /sys/block/sda/stat /sys/block/sda/account"),
     )
     found = []
-    with DiskImage(tmp_path) as medium:
-        kept = Power([medium], PowerCut(at_ns=10**15, seed=5))
+    with DiskImage(tmp_path) as image:
+        kept = Power([image], PowerCut(at_ns=10**15, seed=5))
         for name, trace, power in (
             ("bare", False, Power()),
             ("traced", True, Power()),

@@ -64,7 +64,7 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What fio and the disk's account said of each step."""
+    """The figures of fio and of the disk's account for each step."""
 
     events: Events
 

@@ -37,7 +37,7 @@ from strata.spec.warning import UNDISTURBED
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 TRIAL = "ext4.mix.s1"
-# What a busy neighbour gets at least on a machine on which a dozen others run, too.
+# The least share that a busy neighbour gets on a machine on which a dozen others run, too.
 LIMITS = Limits(
     others_cpus=0.05,
     others_share=0.0,

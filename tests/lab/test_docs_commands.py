@@ -15,7 +15,7 @@ from strata.lab import Lab
 pytestmark = pytest.mark.lab
 
 PAGES = [page for page in pages() if page.commands]
-# The examples of `--help` are mostly those of the how-tos; each is run once.
+# Most examples of `--help` are also in the how-tos; each is run once.
 EXAMPLES = "docs/reference/commands.md"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `strata explain` says of the lab, against counts that others kept: the block layer, and the programs.
+"""`strata explain` in the lab, compared with independent counts: of the block layer, and of the programs.
 
 The trace is the driver's; /sys/block/*/stat is the kernel's block layer's. A third count, blktrace, needs a
 kernel that the lab has not got: docs/reference/trace-format.md says how it compared in one that had it.
@@ -77,7 +77,7 @@ def found(sources: dict[str, Source]) -> dict[str, Explanation]:
 
 
 def block_statistics(source: Source) -> dict[str, int]:
-    """What /sys/block/sda/stat gained over the measuring step, as the agent sampled it."""
+    """The increase of /sys/block/sda/stat over the measuring step, as the agent sampled it."""
     steps = {step.id for step in source.plan.steps if step.phase == "measure" and not step.background}
     samples = [each for each in read_events(source.attempt.events_path).samples if each.step in steps]
     first = next(each for each in samples if each.at == "step_start").disks["disk0"]
@@ -146,7 +146,7 @@ def test_the_same_disk_takes_as_long_when_the_trace_is_replayed(
     np.testing.assert_array_equal(replayed.complete_ns, replayed.records["complete_ns"])
 
 
-def test_ext4_against_btrfs_is_told_with_the_block_layers_figures(
+def test_the_comparison_of_ext4_and_btrfs_states_the_block_layers_figures(
     sources: dict[str, Source], found: dict[str, Explanation]
 ) -> None:
     kernel = {stack: block_statistics(source) for stack, source in sources.items()}

@@ -59,7 +59,7 @@ def study() -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the study, and where its labs ran."""
+    """The results of the study, and the cache that its labs ran in."""
 
     summary: Summary
     found: dict[str, ResultRecord]

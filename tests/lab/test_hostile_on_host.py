@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials with hostile options on this machine: whatever becomes of them, nothing outside of them changes.
+"""Trials with hostile options on this machine: however they end, nothing outside of them changes.
 
 `STRATA_ATTACKS` is how many of the drawn options are run; the rest is for the slow test.
 """
@@ -41,7 +41,7 @@ _FOLDERS: Final = ("/etc", "/root", "/srv", "/tmp", "/var/tmp")
 _LOOP_FIRST: Final = 1000
 _LOOP_REMOVE: Final = 0x4C81
 _DEVICE_BYTES: Final = 64 << 20
-# What takes minutes for one option, or what this machine may not have, is left to the check of the values.
+# Other layers and workloads take minutes per option or may be missing here; unit tests check their values.
 _QUICK: Final = ("ext2", "ext3", "ext4", "xfs", "btrfs", "fio")
 
 
@@ -63,7 +63,7 @@ class WatchedRunner(HostRunner):
 
 @dataclass
 class Ground:
-    """Where the attacks take place: scratch and results with decoys all around them.
+    """The place of the attacks: scratch and results, surrounded by decoys.
 
     Attributes:
         number: Of the next results folder.
@@ -100,7 +100,7 @@ def ground(lab: Lab) -> Iterator[Ground]:
         with image.open("wb") as content:
             content.truncate(_DEVICE_BYTES)
         subprocess.run(["mkfs.ext4", "-q", "-L", "victim", str(image)], check=True)
-        # A number that the kernel gives to nobody: who detaches one of the low ones late would hit this one.
+        # A number that the kernel does not assign: a late detach of a low number cannot hit this device.
         device = f"/dev/loop{_LOOP_FIRST + os.getpid()}"
         done = subprocess.run(["losetup", device, str(image)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -124,7 +124,7 @@ def ground(lab: Lab) -> Iterator[Ground]:
 
 
 def accepted(folder: Path, attacks: Iterable[Attack]) -> Iterator[Attack]:
-    """Those that `strata check` accepts, one for each option."""
+    """Attacks that `strata check` accepts, one for each option."""
     found: set[tuple[str, str]] = set()
     for attack in attacks:
         is_new = attack.name in _QUICK and (attack.place, attack.option) not in found
@@ -134,14 +134,14 @@ def accepted(folder: Path, attacks: Iterable[Attack]) -> Iterator[Attack]:
 
 
 def by_ground(attacks: Sequence[Attack]) -> Iterator[list[Attack]]:
-    """The attacks that can be one study: those of layers, and those of workloads."""
+    """Group the attacks into studies: attacks on layers, and attacks on workloads."""
     for kind in ("layers", "workloads"):
         if same := [each for each in attacks if each.kind == kind]:
             yield same
 
 
 def outside(ground: Ground, lab: Lab, attacks: Sequence[Attack]) -> list[str]:
-    """What changed outside of the trials that draw on options which `strata check` accepts."""
+    """Changes outside of the trials whose options `strata check` accepts."""
     changed = []
     ground.valid = 0
     for same in by_ground(attacks):

@@ -49,7 +49,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the module's runs take place."""
+    """The folder and environment of the module's runs."""
 
     path: Path
     shared: Path

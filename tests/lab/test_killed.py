@@ -38,7 +38,7 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the module's runs take place."""
+    """The folder and environment of the module's runs."""
 
     path: Path
     env: dict[str, str]
@@ -71,7 +71,7 @@ def ground(lab: Lab) -> Iterator[Ground]:
 
 @pytest.fixture(scope="module")
 def undisturbed(ground: Ground) -> tuple[dict[str, str], float]:
-    """The records' hashes of a run that nobody disturbed, and the real seconds that it took."""
+    """The records' hashes of an undisturbed run, and its duration in real seconds."""
     started_s = time.monotonic()
     strata(*ground.words("undisturbed"), env=ground.env, cwd=ground.path)
     return hashes(ground.path / "undisturbed"), time.monotonic() - started_s

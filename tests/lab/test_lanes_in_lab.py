@@ -101,7 +101,7 @@ def test_lanes_tell_the_same_bytes_in_every_run(lab: Lab, tmp_path: Path) -> Non
     assert one.ended_ns is not None
     assert other.started_ns < one.ended_ns
     assert events.steps["latest"].started_ns - one.started_ns >= 2 * NS_PER_S
-    # What is sampled while two run is nobody's.
+    # Samples taken while two steps run belong to no step.
     assert {each.step for each in events.samples if each.at == "step_end"} == set(events.steps)
 
 
@@ -128,7 +128,7 @@ def test_a_lane_that_fails_ends_the_others_and_nothing_is_left(lab: Lab, tmp_pat
     failed, ended = events.steps["fails"].ended_ns, events.steps["stubborn"].ended_ns
     assert failed is not None
     assert ended is not None
-    # Asked first, then made to, with nobody else's patience in between.
+    # Each lane gets SIGTERM, then SIGKILL, without waiting for the other lanes.
     assert ended - failed < 2500 * NS_PER_MS
 
 
@@ -149,7 +149,7 @@ def test_services_in_two_lanes_are_awaited_beside_one_another(lab: Lab, tmp_path
     assert events.steps["after"].started_ns - begin_ns < 3200 * NS_PER_MS
 
 
-def test_a_service_that_does_not_start_is_told_with_the_end_of_its_log(lab: Lab, tmp_path: Path) -> None:
+def test_a_service_that_does_not_start_is_reported_with_the_end_of_its_log(lab: Lab, tmp_path: Path) -> None:
     script = "echo starting; echo FATAL: no such data folder >&2; exec sleep 1000"
     ready = Command(argv=("sh", "-c", "echo no answer; exit 2"))
     server = shell("server", script, background=True, ready=ready, time_limit_ns=5 * NS_PER_S)
@@ -163,7 +163,7 @@ def test_a_service_that_does_not_start_is_told_with_the_end_of_its_log(lab: Lab,
 
 
 def test_what_lanes_run_in_their_control_groups_stays_apart(lab: Lab, tmp_path: Path) -> None:
-    """What one lane leaves behind outside of its session is ended with its step, another lane's is spared."""
+    """A process outside its lane's session ends with its step; another lane's process is spared."""
     groups = {name: f"/sys/fs/cgroup/${{stack}}_{name}" for name in ("a", "b")}
     made = [step(f"group-{name}", "mkdir", path, undo=("rmdir", path)) for name, path in groups.items()]
     far = "(setsid sh -c 'echo $$$$ > /run/NAME; exec sleep 1000' &); sleep 1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the load generator issues, as the kernel saw it: strace's count of calls against its own trace."""
+"""The calls of the load generator: strace's counts compared with the generator's own trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Seen:
 
 
 def seen_by_strace(text: str, files: Path) -> Seen:
-    """What strace -y printed, with calls of other threads in between put together again."""
+    """Parse the output of strace -y; calls that other threads interrupted are joined again."""
     seen = Seen()
     cut: dict[str, str] = {}
     for line in text.splitlines():
@@ -101,7 +101,7 @@ def test_system_calls_are_those_of_the_trace(personality: str, lab: Lab, tmp_pat
     assert seen.calls["create"] == kinds["create"]
     assert seen.calls["unlinkat"] == kinds["delete"]
     assert seen.calls["fsync"] == kinds["fsync"]
-    # As in filebench, the folder is looked at before a file is created in it.
+    # As in filebench, stat is called on the folder before a file is created in it.
     assert seen.calls["stat"] == kinds["stat"] + kinds["create"]
     # As in filebench, a file is read from its beginning to its end, and appended to at its end.
     assert seen.calls["lseek"] == kinds["lseek"]

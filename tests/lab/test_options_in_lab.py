@@ -34,7 +34,7 @@ MADE: Final = {
     "tmpfs": "true",
 }
 _DAX: Final = {"dax", "dax=always", "dax=inode", "dax=never"}
-# What this kernel or these disks lack; trials of XFS with nobarrier, which Linux has no more, are skipped.
+# Options that this kernel or these disks lack. Linux has no nobarrier for XFS any more: trials are skipped.
 ELSEWHERE: Final = {
     "ext4": _DAX,
     "xfs": {*_DAX, "nobarrier"},
@@ -46,7 +46,7 @@ ELSEWHERE: Final = {
 
 
 def refused_in_lab(lab: Lab, folder: Path, script: str, *, modules: tuple[str, ...] = ()) -> set[str]:
-    """What a script prints in the lab, on one disk: a line each."""
+    """The lines that a script prints in the lab, on one disk."""
     task = bare_task(
         folder / "attempt",
         "null",

@@ -102,7 +102,7 @@ def test_what_was_synced_survives_and_the_same_seed_leaves_the_same(lab: Lab, tm
 def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))  # nobody else's labs run there
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))  # no other labs run there
     with DiskImage(tmp_path) as image:
         boots = Boots(lab, tmp_path, image)
         assert boots.boot("make", (*MAKE, KEPT, shell_step("unmount", "umount ${mount}"))) is None

@@ -83,7 +83,7 @@ def test_without_barriers_or_on_a_drive_that_lies_damage_appears(
 
 
 @pytest.mark.lab
-def test_the_cuts_take_writes_that_the_machine_was_told_are_complete(outcomes: Outcomes) -> None:
+def test_the_cuts_lose_writes_that_the_disk_has_acknowledged(outcomes: Outcomes) -> None:
     assert sum(outcomes[subject].lost + outcomes[subject].torn for subject in SOUND) > 0
     assert sum(outcomes[subject].lost_acknowledged for subject in SOUND) > 0
 
@@ -133,7 +133,7 @@ def files() -> dict[str, Any]:
 
 @pytest.fixture
 def verify(files: dict[str, Any], tmp_path: Path) -> Callable[[], int]:
-    """What the lab's verifier says after some operations; 0 for sound. The last one is not acknowledged."""
+    """The verifier's status after some operations; 0 is sound. The last operation is not acknowledged."""
     root = tmp_path / "e0" / "w0"
     for folder in ("d0", "d1"):
         (root / folder).mkdir(parents=True)
@@ -187,7 +187,7 @@ def test_the_verifier_sees_a_file_that_came_back(verify: Callable[[], int], tmp_
     assert verify() == 1
 
 
-def test_the_verifier_sees_what_was_never_written_to_a_file_that_nobody_synced(
+def test_the_verifier_finds_foreign_content_in_an_unsynced_file(
     verify: Callable[[], int], tmp_path: Path
 ) -> None:
     (tmp_path / "e0/noise").mkdir()

@@ -118,7 +118,7 @@ NEEDS_NO_ROOT = (
 
 @dataclass(frozen=True)
 class World:
-    """What is the machine's, and none of the trial's business."""
+    """Objects of the machine that a trial must not reach."""
 
     device: str
     file: Path
@@ -216,7 +216,7 @@ def plan(ground: Path) -> Plan:
     return compile_trial(load_study(ground / "study.toml", catalogue()), "ext4", "mix", 1)
 
 
-def test_whatever_a_steps_command_line_is_it_reaches_nothing_outside(
+def test_no_command_line_of_a_step_reaches_anything_outside(
     lab: Lab, ground: Path, world: World, plan: Plan
 ) -> None:
     before = world.state()

@@ -69,7 +69,7 @@ def run_steps(server: str, settings: dict[str, Any], extra: Sequence[tuple[str, 
         argv = ("sysbench", measured.argv[1], *driver, f"--table-size={ROWS}", *words, command)
         return measured.model_copy(update={"id": name, "phase": "measure", "argv": argv})
 
-    # What deletes and truncates comes last, so that all others find every row.
+    # Mixes that delete or truncate come last, so that all others find every row.
     mixes = [*extra, *((f"mix-{mix}", mix, "auto") for mix in [*MIXES, "nontrx-insert"])]
     runs = [
         sysbench(
@@ -100,7 +100,7 @@ def special_probabilities() -> np.ndarray[Any, np.dtype[np.float64]]:
     for _ in range(12):
         total = fftconvolve(total, die)
     gaussian = np.bincount(np.arange(len(total)) // 12, weights=np.clip(total, 0, None), minlength=ROWS + 1)
-    # Of 40000 numbers the upper 30000, by their remainder of 100, from 4950 on.
+    # The upper 30000 of 40000 numbers, by their remainder of 100, from 4950 on.
     few = np.bincount(np.arange(ROWS + 1, 4 * ROWS + 1) % 100 + 4950, minlength=ROWS + 1)
     return gaussian[: ROWS + 1] / 4 + few / (4 * ROWS)
 
@@ -113,7 +113,7 @@ def test_each_mix_issues_its_statements_on_postgresql(lab: Lab, tmp_path: Path) 
     for mix, (reads, writes, others) in MIXES.items():
         extra = 1 if mix == "complex" else 0
         assert totals(events, f"mix-{mix}") == (EVENTS * reads, EVENTS * (writes + extra), EVENTS * others)
-    # TRUNCATE is the one statement besides.
+    # The one other statement is TRUNCATE.
     assert totals(events, "mix-nontrx-insert") == (0, EVENTS, 1)
     assert totals(events, "without") == (EVENTS * 14, EVENTS * 4, EVENTS * 2)
     check_ids(events.output("sample"))

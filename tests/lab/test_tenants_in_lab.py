@@ -128,7 +128,7 @@ def test_snapshots_are_taken_of_every_tenants_share(first: Path, stack: str) -> 
     steps = events_of(found_in(first, stack), trial).steps
     load = "pgbench" if stack in SERVERS else "fileio"
     for name in ("db", "mix"):
-        # One before the window; one a second after its beginning, for it is of two.
+        # One before the window; one a second after its beginning: the window takes two seconds.
         assert [step for step in steps if step.startswith(f"{stack}-snapshot-{name}-")]
         during = [step for step in steps if step.startswith(f"{stack}-{name}-snapshot-1-")]
         assert len(during) == 1
@@ -136,7 +136,7 @@ def test_snapshots_are_taken_of_every_tenants_share(first: Path, stack: str) -> 
             run = steps[window]
             assert run.started_ns < steps[during[0]].started_ns < (run.ended_ns or 0)
     record = records(found_in(first, stack))[trial]
-    # Of both tenants.
+    # Figures of both tenants.
     assert {each.name: each.value for each in record.metrics}["snapshots_taken"] == 2
 
 

@@ -87,7 +87,7 @@ def job(events: Events, step: str) -> dict[str, Any]:
 
 
 def modelled_iops(disk: str, depth: int, count: int) -> float:
-    """What the same C code gives without a kernel."""
+    """The IOPS of the same C code in user space."""
     device = DEVICES[disk]
     blocks = np.random.default_rng(1).integers(0, device.capacity_bytes // 4096, count)
     model = ModelledDisk(driver_config(device, name="sda", backing_fd=3, seed=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every workload can ask for around its window, and what is checked of every trial, in the real lab."""
+"""Options of every workload around its window, and the checks of every trial, in the real lab."""
 
 from __future__ import annotations
 

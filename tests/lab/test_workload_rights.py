@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs of a load may do: the servers refuse them files and programs, and none runs as root."""
+"""The rights of a load's programs: the servers refuse them files and programs, and none runs as root."""
 
 from __future__ import annotations
 

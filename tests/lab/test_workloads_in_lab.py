@@ -47,7 +47,7 @@ def run(name: str, stacks: list[str], lab: Lab, folder: Path) -> dict[str, Resul
 
 
 def measures_something(record: ResultRecord) -> None:
-    """The numbers may be used, and none of those that a report shows first is nothing."""
+    """The record is valid, and none of its headline metrics is 0."""
     assert record.validity.valid, record.validity.reasons
     headlines = [metric for metric in record.metrics if metric.headline]
     assert headlines

@@ -53,11 +53,11 @@ def boot(lab: Lab, folder: Path, steps: tuple[Step, ...] = STEPS) -> tuple[Event
     """Run the steps on four disks; what happened, and a hash of what each disk holds then."""
     task = bare_task(folder, "wd-re4-500gb", steps, capacity_bytes=2 << 30, disks=4, modules=("zfs",))
     with ExitStack() as opened:
-        media = [opened.enter_context(DiskImage(folder)) for _ in range(4)]
-        LabRunner(lab).boot(task, Power(media))
+        images = [opened.enter_context(DiskImage(folder)) for _ in range(4)]
+        LabRunner(lab).boot(task, Power(images))
         hashes = []
-        for medium in media:
-            with Path(f"/proc/self/fd/{medium.descriptor}").open("rb") as file:
+        for image in images:
+            with Path(f"/proc/self/fd/{image.descriptor}").open("rb") as file:
                 hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
     events = read_events(folder / "events.jsonl")
     assert events.end is not None

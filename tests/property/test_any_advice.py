@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of an advice on any study: units and names do not matter, nor who is behind everyone."""
+"""Advice on any study: units, names, and a stack behind all others do not change it."""
 
 from __future__ import annotations
 

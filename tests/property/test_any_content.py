@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a modelled disk holds, on any drive and under any list of I/O, against a model of it in Python.
+"""The content of a modelled disk, on any drive and under any list of I/O, against a model in Python.
 
 The streams run end to end, model and content joined as in the driver. test_sanitized_content.py runs them
 on a library with sanitizers, too.
@@ -55,7 +55,7 @@ class Unit:
 
 @dataclass
 class Reference:
-    """What a disk may hold, told from the commands and their completions alone."""
+    """The contents that a disk may have, derived from the commands and their completions alone."""
 
     unit_sectors: int
     volatile: bool
@@ -108,7 +108,7 @@ class Reference:
                 self.durable(self.written[sequence][0])
 
     def violations(self, found: bytes) -> list[int]:
-        """The units that hold what a cut must not leave."""
+        """The units whose content a cut must not leave."""
         size = self.unit_sectors * SECTOR
         wrong = [
             index
@@ -126,7 +126,7 @@ class Reference:
 @dataclass(frozen=True)
 class Stream:
     device: str
-    commands: list[tuple[int, Io]]  # after so many ns
+    commands: list[tuple[int, Io]]  # each with the gap before it in ns
     piece: int
     cut_after_ns: int
     seed: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever comes, and however its members are arranged: a controller answers once and loses no block."""
+"""A controller with any arrangement of members answers each command once and loses no block."""
 
 from __future__ import annotations
 

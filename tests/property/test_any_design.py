@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a study declares, its trials are complete blocks in an order that follows from it alone."""
+"""The trials of any study are complete blocks; their order follows from the study alone."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def lists(draw: st.DrawFn) -> tuple[km.Geometry, list[int], list[int], list[int]
 @examples(30)
 @given(geometries(least_per_track=400), st.integers(0, 2**32 - 1))
 def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
-    """Within 1 %: with 100 000 reads that is five standard errors or more, whatever the drive.
+    """Within 1 %: with 100 000 reads, five standard errors or more on every drive.
 
     The mean rotational wait is half a turn but for half a sector's width, so no tracks of a few sectors.
     """
@@ -92,7 +92,7 @@ def test_a_flush_separates_what_is_before_it_from_what_is_behind(
 
 @examples(50)
 @given(geometries(), st.integers(0, 2**32 - 1), st.integers(1, 32))
-def test_nobody_waits_much_longer_than_the_limit(geometry: km.Geometry, seed: int, depth: int) -> None:
+def test_no_command_waits_much_longer_than_the_limit(geometry: km.Geometry, seed: int, depth: int) -> None:
     """Once a command is over the limit, only older ones, fewer than the depth, can go before it."""
     rng = np.random.default_rng(seed)
     sectors = rng.integers(0, geometry.capacity_sectors - 8, 3000)

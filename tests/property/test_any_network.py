@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever comes, and whatever its buckets: a volume in the network answers once, never above its rates."""
+"""A network volume with any buckets answers each command once, never above its rates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever options are drawn: those that pass hold nothing of a path, a variable or a terminal's control."""
+"""Any drawn options: an accepted option holds no path, no variable and no terminal control."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result file is read as it was written, whatever its texts; whatever of it is changed is noticed."""
+"""A result file with any texts is read as it was written; any change to it is noticed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strata.results.reading import read_record, result_text
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Validity, Versions
 from strata.spec.metric import Metric
 
-# What JSON escapes, and what looks like JSON's own marks.
+# Characters that JSON escapes, and texts that look like JSON's own marks.
 _MARKS = ['": ', '"', "\\", "\n ", "\n", "\r", "\t", "\x7f", "\u2028", "·", "{", "}", "a", ": ", ","]
 _NASTY = st.lists(st.sampled_from(_MARKS) | st.characters(exclude_categories=["Cs"]), max_size=12).map(
     "".join

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of the trace of any stream on any kind of modelled disk."""
+"""Properties of the trace of any stream on any kind of modelled disk."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def recorded(device: str, stream: list[tuple[int, int, int, int]]) -> tuple[Reco
     made["arrival_ns"], made["complete_ns"] = done.arrival_ns, done.complete_ns
     made["sector"], made["sectors"] = np.where(op == FLUSH, 0, block * 8), sectors
     made["op"], made["kind"], made["disk"] = op, _KINDS[op], 1
-    # Those of one instant are told apart by how many were outstanding.
+    # The number of outstanding I/Os distinguishes records of one instant.
     made["outstanding"] = np.arange(1, len(op) + 1)
     for index, part in enumerate(TIME_PARTS):
         made[part] = done.parts[:, index]
@@ -63,7 +63,7 @@ def test_the_parts_of_every_record_add_up_to_its_latency(
 
 @pytest.mark.parametrize("device", DEVICES)
 @given(stream=streams)
-def test_every_instant_of_a_disks_time_is_given_to_somebody_once(
+def test_every_instant_of_a_disks_time_is_charged_exactly_once(
     device: str, stream: list[tuple[int, int, int, int]]
 ) -> None:
     made, disk = recorded(device, stream)

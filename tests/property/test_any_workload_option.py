@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the listed options take, none of it could name a file, a device or a command."""
+"""No accepted value of a listed option can name a file, a device or a command."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STREAMS = [
     *(HERE / f"test_any_{what}.py" for what in ("content", "controller", "rotating_drive", "network")),
     *sorted(HERE.glob("test_any_flash*.py")),
 ]
-# What compares results plays the same streams once more, which takes time and shows a sanitizer nothing new.
+# Tests that compare results replay the same streams: slow, and a sanitizer finds nothing new in them.
 LEFT_OUT = "lies_about or function_of_its_seed or gives_the_same_trace"
 
 
@@ -32,7 +32,7 @@ def preloaded(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What makes a test use a library with sanitizers."""
+    """The environment in which a test uses a library with sanitizers."""
     if shutil.which("gcc") is None or not Path(preloaded("libasan.so")).is_absolute():
         pytest.skip("gcc with libasan is not installed")
     folder = tmp_path_factory.mktemp("sanitized")

@@ -61,7 +61,7 @@ def test_a_ratio_turned_round_is_the_inverse(sample: list[float], data: st.DataO
     assert forth.interval is not None
     assert back.interval is not None
     for left, right in ((forth.interval.low, back.interval.high), (forth.interval.high, back.interval.low)):
-        # What is hopelessly wide ends somewhere.
+        # The bounds of a very wide interval are cut off at a maximum.
         assert math.isclose(left * right, 1, rel_tol=1e-6) or max(left, right) > 1e300
     assert forth.p_value == back.p_value
 

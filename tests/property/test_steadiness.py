@@ -27,7 +27,7 @@ def test_the_rule_is_snias(rounds: list[float], each: int) -> None:
 
 
 @given(st.lists(rates, min_size=5, max_size=200))
-def test_no_interval_is_lost_whatever_their_number(values: list[float]) -> None:
+def test_no_interval_is_lost_at_any_number_of_them(values: list[float]) -> None:
     judged = steadiness(values)
 
     assert judged is not None
@@ -87,7 +87,7 @@ def test_the_transient_ends_where_the_mean_of_the_rest_is_most_sure(values: list
     steady=st.integers(20, 40),
     scale=st.floats(1, 1e6),
 )
-def test_a_slow_beginning_is_found_to_its_batch_whatever_the_unit(
+def test_a_slow_beginning_is_found_to_its_batch_in_any_unit(
     transient: int, level: float, ripple: float, steady: int, scale: float
 ) -> None:
     batches = [level] * transient + [1 + ripple * (-1) ** each for each in range(steady)]

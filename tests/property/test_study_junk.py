@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a study file holds, the user gets a sentence and never a traceback."""
+"""A study file of any content yields an error message and never a traceback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def toml(value: Any) -> str:
 
 
 def outcome(text: str) -> str:
-    """What the user reads, or an empty text when the study is sound."""
+    """The error message for the user, empty if the study is valid."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             read(Path(folder), text)

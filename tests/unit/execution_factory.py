@@ -52,7 +52,7 @@ def study_in(folder: Path, text: str = TEXT) -> Study:
 
 
 def fio_output(plan: Plan, step: Step) -> Output:
-    """What fio prints for the measured window, faster with every seed."""
+    """The output of fio for the measured window, faster with every seed."""
     if step.id != "fio-measure":
         return "", {}
     latency = {"N": 100, "mean": 8e6, "max": 9_000_000, "bins": {"8000000": 100}}
@@ -67,7 +67,7 @@ def fake_runner(**behaviours: str) -> FakeRunner:
 
 @dataclass
 class RecordingDisplay(Display):
-    """Remembers what it was told."""
+    """Records its calls."""
 
     events: list[str] = field(default_factory=list)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice: who leads and how sure that is, when nobody is chosen, what a choice gives up, what settles it."""
+"""Advice: the leader and its certainty, when none is chosen, the price of a choice, how to settle it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_stacks_within_three_percent_are_even_and_all_of_them_are_named() -> Non
     assert "seeds" not in kinds(advice)  # more of them could not make a difference matter
 
 
-def test_where_the_intervals_reach_across_the_zone_nobody_is_chosen_and_seeds_are_asked_for() -> None:
+def test_where_the_intervals_reach_across_the_zone_none_is_chosen_and_seeds_are_asked_for() -> None:
     advice = advice_on(
         study(
             {
@@ -122,7 +122,7 @@ def test_another_weighting_puts_another_stack_in_front_and_the_advice_says_which
 
 
 def test_seeds_are_drawn_together_for_all_workloads() -> None:
-    # What is lost at one workload is won at the other with the same seed: the score does not move at all.
+    # With the same seed one workload gains what the other loses: the score does not move at all.
     moves = [1.3, 0.8, 1.1, 0.9, 1.2, 0.7]
     results = study(
         {
@@ -140,7 +140,7 @@ def test_seeds_are_drawn_together_for_all_workloads() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_with_too_few_seeds_for_an_interval_nobody_is_chosen(n: int) -> None:
+def test_with_too_few_seeds_for_an_interval_none_is_chosen(n: int) -> None:
     advice = advice_on(study({"a": {"database": [100.0] * n}, "b": {"database": [300.0] * n}}))
 
     assert (advice.conclusion, advice.leaders) == ("too few seeds", ())
@@ -185,7 +185,7 @@ def test_a_stack_without_what_the_use_requires_is_out_where_another_has_it() -> 
     assert advice.standings[1].stack == "slow"
 
 
-def test_a_requirement_that_no_stack_meets_puts_none_out_but_is_told() -> None:
+def test_a_requirement_that_no_stack_meets_excludes_none_but_is_reported() -> None:
     results = study({"a": {"database": around(300)}, "b": {"database": around(100)}})
     needing = use(weight("database", 1), needs=[DISK_LOSS])
 
@@ -233,7 +233,7 @@ def test_where_the_choice_is_worse_at_a_workload_the_best_one_there_is_named() -
     assert worse.comparison.gain == pytest.approx(100 / 150)
 
 
-def test_a_stack_without_results_of_what_counts_has_no_place_and_the_reason_is_told() -> None:
+def test_a_stack_without_results_of_a_counted_workload_has_no_rank_and_a_reason() -> None:
     results = study(
         {
             "a": {"database": around(100), "mail": around(100)},
@@ -265,7 +265,7 @@ def test_a_stack_with_too_few_seeds_does_not_take_the_others_intervals_from_them
     ]
 
 
-def test_further_seeds_of_those_in_front_decide_between_them() -> None:
+def test_further_seeds_of_the_leading_stacks_decide_between_them() -> None:
     a, b = around(100, 0.08), around(104, 0.16)
     results = study({"a": {"database": a}, "b": {"database": b}, "c": {"database": [30.0] * 6}})
     more = study(
@@ -280,7 +280,7 @@ def test_further_seeds_of_those_in_front_decide_between_them() -> None:
     assert advice_on(more).leader == "b"
 
 
-def test_who_is_in_front_by_few_seeds_gives_way_to_who_is_by_all_that_those_in_front_share() -> None:
+def test_all_seeds_that_the_leading_stacks_share_outweigh_a_lead_by_few_seeds() -> None:
     lucky, unlucky = [112.0, 95, 110, 101, 113, 99], [100.0, 104, 95, 108, 97, 106]
     results = study(
         {
@@ -331,7 +331,7 @@ def test_a_workload_on_an_altered_stack_is_another_measurement() -> None:
     assert advice_on(altered).conclusion == "cannot say"
 
 
-def test_about_so_many_seeds_would_bring_the_interval_to_one_side_of_the_zone() -> None:
+def test_the_wanted_seeds_would_bring_the_interval_to_one_side_of_the_zone() -> None:
     results = study({"a": {"database": around(100, 0.1)}, "b": {"database": around(112, 0.2)}})
     score = advice_on(results).standings[1].score
     assert score is not None

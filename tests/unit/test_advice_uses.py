@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses as data: those that Strata has, those of a user, and all that can be wrong in a file of them."""
+"""Uses as data: Strata's own, a user's, and every mistake that a file of uses can have."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def fits(declared: Mapping[str, object], **workload: object) -> bool:
     return pattern.fits(read.model_dump(mode="json"))
 
 
-def test_the_bundled_uses_are_those_that_the_documentation_promises() -> None:
+def test_the_documented_uses_are_bundled() -> None:
     assert list(bundled_uses(catalogue())) == [
         *("postgresql-server", "mysql-server", "vm-host", "container-host", "file-server"),
         *("mail-server", "web-server", "development-machine", "workstation"),
@@ -120,7 +120,7 @@ def test_a_use_of_ones_own_is_read(tmp_path: Path) -> None:
     assert [(need.capability, need.level) for need in use.needs] == [("quota", "wished")]
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_each_at_its_key(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once_each_at_its_key(tmp_path: Path) -> None:
     text = (
         SOUND.replace('title = "Print spool"', 'titel = "Print spool"')
         .replace("weight = 3", "weight = -3")

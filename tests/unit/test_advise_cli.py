@@ -98,7 +98,7 @@ def test_weights_of_the_one_use_can_be_changed(folder: ResultsFolder) -> None:
         run(folder.path, "--weights", "delivery=1")
 
 
-def test_uses_of_ones_own_stand_alone_and_take_the_place_of_those_with_their_name(
+def test_a_users_uses_stand_alone_and_replace_bundled_uses_of_the_same_name(
     folder: ResultsFolder, tmp_path: Path
 ) -> None:
     own = tmp_path / "uses.toml"
@@ -132,20 +132,20 @@ def test_the_uses_are_listed_without_results() -> None:
     assert listed[0]["weights"]["transactions"]["fits"][0] == {"workload": "pgbench"}
 
 
-def test_without_results_the_remedy_is_told() -> None:
+def test_without_results_the_error_has_a_remedy() -> None:
     with pytest.raises(StudyError, match="there are no results") as caught:
         run()
     assert "--list" in (caught.value.remedy or "")
 
 
-def test_mistakes_in_uses_are_told_before_results_are_read(tmp_path: Path) -> None:
+def test_mistakes_in_uses_are_reported_before_results_are_read(tmp_path: Path) -> None:
     (tmp_path / "uses.toml").write_text("[uses.a]\ntitle = 3\n")
 
     with pytest.raises(DiagnosticsError):
         run(tmp_path / "nothing", "--uses", tmp_path / "uses.toml")
 
 
-def test_virtual_and_wall_time_are_told_apart(tmp_path: Path) -> None:
+def test_virtual_and_wall_time_are_distinguished(tmp_path: Path) -> None:
     wall = made_results(tmp_path / "wall", stacks=STACKS[:2], workloads=("postgresql",), time_domain="wall")
 
     [advice] = plain(wall.path, "--use", "postgresql-server")
@@ -155,7 +155,7 @@ def test_virtual_and_wall_time_are_told_apart(tmp_path: Path) -> None:
     assert "virtual" not in advice["recommendation"]
 
 
-def test_virtual_results_among_those_in_wall_time_are_refused(tmp_path: Path) -> None:
+def test_virtual_results_among_wall_time_results_are_refused(tmp_path: Path) -> None:
     wall = made_results(
         tmp_path / "wall", stacks=["ext4"], workloads=["postgresql"], seeds=1, time_domain="wall"
     )

@@ -27,12 +27,12 @@ def aged(text: str = SMALL, age: str = AGE) -> str:
 
 
 def age_output(plan: Plan, step: Step, ended: dict[str, Any] | None = None) -> Output:
-    told: dict[str, Any] = {"result_version": 1, "personality": "age", "sets": [{"files_existing": 700}]}
-    told["sets"][0]["bytes"] = 175 << 20
+    report: dict[str, Any] = {"result_version": 1, "personality": "age", "sets": [{"files_existing": 700}]}
+    report["sets"][0]["bytes"] = 175 << 20
     if step.id == "age-fill":
-        return json.dumps(told), {}
+        return json.dumps(report), {}
     if step.id == "age-churn":
-        return json.dumps({**told, "ended_early": ended, "by_operation": {"create": {"count": 1400}}}), {}
+        return json.dumps({**report, "ended_early": ended, "by_operation": {"create": {"count": 1400}}}), {}
     return fio_output(plan, step)
 
 
@@ -53,7 +53,7 @@ def test_ageing_comes_after_building_and_before_the_workloads_own_preparation(tm
     assert len(prepared) > 4
 
 
-def test_a_stack_is_aged_alike_whatever_its_layers_and_otherwise_with_another_seed(tmp_path: Path) -> None:
+def test_ageing_depends_on_the_seed_and_not_on_the_layers(tmp_path: Path) -> None:
     study = study_in(tmp_path, aged())
 
     def words(stack: str, seed: int) -> list[tuple[tuple[str, ...], str | None]]:
@@ -88,7 +88,7 @@ def test_what_ageing_fills_is_no_room_for_the_workload(tmp_path: Path) -> None:
     assert "2GiB do not fit" in mistakes(tmp_path, aged(wanted))["workloads.mix.size"]
 
 
-def test_all_mistakes_in_it_are_told_at_once_at_their_keys(tmp_path: Path) -> None:
+def test_all_mistakes_in_it_are_reported_at_once_at_their_keys(tmp_path: Path) -> None:
     found = mistakes(
         tmp_path, aged(age='age = { fill = "90%", overwrites = -1, file_size = "1B", colour = 1 }')
     )

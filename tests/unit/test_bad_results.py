@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results that are damaged, half there, or not Strata's: every command that reads them says so in two lines.
 
-The commands are those that `strata --help` knows, so that a new one is held to the same.
+The commands come from `strata --help`, so a new command is tested, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EXTRA = {
     "replay": ["--device", "same"],
 }
 LEFT_OUT = {
-    "serve": "it goes on until it is told to end",
+    "serve": "it runs until it is stopped",
     "clean": "it looks for what a killed run left on the machine, and reads no results",
 }
 
@@ -63,7 +63,7 @@ def name_of(command: object) -> str:
 
 @dataclass(frozen=True)
 class Ended:
-    """How `strata` ended."""
+    """The end of a `strata` command."""
 
     code: int
     out: str

@@ -30,7 +30,7 @@ def test_the_command_line_is_a_function_of_disks_and_seed() -> None:
         ("START_NS", boot.START_NS + 1),
     ],
 )
-def test_whatever_changes_the_command_line_changes_the_setting_that_results_state(
+def test_a_change_of_the_command_line_changes_the_setting_that_results_state(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
     before = boot.boot_setting()
@@ -40,7 +40,7 @@ def test_whatever_changes_the_command_line_changes_the_setting_that_results_stat
     assert boot.boot_setting() != before
 
 
-def test_another_fit_of_the_seek_curve_changes_what_the_driver_is_told(
+def test_another_fit_of_the_seek_curve_changes_the_drivers_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disks = [disk.LabDisk("sda", find_device("wd-re4-500gb", Path.cwd()))]

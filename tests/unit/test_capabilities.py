@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capabilities: what is made of what a probe's boot told, and the plans of probes."""
+"""Capabilities: the verdicts from the events of a probe's boot, and the plans of probes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report's drawings: they show what they are given, whatever its range, and say it in words."""
+"""The report's charts show values of any range, and describe them in words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def group_of(drawing: svg.Drawing, stack: str) -> ET.Element:
 
 
 def ends_of(d: str) -> tuple[float, float]:
-    """Where a bar's outline starts and how far it reaches."""
+    """The start and the end of a bar's outline."""
     start = float(re.match(r"M([\d.]+)", d)[1])  # type: ignore[index]
     straight, curve = re.search(r"h([\d.]+)q([\d.]+)", d).groups()  # type: ignore[union-attr]
     return start, start + float(straight) + float(curve)
@@ -155,7 +155,7 @@ def test_latencies_have_a_line_per_stack_and_labels_that_do_not_touch(count: int
     assert heights[-1] < bottom
 
 
-def test_bands_are_drawn_as_long_as_they_can_be_told_apart() -> None:
+def test_bands_are_drawn_as_long_as_they_can_be_distinguished() -> None:
     few = [curve(f"s{number}", 5e6, band=True) for number in range(3)]
     many = [curve(f"s{number}", 5e6, band=True) for number in range(charts.BANDS_MAX + 1)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people expect of every command, held against all of them: a command is picked up by existing."""
+"""Conventions of every command. A new command is picked up by existing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def strata(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-# What makes rich write escape codes wherever it writes.
+# Variables that make rich write escape codes to any output.
 FORCING = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE"}
 
 
@@ -148,7 +148,7 @@ def test_the_version_can_be_asked_for() -> None:
 
 
 def test_the_map_is_there_at_once() -> None:
-    """What takes long to load is loaded by the commands that need it."""
+    """Only commands that need a slow import load it."""
     heavy = "pydantic numpy scipy duckdb altair starlette uvicorn jinja2 vl_convert"
     program = (
         "import sys; from typer.testing import CliRunner; from strata.cli import app; "

@@ -187,7 +187,7 @@ def test_one_stack_is_compared_with_another(made: Made) -> None:
     }
 
 
-def test_a_stack_that_the_folder_has_not_is_refused_with_those_that_it_has(made: Made) -> None:
+def test_the_error_about_an_unknown_stack_lists_the_known_ones(made: Made) -> None:
     with pytest.raises(ResultError, match='no stack "zfs"') as caught:
         invoke(f"{made()}:zfs", made())
 
@@ -238,7 +238,7 @@ def test_a_map_without_two_names_is_a_mistake_in_the_command(made: Made, renamin
     assert invoke(made(), made(), "--map", renaming).exit_code == 2
 
 
-def test_an_unknown_metric_is_answered_with_those_that_exist(made: Made) -> None:
+def test_the_error_about_an_unknown_metric_lists_the_known_ones(made: Made) -> None:
     with pytest.raises(ResultError, match="no workload has a metric") as caught:
         invoke(made(), made(), "--metric", "speed*")
 

@@ -31,8 +31,8 @@ RULES = Rules(fill_passes=2, round_s=0.1, rounds_max=2)
 
 
 @dataclass
-class Told:
-    """What a trial was told of the progress."""
+class ProgressRecord:
+    """The steps that a trial reported."""
 
     steps: list[str] = field(default_factory=list)
 
@@ -58,26 +58,28 @@ def loop(tmp_path: Path) -> Iterator[Path]:
 
 
 def allocated_bytes(tmp_path: Path) -> int:
-    """What the file behind the loop device holds."""
+    """The allocated bytes of the file behind the loop device."""
     return (tmp_path / "disk.img").stat().st_blocks * 512
 
 
-def task_in(folder: Path, told: Told | None = None, cancel: threading.Event | None = None) -> Task:
+def task_in(
+    folder: Path, progress: ProgressRecord | None = None, cancel: threading.Event | None = None
+) -> Task:
     planned = plan_study(study_in(folder), fake_runner())[0][0]
     return Task(
         plan=planned.plan,
         devices=planned.devices,
         folder=folder,
-        report=(told or Told()).report,
+        report=(progress or ProgressRecord()).report,
         cancel=cancel or threading.Event(),
     )
 
 
 def conditioned(
-    folder: Path, loop: Path, state: str, rules: Rules = RULES, told: Told | None = None
+    folder: Path, loop: Path, state: str, rules: Rules = RULES, progress: ProgressRecord | None = None
 ) -> Conditioned:
     drive = Drive("disk0", loop, state)
-    return Conditioning(task_in(folder, told), drive, folder / "notes.json", rules).run()
+    return Conditioning(task_in(folder, progress), drive, folder / "notes.json", rules).run()
 
 
 def write_something(loop: Path) -> None:
@@ -97,14 +99,14 @@ def test_a_fresh_drive_holds_nothing(tmp_path: Path, loop: Path) -> None:
 
 def test_a_filled_drive_is_written_once(tmp_path: Path, loop: Path) -> None:
     written_before = Drive("disk0", loop, "filled").written_bytes
-    told = Told()
+    progress = ProgressRecord()
 
-    done = conditioned(tmp_path, loop, "filled", told=told)
+    done = conditioned(tmp_path, loop, "filled", progress=progress)
 
     assert done.reached
     assert Drive("disk0", loop, "filled").written_bytes - written_before == CAPACITY_BYTES
     assert allocated_bytes(tmp_path) >= CAPACITY_BYTES
-    assert all(each.startswith("disk0: ") for each in told.steps)
+    assert all(each.startswith("disk0: ") for each in progress.steps)
 
 
 def test_a_steady_drive_is_written_twice_and_then_at_random_for_five_rounds_or_more(

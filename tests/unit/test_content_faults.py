@@ -116,7 +116,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(fault: str, wrong: s
     assert read(disk, 2, 0)[1] == CONTENT
 
 
-def test_a_disk_has_so_many_faults_and_no_more() -> None:
+def test_the_number_of_a_disks_faults_is_limited() -> None:
     disk = disk_with_content()
     for index in range(64):
         assert disk.fault(1, f"unreadable,{index * 8 + 4096},8") is None

@@ -86,7 +86,7 @@ def test_a_published_value_of_zero_has_no_ratio() -> None:
     assert Rating("flush_latency", "flush", "ms", 3.0, nothing).ratio is None
 
 
-def test_progress_is_told_before_each_measurement() -> None:
+def test_progress_is_reported_before_each_measurement() -> None:
     counts: list[int] = []
     titles: list[str] = []
     sheet = sheet_of(find_device("aws-ebs-gp3"), quick=True)

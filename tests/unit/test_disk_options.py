@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study lets go wrong with a disk, its write cache switched off, and what that makes of the trial."""
+"""A disk's declared faults, its write cache switched off, and the consequences for the trial."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def identity(study: Study) -> str:
     return spec_sha256(study, compile_trial(study, "ext4", "oltp", 1))
 
 
-def test_faults_and_the_cache_are_told_to_the_driver(tmp_path: Path) -> None:
+def test_the_driver_gets_the_faults_and_the_state_of_the_cache(tmp_path: Path) -> None:
     study = read(tmp_path, with_options(f"faults = {FAULTS}\nwrite_cache = false"))
 
     text = driver_config(study.devices["disk0"].device, name="sda", backing_fd=66)
@@ -111,7 +111,7 @@ def test_the_recovery_mounts_checks_and_mounts_again_and_destroys_nothing(tmp_pa
     assert not any(step.destroys for step in plan.steps)
 
 
-def test_an_image_is_checked_when_nobody_serves_it(tmp_path: Path) -> None:
+def test_an_image_is_checked_while_it_is_not_served(tmp_path: Path) -> None:
     names = ("ext4", "raw", "guest", "xfs", "qcow2")
     layers = ", ".join(f'{{ layer = "{name}" }}' for name in names)
     text = stack_text(layers, 1, 'workload = "fio"\npreset = "random-mix-4k"', model="wd-re4-500gb")
@@ -208,7 +208,7 @@ def test_a_slow_disk_takes_longer_while_it_is_slow(tmp_path: Path) -> None:
     assert latencies[1][3] == latencies[0][3]
 
 
-def test_the_faults_of_a_device_are_not_those_of_its_file() -> None:
+def test_the_identity_of_a_device_leaves_out_its_faults() -> None:
     device = find_device("wd-re4-500gb")
     assert device.identity() == replace(device, faults=()).identity()
 

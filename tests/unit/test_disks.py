@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `strata disks` finds out of a machine's disks."""
+"""`strata disks`: the facts about a machine's disks."""
 
 from __future__ import annotations
 

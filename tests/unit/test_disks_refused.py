@@ -237,7 +237,9 @@ def test_a_disk_that_cannot_be_read_is_not_taken_to_be_empty(
     assert "its content cannot be determined" in said
 
 
-def test_all_reasons_against_all_disks_are_told_at_once(tree: Tree, diagnostic: Callable[..., str]) -> None:
+def test_all_reasons_against_all_disks_are_reported_at_once(
+    tree: Tree, diagnostic: Callable[..., str]
+) -> None:
     tree.mount("/dev/sda", "/srv")
     tree.swap("/dev/sdb")
 

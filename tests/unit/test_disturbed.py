@@ -29,7 +29,7 @@ def disturbed_runner(**counts: int) -> FakeRunner:
 
 
 def verdicts(folder: Path) -> list[str]:
-    """What each attempt at the trial says of the machine, oldest first."""
+    """Each attempt's verdict on whether the machine was undisturbed, oldest first."""
     records = [each.read_result() for each in ResultsFolder(folder / "results").attempts(KEY)]
     return [
         next((check.verdict for check in record.checks if check.name == UNDISTURBED), "none")

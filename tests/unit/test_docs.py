@@ -24,7 +24,7 @@ LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def unknown(text: str, root: Command) -> str | None:
-    """What of a command there is not; None if it could be typed, placeholders filled in."""
+    """The first part of a command that does not exist, or None; placeholders count as filled in."""
     program, *words = shlex.split(text.removeprefix("sudo ").replace("[", " ").replace("]", " "))
     if program == "make":
         targets = [
@@ -159,7 +159,7 @@ def test_a_stand_in_keeps_what_it_does_not_replace() -> None:
     assert reason_not_to_run(run) is None
 
 
-def test_a_command_that_fails_or_that_nobody_knows_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_failed_or_unknown_command_is_reported_with_its_place(tmp_path: Path) -> None:
     page = Page("page.md", "```sh\nstrata show nowhere\nstrata workloads fio --json | jq .\nlsblk\n```\n")
 
     failed = run_page(page, tmp_path)

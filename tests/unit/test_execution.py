@@ -231,7 +231,7 @@ def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path) -> None:
 
 
 def interrupted(tmp_path: Path, runner: FakeRunner, act: Callable[[], None]) -> tuple[list[str], int]:
-    """Run the study; once a trial waits, act. Returns what the display was told and the exit code."""
+    """Run the study; once a trial waits, act. Returns the display's events and the exit code."""
     display = RecordingDisplay()
 
     def when_waiting() -> None:
@@ -403,7 +403,7 @@ def test_a_damaged_result_is_measured_again_and_the_others_are_kept(tmp_path: Pa
     assert set(summary.kept) == TRIALS - {TrialKey.parse("xfs.mix.s2")}
 
 
-def test_a_place_where_nobody_can_write_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+def test_an_unwritable_place_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     runner = fake_runner()
 
     with pytest.raises(ResultError) as error:

@@ -131,7 +131,7 @@ def test_a_request_across_the_windows_edge_counts_for_what_lies_within() -> None
     assert found.idle_ns == 85 * MS
 
 
-def test_latencies_are_told_by_kind() -> None:
+def test_latencies_are_explained_by_kind() -> None:
     requests = [request(number * MS, kind="read", transfer=number * 1000) for number in range(1, 100)]
     found = explained(trace(*requests, request(50 * MS, kind="flush", sectors=0, flush=3 * MS)))
 
@@ -144,7 +144,7 @@ def test_latencies_are_told_by_kind() -> None:
     assert found.disks[0].kind("discard") is None
 
 
-def test_a_requests_mean_latency_is_told_by_part() -> None:
+def test_a_requests_mean_latency_is_explained_by_part() -> None:
     found = explained(
         trace(request(0, kind="read", queue=MS, seek=3 * MS), request(9 * MS, kind="read", queue=2 * MS))
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other programs are given says what the statistics say, and nothing of the user's is overwritten."""
+"""Exports agree with the statistics and overwrite no file of the user's."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_folder_that_is_no_export_is_refused(study: StudyResults, tmp_path: Pa
         export(study, tmp_path / "thesis.tex", ["csv"])
 
 
-def test_an_export_replaces_its_own_files_and_keeps_those_of_other_formats(
+def test_an_export_replaces_its_own_files_and_keeps_files_of_other_formats(
     study: StudyResults, tmp_path: Path
 ) -> None:
     export(study, tmp_path, ["csv", "svg"])

@@ -42,7 +42,7 @@ def test_reads_gain_from_a_queue_until_every_die_is_busy() -> None:
         disk = DRIVE.open(**FILLED, **WIDE)
         rates[depth] = rate_per_s(disk.closed_loop(READ, blocks(DRIVE, 100_000), BLOCK, depth=depth))
     assert rates[1] == pytest.approx(1e9 / 50_000, rel=0.001)
-    # Of n reads on d dies, d (1 - (1 - 1/d)^n) dies are busy if each read picks anew.
+    # n reads on d dies keep d (1 - (1 - 1/d)^n) dies busy if each read picks a die anew.
     assert rates[4] == pytest.approx(16 * (1 - (15 / 16) ** 4) * 1e9 / 50_000, rel=0.08)
     assert rates[4] < rates[16] < rates[512]
     assert rates[512] == pytest.approx(16 * 1e9 / 50_000, rel=0.05)

@@ -32,7 +32,7 @@ def _flash_devices() -> list[str]:
 @pytest.mark.parametrize(
     ("name", "tolerance"),
     [
-        # What the model was given (link, dies, times) gives these within rounding, but for the published
+        # The model's parameters (link, dies, times) yield these within rounding, except for the published
         # latencies, which are 4 % above what the simulator that the parameters come from has.
         ("samsung-pm9a3-1920gb", 0.05),
         ("samsung-870-evo-1tb", 0.05),

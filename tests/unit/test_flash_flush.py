@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flash drive promises about the loss of power, and what that costs: flushes, FUA, open pages."""
+"""A flash drive's promises about power loss, and their costs: flushes, FUA, open pages."""
 
 from __future__ import annotations
 

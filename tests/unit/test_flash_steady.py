@@ -29,7 +29,7 @@ def greedy_amplification(spare: float) -> float:
 
 
 def _overwrite(drive: Drive, disk: ModelledDisk, turns: float, seed: int) -> float:
-    """Uniform random writes of so many times the capacity; returns their write amplification."""
+    """Uniform random writes of ``turns`` times the capacity; returns their write amplification."""
     before = disk.account()
     disk.closed_loop(WRITE, blocks(drive, int(drive.units * turns), seed), BLOCK, depth=32)
     return amplification(disk, before)
@@ -98,13 +98,13 @@ def test_discarding_half_the_drive_makes_its_cells_spare() -> None:
     disk.closed_loop(WRITE, places, BLOCK, depth=32)
     before = disk.account()
     disk.closed_loop(WRITE, places, BLOCK, depth=32)
-    # What is left has the other half and a tenth of both as spare room: 120 %.
+    # The remaining data have the other half and a tenth of both as spare room: 120 %.
     assert amplification(disk, before) == pytest.approx(greedy_amplification(1.2), rel=0.05)
     assert full > 4
     assert disk.flash_problem() is None
 
 
-def test_waits_for_cleaning_are_told_from_waits_for_room() -> None:
+def test_waits_for_cleaning_and_waits_for_room_count_apart() -> None:
     drive = Drive(volatile_cache=0)
     steady = drive.open(**STEADY)
     trace = steady.closed_loop(WRITE, blocks(drive, drive.units), BLOCK, depth=32)

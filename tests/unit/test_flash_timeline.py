@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for whom in a flash drive: dies, channels, link and buffer, one command after the other."""
+"""Waiting in a flash drive: dies, channels, link and buffer, one command after the other."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_blocks_are_erased_as_often_as_the_drives_own_are() -> None:
     assert erases == pytest.approx(pages / 64, rel=0.06), "and nothing else was to be cleaned"
 
 
-def test_nobody_waits_for_the_cleaning_of_a_whole_block() -> None:
+def test_no_command_waits_for_the_cleaning_of_a_whole_block() -> None:
     drive = Drive(capacity_bytes=512 * MIB, dies=4, volatile_cache=0, spare_ppm=70_000)
     disk = drive.open(precondition=1, buffer_bytes=MIB // 2, erase_ns=0)
     disk.closed_loop(WRITE, blocks(drive, 20_000), BLOCK, depth=1)

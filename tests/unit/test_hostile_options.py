@@ -34,9 +34,9 @@ def mistakes_of(folder: Path, attacks: Sequence[Attack]) -> dict[int, str]:
 
 
 def carried(folder: Path, attack: Attack) -> list[str]:
-    """What an accepted attack brings into its plan of that by which the decoys are known.
+    """The decoys' marks that an accepted attack brings into its plan.
 
-    What ends in a traceback counts, too.
+    An attack that ends in a traceback counts, too.
     """
     words: list[str] = []
     try:
@@ -69,7 +69,7 @@ def test_what_people_found_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def accepted(folder: Path, attacks: Sequence[Attack]) -> Iterator[Attack]:
-    """Those that are not refused; all of a batch in which one ends in a traceback, for `carried` to tell."""
+    """The accepted attacks; if one ends in a traceback, its whole batch, for `carried` to judge."""
     by_kind: dict[str, list[Attack]] = defaultdict(list)
     for attack in attacks:
         by_kind[attack.kind].append(attack)

@@ -157,7 +157,7 @@ def test_an_archive_is_known_by_its_content_wherever_it_lies(tmp_path: Path) -> 
     assert provided_inputs(moved)
 
 
-def test_what_was_not_provided_is_told_and_not_booted(tmp_path: Path) -> None:
+def test_an_input_missing_from_the_cache_is_an_error(tmp_path: Path) -> None:
     plan = plan_of(study(tmp_path, "tree.tar", plain_tar()))
 
     with pytest.raises(LabError, match="not in the cache"):
@@ -165,7 +165,7 @@ def test_what_was_not_provided_is_told_and_not_booted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tree.tar.gz", "tree.tar.xz", "tree.tar.bz2"])
-def test_a_damaged_archive_is_told_before_the_trial(name: str, tmp_path: Path) -> None:
+def test_a_damaged_archive_is_an_error_before_the_trial(name: str, tmp_path: Path) -> None:
     packed = PACKED[name](plain_tar(bytes(range(256)) * 4000))
     read = study(tmp_path, name, packed)
     (tmp_path / name).write_bytes(packed[: len(packed) // 2])
@@ -175,7 +175,7 @@ def test_a_damaged_archive_is_told_before_the_trial(name: str, tmp_path: Path) -
     assert not list((tmp_path / "cache" / "input").glob("*"))
 
 
-def test_an_archive_that_has_changed_since_the_study_was_read_is_told(tmp_path: Path) -> None:
+def test_an_archive_that_has_changed_since_the_study_was_read_is_an_error(tmp_path: Path) -> None:
     read = study(tmp_path, "tree.tar", plain_tar())
     (tmp_path / "tree.tar").write_bytes(plain_tar(b"other"))
 
@@ -183,7 +183,7 @@ def test_an_archive_that_has_changed_since_the_study_was_read_is_told(tmp_path: 
         provide_inputs(plan_of(read), read.inputs.values(), SILENCE)
 
 
-def test_a_plan_of_another_archive_is_told(tmp_path: Path) -> None:
+def test_a_plan_of_another_archive_is_an_error(tmp_path: Path) -> None:
     plan = plan_of(study(tmp_path, "tree.tar", plain_tar()))
 
     with pytest.raises(LabError, match="no archive of the study has its content") as caught:
@@ -191,7 +191,7 @@ def test_a_plan_of_another_archive_is_told(tmp_path: Path) -> None:
     assert caught.value.remedy
 
 
-def test_too_little_space_is_told_before_anything_is_unpacked(
+def test_too_little_space_is_an_error_before_anything_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = study(tmp_path, "tree.tar.xz", lzma.compress(plain_tar()))

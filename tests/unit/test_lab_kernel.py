@@ -232,7 +232,7 @@ def test_an_option_that_the_configuration_dropped_is_named(tmp_path: Path) -> No
     assert caught.value.cause.endswith("does not take B=y (it is n), D=4 (it is 2)")
 
 
-def test_an_option_that_another_one_selects_is_told(tmp_path: Path) -> None:
+def test_an_option_that_another_one_selects_is_reported(tmp_path: Path) -> None:
     fragment, config = tmp_path / "lab.config", tmp_path / ".config"
     fragment.write_text("CONFIG_A=y\n# CONFIG_B is not set\n# CONFIG_C is not set\n")
     config.write_text("CONFIG_A=y\nCONFIG_B=y\n")

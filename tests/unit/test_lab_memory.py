@@ -38,7 +38,7 @@ def test_a_lab_without_a_stated_memory_boots_as_it_always_has() -> None:
 @pytest.mark.parametrize(
     ("memory_bytes", "text"), [(256 * MIB, "256M"), (4096 * MIB, "4G"), (1025 * MIB, "1025M")]
 )
-def test_a_memory_is_told_to_the_kernel_in_its_largest_unit(memory_bytes: int, text: str) -> None:
+def test_the_kernel_gets_its_memory_in_the_largest_unit(memory_bytes: int, text: str) -> None:
     assert memory_text(memory_bytes) == text
     assert f"mem={text}" in kernel_arguments(1, 1, memory_bytes=memory_bytes)
 
@@ -69,7 +69,7 @@ def test_only_a_plan_that_runs_the_load_generator_carries_and_depends_on_it(tmp_
         assert load_setting(plan_with("mount"), built) == {}
 
 
-def test_the_lab_is_told_where_to_put_it() -> None:
+def test_the_bindings_say_where_the_lab_puts_the_load_generator() -> None:
     bindings = lab_bindings(plan_with(LOAD))
 
     assert bindings["variables"][LOAD] == PATH

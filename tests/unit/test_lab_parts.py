@@ -257,7 +257,7 @@ def test_sources_that_are_not_there_are_missed_with_a_remedy(
 
 
 @pytest.mark.parametrize("said", [None, "cargo 1.63.0", "nonsense"])
-def test_a_missing_or_old_cargo_is_told_with_what_to_install(
+def test_the_error_about_a_missing_or_old_cargo_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None
 ) -> None:
     if said is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab needs from the machine: packages, the machine's own Debian mirror."""
+"""The lab's needs from the machine: packages, the machine's own Debian mirror."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_machines_debian_mirror_is_found_among_other_archives(
     assert debian_mirror(apt_folder(tmp_path, **files)) == "http://mirror.example/debian"
 
 
-def test_a_machine_without_a_debian_mirror_is_told_how_to_name_one(
+def test_the_error_about_a_missing_debian_mirror_says_how_to_name_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("STRATA_DEBIAN_MIRROR", raising=False)

@@ -152,7 +152,7 @@ def test_modules_are_the_patched_source_built_in_the_kernels_tree(ground: Ground
     assert (tree / "variables").read_text().startswith("ARCH=um ")
 
 
-def test_groups_are_compiled_together_with_those_that_they_need_and_only_once(ground: Ground) -> None:
+def test_groups_and_the_groups_that_they_need_are_compiled_only_once(ground: Ground) -> None:
     kernel = ground.kernel()
 
     (far,) = ground.modules("far")
@@ -180,7 +180,7 @@ def test_another_driver_needs_no_other_modules_but_another_configuration_does(gr
     assert interface_of(second) == interface_of(ground.kernel()) != interface_of(first)
 
 
-def test_another_version_than_the_tested_one_is_told(ground: Ground) -> None:
+def test_another_version_than_the_tested_one_is_reported(ground: Ground) -> None:
     assert not ModulesBuild.of(ground.zfs(version=OTHER)).locked
 
 

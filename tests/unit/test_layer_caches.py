@@ -73,7 +73,7 @@ def refused(layer: Layer, cache_bytes: int = 2 * GIB, lower: Provided = DISK) ->
 
 
 def undos(steps: list[Step]) -> list[str]:
-    """What the teardown runs, in its order."""
+    """The commands of the teardown, in its order."""
     return [" ".join(step.undo.argv) for step in reversed(steps) if step.undo is not None]
 
 
@@ -88,6 +88,14 @@ def test_a_cache_that_the_study_does_not_have_is_named(layer: str, tmp_path: Pat
 
     assert list(found) == ["stacks.cached.layers[0].cache"]
     assert 'did you mean "ssd"?' in next(iter(found.values()))
+
+
+@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
+def test_a_cache_without_a_name_is_a_mistake(layer: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path, study(layer, 'cache = ""', 'devices = ["disk0"]'))
+
+    assert list(found) == ["stacks.cached.layers[0].cache"]
+    assert 'there is no device ""' in next(iter(found.values()))
 
 
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)

@@ -151,7 +151,7 @@ def test_the_same_options_open_what_they_made(checksum: str) -> None:
 
 
 def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:
-    """What was there keeps its place, so that only the rest is written."""
+    """Old data keep their place, so only the new space is written."""
     steps = integrity().resize(on_disk(integrity()), 16 * GIB, grow=True)
 
     assert steps is not None

@@ -50,7 +50,7 @@ def nodes_of(service: Step) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("kind", IMAGES)
-def test_an_image_takes_three_quarters_of_its_filesystem_unless_told_otherwise(kind: type[ImageFile]) -> None:
+def test_an_image_takes_three_quarters_of_its_filesystem_by_default(kind: type[ImageFile]) -> None:
     assert made(kind).usable_bytes([16 * GIB]) == 12 * GIB
     assert made(kind, size="2GiB").usable_bytes([16 * GIB]) == 2 * GIB
     assert made(Qcow2, backing=True).usable_bytes([16 * GIB]) == 6 * GIB
@@ -184,7 +184,7 @@ def test_what_an_image_has_taken_is_read_in_blocks() -> None:
 
 
 class Monitor(threading.Thread):
-    """A QMP monitor that answers each command with what it is told, one list of messages each."""
+    """A QMP monitor that answers each command with the next of ``answers``, a list of messages."""
 
     def __init__(self, path: Path, answers: list[list[dict[str, object]]]) -> None:
         super().__init__(daemon=True)

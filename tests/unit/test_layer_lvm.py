@@ -49,7 +49,7 @@ def refused(layer: Layer, lower: Provided, **named: int) -> list[str]:
 
 
 @pytest.mark.parametrize("layer", [lvm(), thin()])
-def test_only_the_trials_devices_are_looked_at_and_the_machine_is_left_alone(layer: Layer) -> None:
+def test_lvm_sees_only_the_trials_devices_and_changes_nothing_else(layer: Layer) -> None:
     for each in [*layer.build(context(2)), *layer.assemble(context(2))]:
         assert each.argv[each.argv.index("--devices") + 1] == "${disk0},${disk1}"
         assert each.environment["LVM_SYSTEM_DIR"] == ""

@@ -184,7 +184,7 @@ def test_spares_are_members_that_are_destroyed_and_assembled_too() -> None:
     assert layer.assemble(where)[0].argv[-3:] == ("${disk0}", "${disk1}", "${disk9}")
 
 
-def test_a_lost_disk_is_told_and_a_spare_added_unless_it_stands_by() -> None:
+def test_a_lost_disk_is_marked_failed_and_a_spare_added_unless_it_stands_by() -> None:
     layer = md(level=1, spares=["disk9"])
     where = context(2, ("disk9",)).during("alter", "md-rebuild")
 

@@ -233,7 +233,7 @@ def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended() -> None:
     assert layer.scrub_errors(STATUS.replace("     2\n", "     0\n").format(unmended=0, wrong=0)) == 0
 
 
-def test_a_scrub_that_repaired_nothing_found_nothing_whatever_was_counted_before() -> None:
+def test_scrub_errors_exclude_errors_counted_before_the_scrub() -> None:
     clean = STATUS.replace("repaired 393216", "repaired 0").format(unmended=0, wrong=131)
 
     assert Zpool().scrub_errors(clean) == 0
@@ -357,7 +357,7 @@ def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_th
 
 
 @pytest.mark.parametrize("layer", [zfs(), zvol()])
-def test_going_back_to_a_snapshot_gives_up_those_taken_since(layer: Dataset) -> None:
+def test_going_back_to_a_snapshot_destroys_later_snapshots(layer: Dataset) -> None:
     (back,) = layer.restore(in_pool(layer), "before") or []
 
     assert back.argv == ("zfs", "rollback", "-r", f"${{stack}}_zpool/{layer.layer}@before")

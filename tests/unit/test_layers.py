@@ -61,7 +61,7 @@ def test_making_names_what_it_destroys_and_mounting_can_be_undone(layer: Filesys
     assert mount.undo.argv == ("umount", "${mount}")
 
 
-def test_extended_options_of_ext4_are_joined_to_those_given_already() -> None:
+def test_extended_options_of_ext4_are_joined_to_given_ones() -> None:
     make, _ = make_and_mount(Ext4(mkfs=["-E", "stride=16,stripe-width=64", "-m", "0", "-Ediscard"]))
 
     assert make.argv.count("-E") == 1
@@ -144,7 +144,7 @@ def test_a_dollar_sign_in_an_option_stays_one() -> None:
         ("dup", (4,), 2),
         ("raid0", (4, 4), 8),
         ("raid1", (4, 4), 4),
-        # What the large disk has beyond the small ones has no second place.
+        # The large disk's space beyond the small ones' has no room for a second copy.
         ("raid1", (4, 10), 4),
         ("raid1", (4, 4, 10), 8),
         ("raid1", (4, 4, 8), 8),
@@ -202,7 +202,7 @@ def test_xfs_on_stripes_needs_room_for_its_log() -> None:
         ("align", "xfs aligned to stripes needs 520MiB at least, and there are 519MiB")
     ]
     assert causes(300 << 20, None) == []
-    assert [key for key, _ in causes(299 << 20, RAID5)] == [None], "told once"
+    assert [key for key, _ in causes(299 << 20, RAID5)] == [None], "reported once"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_barriers_go_where_the_filesystem_still_has_the_option(kind: type[Filesy
 
 
 @pytest.mark.parametrize("layer", [Xfs(barriers=False), Xfs(mount=["nobarrier"])])
-def test_xfs_without_barriers_is_told_to_be_history(layer: Filesystem) -> None:
+def test_the_refusal_of_xfs_without_barriers_names_the_linux_that_removed_it(layer: Filesystem) -> None:
     assert "removed in Linux 4.19" in str(layer.unavailable())
     assert Xfs().unavailable() is None
 

@@ -142,7 +142,7 @@ def test_timers_are_named_where_something_starts_them(tree: Tree) -> None:
 
 
 def disturbances(tree: Tree, *changes: dict[str, str], limits: Limits | None = None) -> list[str]:
-    """What is found of a window of ten seconds, in which these files changed."""
+    """The disturbances found in a window of ten seconds in which these files changed."""
     before = tree.machine.reading()
     tree.monotonic_s += 10
     for files in changes:

@@ -40,7 +40,7 @@ def test_the_library_is_compiled_once_and_again_when_a_source_changes(project: P
     assert changed.is_file()
 
 
-def test_a_machine_without_a_compiler_is_told_what_to_install(
+def test_the_error_about_a_missing_compiler_says_what_to_install(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

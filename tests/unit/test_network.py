@@ -125,7 +125,7 @@ def gp2_in_few_commands() -> ModelledDisk:
 
 
 def reads_s(disk: ModelledDisk, operations: int) -> float:
-    """Virtual seconds of so many operations."""
+    """Virtual seconds for this many operations."""
     return disk.closed_loop(READ, np.zeros(operations // 128), 128, depth=8).duration_ns / S
 
 
@@ -158,7 +158,7 @@ def test_gp3_has_its_rates_for_ever() -> None:
     assert 4000 * 262_144 / MIB * S / (float(large.complete_ns.max()) - start) == pytest.approx(125, rel=0.02)
 
 
-def test_median_and_tail_are_those_of_the_lognormal_distribution() -> None:
+def test_median_and_tail_follow_the_lognormal_distribution() -> None:
     text = network_text(read_latency_ns=",".join(map(str, latency_table(0.6, 0.3))), seed=1)
     latency = ModelledDisk(text).closed_loop(READ, np.zeros(1_000_000), 8, depth=1).latency_ns
 

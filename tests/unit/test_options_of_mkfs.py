@@ -14,7 +14,7 @@ import pytest
 from option_samples import LAYERS, NEWER, making, names_of, words_for
 from strata.spec.layer import LayerContext, Provided
 
-# Of no trial: mkfs.btrfs refuses the UUID of a filesystem that it finds on the machine.
+# A UUID of no trial: mkfs.btrfs refuses the UUID of a filesystem that it finds on the machine.
 SEED: Final = 770_881_021
 BYTES: Final = 640 << 20
 CASES: Final = [

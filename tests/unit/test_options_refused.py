@@ -195,7 +195,7 @@ TABLES: Final[list[tuple[str, str, Mapping[str, object]]]] = [
 
 
 def refused(folder: Path, layer: str, key: str, value: object) -> dict[str, str]:
-    """What `strata check` says of a stack with a layer that has this key."""
+    """The mistakes that `strata check` finds in a stack whose layer has this key."""
     below = f"{ZPOOL}, " if layer in ("zfs", "zvol") else ""
     above = ', { layer = "zfs" }' if layer == "zpool" else ', { layer = "ext4" }' if layer == "zvol" else ""
     layers = f"{below}{{ layer = {toml(layer)}, {key} = {toml(value)} }}{above}"
@@ -304,7 +304,7 @@ FORMS: Final = {
         (["--block", "512"], ['the option "--block" is not one that a study may give']),
     ],
 )
-def test_each_wrong_word_is_told_once(words: list[str], causes: list[str]) -> None:
+def test_each_wrong_word_is_reported_once(words: list[str], causes: list[str]) -> None:
     found = list(word_diagnostics("option", words, FORMS, key="mkfs"))
 
     assert [each.cause for each in found] == causes

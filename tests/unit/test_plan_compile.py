@@ -233,7 +233,7 @@ def test_a_doubled_dollar_sign_is_no_variable() -> None:
     check_steps([step(argv=("echo", "$${gone} $$"))], [], [], place="trial")
 
 
-def test_whatever_is_done_above_a_guest_is_done_in_its_control_group(tmp_path: Path) -> None:
+def test_steps_above_a_guest_run_in_its_control_group(tmp_path: Path) -> None:
     layers = (
         '{ layer = "lvm", type = "raid1" }, { layer = "guest" }, '
         '{ layer = "lvm", snapshot_size = "1GiB" }, { layer = "xfs" }'

@@ -40,7 +40,7 @@ def make(*options: str) -> Step:
         (make("-q", "-a", "1", "-b", "1"), make("-q", "-a", "2", "-b", "2"), "-a 1 … -b 1", "-a 2 … -b 2"),
     ],
 )
-def test_of_a_command_line_only_what_changed_is_told(
+def test_only_the_changed_words_of_a_command_line_are_shown(
     tmp_path: Path, before: Step, after: Step, was: str | None, becomes: str | None
 ) -> None:
     found = changes(tmp_path, with_steps(before, LOAD), with_steps(after, LOAD))
@@ -48,7 +48,7 @@ def test_of_a_command_line_only_what_changed_is_told(
     assert found == [("step mkfs", was, becomes)]
 
 
-def test_a_step_more_or_less_is_told_with_its_command(tmp_path: Path) -> None:
+def test_an_added_or_removed_step_is_shown_with_its_command(tmp_path: Path) -> None:
     assert changes(tmp_path, PLAN, with_steps(LOAD)) == [("step mkfs", "mkfs.ext4 '${disk0}'", None)]
     assert changes(tmp_path, with_steps(LOAD), PLAN) == [("step mkfs", None, "mkfs.ext4 '${disk0}'")]
 
@@ -65,7 +65,7 @@ def test_a_step_more_or_less_is_told_with_its_command(tmp_path: Path) -> None:
             lambda plan: plan.model_copy(update={"environment": {"LC_ALL": "C"}}),
             [("environment.LC_ALL", "C.UTF-8", "C")],
         ),
-        # Titles, and what a plan is for, are told by other things.
+        # Titles and a plan's trial are no differences: other places state them.
         (lambda _: with_steps(MAKE.model_copy(update={"title": "Another title"}), LOAD), []),
         (lambda _: PLAN.model_copy(update={"trial": plan_of("xfs", "oltp", 1).trial}), []),
     ],
@@ -87,7 +87,9 @@ def test_identifiers_say_nothing_where_the_names_that_they_come_from_differ(tmp_
 @pytest.mark.parametrize(
     "damage", ["", "[", "[]", '{"steps": 1}', '{"steps": [{"id": 3}]}', '{"steps": ["x"]}']
 )
-def test_a_damaged_plan_is_told_and_two_of_them_are_nothing_to_tell(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_plan_is_reported_and_two_damaged_plans_have_no_differences(
+    tmp_path: Path, damage: str
+) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_bytes(PLAN.to_json())
     bad.write_text(damage)

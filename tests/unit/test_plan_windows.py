@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every workload can ask for around its window: snapshots in it, fragmentation before and after it."""
+"""Options of every workload around its window: snapshots in it, fragmentation before and after it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_classical_group_must_have_room_for_all_of_them(tmp_path: Path) -> Non
     assert study(tmp_path, layers.format(", snapshots = 2"), EVERY)
 
 
-def test_what_snapshots_took_is_told(tmp_path: Path) -> None:
+def test_the_number_and_duration_of_snapshots_are_metrics(tmp_path: Path) -> None:
     compiled = plan(tmp_path, THIN, EVERY)
     taking = [step.id for step in compiled.steps if step.lane == SNAPSHOT_LANE]
     outputs = Outputs({name: StepOutput(duration_ns=(at + 1) * S) for at, name in enumerate(taking)})
@@ -102,7 +102,7 @@ def test_what_snapshots_took_is_told(tmp_path: Path) -> None:
     assert found == {"snapshots_taken": 2, "snapshot_ns_mean": 1.5 * S, "snapshot_ns_max": 2 * S}
 
 
-def test_every_filesystem_of_a_stack_is_looked_at_before_and_after(tmp_path: Path) -> None:
+def test_every_filesystem_of_a_stack_is_inspected_before_and_after(tmp_path: Path) -> None:
     compiled = plan(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }', LOOKS)
 
     for phase in ("alter", "inspect"):
@@ -134,12 +134,12 @@ def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
     declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
     _, placements = placements_of(declared, declared.stacks["stack"], "load", 1)
     compiled = compile_trial(declared, "stack", "load", 1)
-    told = {
+    outputs = {
         "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),
         "free-space": StepOutput(stdout=XFS),
         "linear-read": StepOutput(stderr="Total bytes written: 1000 (1KiB, 1KiB/s)\n", duration_ns=S // 2),
     }
-    steps = {step.id: told[step.purpose.what] for step in compiled.steps_for(*told) if step.purpose}
+    steps = {step.id: outputs[step.purpose.what] for step in compiled.steps_for(*outputs) if step.purpose}
 
     found = fragmentation_metrics(compiled, placements, Outputs(steps))
     metrics = {metric.name: metric for metric in found}
@@ -186,21 +186,24 @@ BTRFS = """\
 """
 
 
-def test_the_tools_tell_how_free_space_is_divided() -> None:
-    def told(found: list[FreeSpace]) -> dict[str, float]:
+def test_free_space_metrics_come_from_each_tools_output() -> None:
+    def values(found: list[FreeSpace]) -> dict[str, float]:
         return {each.name: each.value for each in found}
 
-    assert told(Ext4().free_space_metrics(EXT)) == {
+    assert values(Ext4().free_space_metrics(EXT)) == {
         "free_extents": 13,
         "free_extent_bytes_mean": 310988 << 10,
         "free_extent_bytes_max": 1146752 << 10,
     }
-    assert told(Xfs().free_space_metrics(XFS)) == {"free_extents": 8, "free_extent_bytes_mean": 128933 * 4096}
-    assert told(Btrfs().free_space_metrics(BTRFS)) == {
+    assert values(Xfs().free_space_metrics(XFS)) == {
+        "free_extents": 8,
+        "free_extent_bytes_mean": 128933 * 4096,
+    }
+    assert values(Btrfs().free_space_metrics(BTRFS)) == {
         "free_extents": 2,
         "free_extent_bytes_mean": (16384 + 8355840) / 2,
         "free_extent_bytes_max": 8355840,
     }
     bitmap = BTRFS.replace("FREE_SPACE_EXTENT 16384", "FREE_SPACE_BITMAP 16384")
-    assert told(Btrfs().free_space_metrics(bitmap)) == {"free_extents": 2}
-    assert told(Zpool().free_space_metrics("42\n")) == {"free_space_index": 0.42}
+    assert values(Btrfs().free_space_metrics(bitmap)) == {"free_extents": 2}
+    assert values(Zpool().free_space_metrics("42\n")) == {"free_space_index": 0.42}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``strata lab power-cut`` makes of two boots, without a lab."""
+"""The verdict of ``strata lab power-cut`` on two boots, without a lab."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_recovery_that_ended_otherwise_is_no_verdict(tmp_path: Path) -> None:
         cut_in(tmp_path, Boots(cut=True, console="Killed\n"), study_in(tmp_path))
 
 
-def test_who_is_told_to_cut_earlier_has_a_trial_that_came_to_its_end(tmp_path: Path) -> None:
+def test_the_remedy_to_cut_earlier_is_given_only_for_a_trial_that_succeeded(tmp_path: Path) -> None:
     study = study_in(tmp_path)
     trial = f"{next(iter(study.stacks))}.{next(iter(study.workloads))}.s{study.seeds[0]}"
 

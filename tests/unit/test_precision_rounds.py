@@ -122,7 +122,7 @@ def test_the_same_study_comes_to_the_same_seeds_however_many_run_at_once(tmp_pat
 
 @dataclass
 class Stopping(RecordingDisplay):
-    """Ends the run, as a signal would, when so many trials have finished."""
+    """Ends the run, as a signal would, after ``remaining`` more trials."""
 
     remaining: int = 0
 
@@ -229,7 +229,7 @@ def test_measuring_anew_measures_each_once(tmp_path: Path) -> None:
     assert done.kept == ()
 
 
-def test_a_display_is_told_why_seeds_are_added(tmp_path: Path) -> None:
+def test_the_display_says_why_seeds_are_added(tmp_path: Path) -> None:
     display = RecordingDisplay()
 
     run(tmp_path, noisy({"mix": 0.04}), display=display)

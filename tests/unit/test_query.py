@@ -30,13 +30,13 @@ def test_every_table_has_the_columns_that_its_description_names(folder: ResultsF
         assert answer.rows
 
 
-def test_metrics_are_those_of_the_results(folder: ResultsFolder) -> None:
+def test_metrics_equal_the_results(folder: ResultsFolder) -> None:
     sql = "select value from metrics where trial = 'xfs.oltp.s2' and metric = 'transactions_per_s'"
 
     assert query(folder, sql).rows == [(metrics_of("oltp", 344, 2)[0].value,)]
 
 
-def test_samples_are_those_of_the_events(folder: ResultsFolder) -> None:
+def test_samples_equal_the_events(folder: ResultsFolder) -> None:
     sql = "select count(*) from samples where trial = 'xfs.oltp.s2' and name = 'dirty_bytes'"
 
     assert query(folder, sql).rows == [(60,)]

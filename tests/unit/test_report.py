@@ -47,7 +47,7 @@ def page(study: StudyResults) -> str:
 
 
 class Outline(HTMLParser):
-    """What a page loads, and whether its elements are closed."""
+    """The files that a page loads, and whether its elements are closed."""
 
     void: ClassVar = {"meta", "link", "br", "hr", "img", "input"}
 

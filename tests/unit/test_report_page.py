@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page says beside its charts: the answer to all workloads, cells, stacks, advice, options, data."""
+"""The page's text beside its charts: the answer to all workloads, cells, stacks, advice, options, data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_answer_from_two_seeds_says_that_it_is_unsure(tmp_path: Path) -> None
     assert "fewer than three seeds" in all_in_one(results_of(tmp_path, stacks=2, workloads=2, seeds=2))
 
 
-def test_many_stacks_behind_the_leader_are_told_by_the_next_and_the_last(tmp_path: Path) -> None:
+def test_the_answer_names_the_next_and_the_last_of_many_stacks_behind_the_leader(tmp_path: Path) -> None:
     results = results_of(tmp_path, stacks=8, workloads=1, seeds=4, gains={"zfs": 20.0})
     said = answer(results, "postgresql", Markup).sentence
 
@@ -176,9 +176,9 @@ def test_a_page_carries_every_value_and_no_string_of_it_ends_the_script(tmp_path
     series = results.cells["ext4", "postgresql"].series("transactions_per_s").values
     assert rate["values"][0] == [series[1], series[2]]
     assert rate["values"][1][1] is None
-    told = in_script({"question": "</script><!-- & ü"})
-    assert "<" not in told
-    assert json.loads(told) == {"question": "</script><!-- & ü"}
+    script = in_script({"question": "</script><!-- & ü"})
+    assert "<" not in script
+    assert json.loads(script) == {"question": "</script><!-- & ü"}
 
 
 def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> None:

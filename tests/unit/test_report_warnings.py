@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How `strata show` and the report show checks and their warnings."""
+"""Checks and their warnings in `strata show` and in the report."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
     """ext4 is unsteady in one of two seeds, xfs is cached; both know of too little data."""
     stacks, seeds = {"ext4": 329.0, "xfs": 344.0}, (1, 2)
     snapshot = snapshot_of(stacks, seeds, ("oltp",))
-    told = tuple(each.model_copy(update={"rationale": "A ledger."}) for each in snapshot.workloads)
+    workloads = tuple(each.model_copy(update={"rationale": "A ledger."}) for each in snapshot.workloads)
     folder = ResultsFolder.create(
-        tmp_path_factory.mktemp("warnings") / "results", snapshot.model_copy(update={"workloads": told})
+        tmp_path_factory.mktemp("warnings") / "results", snapshot.model_copy(update={"workloads": workloads})
     )
     for stack, level in stacks.items():
         for seed in seeds:
@@ -55,7 +55,7 @@ def test_the_table_marks_numbers_with_warnings_and_says_why_below(folder: Result
     assert "¹" in text
     assert "ext4 under oltp: not steady in 1 of 2 seeds: they differ by 45.0%" in text
     assert "xfs under oltp: cached: the measured window did not reach the disks" in text
-    # What holds on every stack is one line.
+    # A warning that holds on every stack is one line.
     assert text.count("db: the data set fits into memory") == 1
     assert "no transaction failed" not in text
 

@@ -80,7 +80,7 @@ def test_a_window_of_lanes_goes_from_the_first_start_to_the_last_end(tmp_path: P
     assert record.samples.cpu_ns["idle"] == 8 * S
 
 
-def test_a_lane_that_fails_is_told_and_those_that_were_ended_for_it_are_not(tmp_path: Path) -> None:
+def test_a_failed_lane_is_reported_and_lanes_ended_because_of_it_are_not(tmp_path: Path) -> None:
     plan = plan_with(step_of("first", "a"), step_of("second", "b"))
     log = EventLog(plan)
     for step in ("first", "second"):
@@ -103,7 +103,7 @@ def server_log(plan: Plan, said: dict[str, str]) -> EventLog:
     return log
 
 
-def test_a_service_that_does_not_get_ready_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_service_that_does_not_get_ready_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     plan = plan_with(step_of("server", background=True), step_of("load"))
     log = server_log(plan, {"stderr": "y" * 2000 + "\nFATAL: could not create shared memory segment\n"})
     log.end("server", "ok", S)  # it ran until it was stopped
@@ -118,7 +118,7 @@ def test_a_service_that_does_not_get_ready_is_told_with_the_end_of_its_log(tmp_p
     assert said[1:] == ["step load was not run"]
 
 
-def test_a_service_that_ends_early_is_told_with_how_it_ended(tmp_path: Path) -> None:
+def test_a_service_that_ends_early_is_reported_with_its_exit(tmp_path: Path) -> None:
     plan = plan_with(step_of("server", background=True), step_of("load"))
     log = server_log(plan, {"stdout": "mariadbd: Aborting\n"})
     log.add("step_start", step="load", phase="measure", argv=["run"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody planted in a results folder is neither written to, nor deleted, nor read through."""
+"""Links planted in a results folder are neither written to, nor deleted, nor read through."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUERY = "select count(*) from trials"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another user's folder")
 
 
-def told(*words: str) -> StrataError | None:
+def error_of(*words: str) -> StrataError | None:
     error = CliRunner().invoke(app, list(words)).exception
     if isinstance(error, SystemExit):
         return None
@@ -35,7 +35,7 @@ def told(*words: str) -> StrataError | None:
     return error
 
 
-def said(action: Callable[[], object]) -> StrataError | None:
+def error_in(action: Callable[[], object]) -> StrataError | None:
     try:
         action()
     except StrataError as error:
@@ -59,16 +59,16 @@ def served(results: Path) -> None:
 
 
 WRITING: dict[str, Callable[[Path], StrataError | None]] = {
-    "run": lambda results: said(lambda: run_tiny(results.parent, fake_runner(), fresh=True)),
-    "clean": lambda results: told("clean", str(results)),
-    "capabilities": lambda results: said(lambda: probed(results)),
-    "report": lambda results: told("report", str(results)),
-    "export": lambda results: told("export", str(results)),
+    "run": lambda results: error_in(lambda: run_tiny(results.parent, fake_runner(), fresh=True)),
+    "clean": lambda results: error_of("clean", str(results)),
+    "capabilities": lambda results: error_in(lambda: probed(results)),
+    "report": lambda results: error_of("report", str(results)),
+    "export": lambda results: error_of("export", str(results)),
 }
 READING: dict[str, Callable[[Path], StrataError | None]] = {
-    "query": lambda results: told("query", str(results), QUERY),
-    "show": lambda results: told("show", str(results)),
-    "serve": lambda results: said(lambda: served(results)),
+    "query": lambda results: error_of("query", str(results), QUERY),
+    "show": lambda results: error_of("show", str(results)),
+    "serve": lambda results: error_in(lambda: served(results)),
 }
 
 
@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_tiny(folder, fake_runner())
     results = folder / "results"
     probed(results)
-    assert told("query", str(results), QUERY) is None
+    assert error_of("query", str(results), QUERY) is None
     ResultsFolder(results).new_attempt(TrialKey.parse("ext4.mix.s1"))
     for name in (".journal", "capabilities"):
         (results / name).mkdir()
@@ -139,7 +139,7 @@ def test_a_temporary_name_that_is_a_link_is_not_written_through(results: Path) -
 
     run_tiny(results.parent, fake_runner())
     probed(results)
-    assert told("export", str(results)) is None
+    assert error_of("export", str(results)) is None
 
     assert watched.read_text() == "of value"
 
@@ -155,7 +155,7 @@ def test_an_export_goes_through_no_link_in_its_folder(results: Path) -> None:
     (export / "figures").symlink_to(watched / "figures")
     before = tree(watched)
 
-    error = told("export", str(results), "--output", str(export))
+    error = error_of("export", str(results), "--output", str(export))
 
     assert tree(watched) == before
     assert "figures: cannot create the folder: it is a symbolic link" in str(error)
@@ -201,9 +201,9 @@ def test_a_results_folder_that_the_user_names_by_a_link_is_used(results: Path, t
     results.rename(elsewhere)
     results.symlink_to(elsewhere)
 
-    assert told("clean", str(results)) is None
+    assert error_of("clean", str(results)) is None
     assert run_tiny(tmp_path, fake_runner()).kept
-    assert told("report", str(results)) is None
+    assert error_of("report", str(results)) is None
 
     assert (elsewhere / "report.html").is_file()
 

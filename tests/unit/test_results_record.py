@@ -20,7 +20,7 @@ def record(tmp_path: Path) -> ResultRecord:
     return record_of(plan, events)
 
 
-def test_two_runs_of_a_trial_share_the_hash_whatever_their_real_time(record: ResultRecord) -> None:
+def test_two_runs_of_a_trial_have_one_hash_at_any_real_time(record: ResultRecord) -> None:
     elsewhere = record.real_time.model_copy(
         update={"started_at": "2031-01-01T00:00:00Z", "duration_s": 99.0, "host": "another"}
     )

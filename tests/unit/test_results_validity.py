@@ -75,7 +75,7 @@ def test_the_hosts_refusal_to_write_a_disks_backing_file_is_found_in_the_console
     assert "host write failed: -28" in reasons(judged(tmp_path, good_log(PLAN, 75), console))
 
 
-# Of each layer messages as the kernel's source formats them, with a prefix that `dmesg` has.
+# Messages of each layer as the kernel's source formats them, with a prefix of `dmesg`.
 TROUBLE = [
     ("ext4", "EXT4-fs error (device sda): ext4_lookup:1855: inode #2: comm x: deleted inode referenced: 12"),
     ("ext2", "EXT4-fs (sda): Remounting filesystem read-only"),
@@ -206,7 +206,7 @@ def test_an_agent_that_was_killed_leaves_an_invalid_result(tmp_path: Path) -> No
     assert "the agent was killed during step load" in reasons(judged(tmp_path, log, metrics=[]))
 
 
-def test_a_lab_that_did_not_boot_is_told_from_one_that_failed(tmp_path: Path) -> None:
+def test_an_empty_event_log_means_that_the_agent_never_spoke(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text("")
 
     said = reasons(record_of(PLAN, tmp_path / "events.jsonl", []))

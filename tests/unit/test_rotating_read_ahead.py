@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rotating disk reads on while nobody needs its head."""
+"""A rotating disk reads ahead while no command needs its head."""
 
 from __future__ import annotations
 

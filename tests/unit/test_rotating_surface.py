@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rotating disk's surface is like: defects, physical sectors, shingled bands, short strokes."""
+"""A rotating disk's surface: defects, physical sectors, shingled bands, short strokes."""
 
 from __future__ import annotations
 

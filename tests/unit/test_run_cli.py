@@ -156,7 +156,7 @@ def test_cleaning_a_folder_that_holds_no_results_is_an_error(study: Path) -> Non
 
 
 class Asked(Exception):  # noqa: N818  no error
-    """What was to be built is known, and that is all the test asks."""
+    """Ends the command once the test knows what would be built."""
 
 
 def test_a_load_generator_that_alone_is_missing_is_built_for_a_host(

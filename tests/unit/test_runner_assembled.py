@@ -164,7 +164,7 @@ def test_a_network_device_of_before_a_restart_can_be_anybodys(machine: Machine) 
 
 
 @pytest.mark.parametrize("pid", ["78\n", None])
-def test_a_network_device_that_somebody_else_connected_since_is_left_to_them(
+def test_a_network_device_that_another_program_connected_since_stays(
     machine: Machine, pid: str | None
 ) -> None:
     machine.drop("dm-2")
@@ -204,7 +204,7 @@ def test_a_connection_is_noted_anew_when_it_was_made_anew(machine: Machine) -> N
 
 def test_what_stays_is_named_with_the_reason(machine: Machine) -> None:
     machine.block("dm-9", "md127", dm__name="foreign\n")
-    (machine.root / "sys/block/dm-9/slaves/md127").unlink()  # nobody knows that it stands on the array
+    (machine.root / "sys/block/dm-9/slaves/md127").unlink()  # no longer known to stand on the array
 
     with pytest.raises(RunError, match="still in use") as error:
         assembled(machine).take_down()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loop devices as real disks: what is looked at again before the first write, and what is written then."""
+"""Loop devices as real disks: the checks repeated before the first write, and the writes after them."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_what_a_trial_leaves_is_gone_before_the_next_of_the_same_run(
         assert contents(loop) == []
 
 
-def test_what_somebody_put_on_a_disk_since_it_was_chosen_stays(
+def test_content_put_on_a_disk_since_it_was_chosen_stays(
     attach: Callable[..., str], study: Study, plan: Plan, folder: Path
 ) -> None:
     loop = attach()
@@ -347,7 +347,7 @@ def test_a_stack_on_a_disk_is_taken_down_and_the_disk_stays_attached_with_its_co
     assert contents(loop) == ["ext4"]
 
 
-def test_a_disk_that_is_not_the_noted_one_any_more_is_nobodys_business(
+def test_a_disk_that_is_not_the_noted_one_any_more_is_left_alone(
     attach: Callable[..., str], study: Study, plan: Plan, folder: Path
 ) -> None:
     loop = attach("a.img")

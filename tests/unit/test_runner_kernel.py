@@ -139,6 +139,7 @@ def test_a_free_network_device_is_taken_by_one_trial_only(tmp_path: Path) -> Non
     for number in (90010, 90002, 90003):
         write(tmp_path, f"sys/block/nbd{number}/size")
     write(tmp_path, "sys/block/nbd90003/pid", "7\n")
+    write(tmp_path, "sys/block/nbd90011/pid", "")  # connected, but its process cannot be read
     write(tmp_path, "sys/block/nbd90002p1/size")
 
     with network_devices(["nbd-a"], tmp_path) as first:

@@ -44,7 +44,7 @@ def scratch(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def no_loop_remains(tmp_path: Path) -> Iterator[None]:
     yield
-    deadline_s = time.monotonic() + 10  # one that somebody else looks at goes when they close it
+    deadline_s = time.monotonic() + 10  # a device that another program has open goes when it is closed
     while loops_under(tmp_path) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert loops_under(tmp_path) == {}
@@ -126,7 +126,7 @@ def test_a_link_of_another_user_is_no_way_to_a_scratch_folder(scratch: Path) -> 
     assert error.value.place == str(link)
 
 
-def test_others_cannot_enter_a_private_folder_nor_read_its_images_whatever_the_umask_is(
+def test_other_users_cannot_read_a_private_folder_or_its_images_under_any_umask(
     scratch: Path,
 ) -> None:
     before = os.umask(0o077)

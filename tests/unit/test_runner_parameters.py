@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trial on a host sets of the kernel's modules becomes what it was."""
+"""A trial on a host restores the parameters of kernel modules that it sets."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_the_figures_are_there_for_a_program(runner: FakeRunner) -> None:
     assert rate["share"] == rate["count"] / 2000
 
 
-def test_values_that_do_not_differ_are_told_not_to_be_within_and_what_that_means(runner: FakeRunner) -> None:
+def test_values_that_do_not_differ_are_reported_as_outside_with_the_meaning(runner: FakeRunner) -> None:
     runner.output = lambda plan, step: fio_output(
         plan.model_copy(update={"trial": plan.trial.model_copy(update={"seed": 1})}), step
     )

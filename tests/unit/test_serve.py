@@ -76,7 +76,7 @@ def state_of(now: StudyNow, trial_id: str = FIRST) -> str:
     return next(each.state for each in now.trials if each.id == trial_id)
 
 
-# What it shows.
+# The pages.
 
 
 def test_what_a_study_says_of_itself_is_text(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_the_folder_of_many_results_lists_all_of_them(folder: Path, whole: Path)
     assert re.findall(r'href="/study/([^/"]+)/"', text) == ["another", "made"]
 
 
-def test_results_of_the_same_name_are_told_apart(tmp_path: Path, whole: Path) -> None:
+def test_results_of_the_same_name_are_distinguished(tmp_path: Path, whole: Path) -> None:
     roots = [Path(shutil.copytree(whole, tmp_path / each / "made")) for each in ("monday", "tuesday")]
 
     found = find_watches([*roots, roots[0]], {})
@@ -355,11 +355,13 @@ def test_the_events_tell_of_a_new_result_and_end_with_the_server(folder: Path) -
     said = TestClient(site, base_url=HOST).get("/study/made/events")
 
     assert said.headers["Content-Type"].startswith("text/event-stream")
-    told = [json.loads(line.removeprefix("data: ")) for line in said.text.splitlines() if line[:5] == "data:"]
-    assert "<b>7 of 8</b>" in told[0]["html"]
-    assert "<b>8 of 8</b>" in told[-1]["html"]
-    assert told[0]["version"] != told[-1]["version"]
-    assert len(told) <= 4, "what has not changed is said again now and then, not each time"
+    events = [
+        json.loads(line.removeprefix("data: ")) for line in said.text.splitlines() if line[:5] == "data:"
+    ]
+    assert "<b>7 of 8</b>" in events[0]["html"]
+    assert "<b>8 of 8</b>" in events[-1]["html"]
+    assert events[0]["version"] != events[-1]["version"]
+    assert len(events) <= 4, "an unchanged state is sent again now and then, not each time"
 
 
 def test_the_part_with_the_charts_says_which_results_it_shows(folder: Path, client: TestClient) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom `strata serve` answers, and how its server begins and ends."""
+"""The clients that `strata serve` answers, and the start and end of its server."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_another_metric_can_be_shown(results: str) -> None:
     assert {row["metric"] for row in plain["metrics"]} == {"latency_ns_p50"}
 
 
-def test_an_unknown_metric_is_answered_with_those_that_exist(results: str) -> None:
+def test_the_error_about_an_unknown_metric_lists_the_known_ones(results: str) -> None:
     for form in ((), ("--json",)):
         with pytest.raises(ResultError, match='no workload has the metric "speed"') as caught:
             run("show", results, "--metric", "speed", *form)
@@ -119,7 +119,7 @@ def test_one_trial_is_shown_with_what_memory_and_processors_did(results: str) ->
     assert "processor time: idle 59.0 s" in shown
 
 
-def test_an_unknown_trial_is_answered_with_those_that_exist(results: str) -> None:
+def test_the_error_about_an_unknown_trial_lists_the_known_ones(results: str) -> None:
     with pytest.raises(ResultError, match='no trial "zfs"') as caught:
         run("show", results, "--trial", "zfs")
 

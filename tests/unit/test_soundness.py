@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the events of a trial say of the soundness of its numbers."""
+"""The soundness of a trial's numbers, judged by its events."""
 
 from __future__ import annotations
 

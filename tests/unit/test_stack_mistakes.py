@@ -17,7 +17,7 @@ FIO = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "4MiB"'
 
 @dataclass(frozen=True)
 class Wrong:
-    """Layers on so many disks, and what is to be said of them: where, why, and what to do."""
+    """Layers on this many disks, and the expected mistake: its place, cause and remedy."""
 
     layers: str
     disks: int
@@ -268,7 +268,7 @@ def test_a_device_is_named_once_by_the_layers(tmp_path: Path) -> None:
     assert list(found(tmp_path, layers, 2)) == [f"{LAYER}[0].cache"]
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     layers = '{ layer = "md", level = 1, layout = "far", chunk = "64KiB" }, { layer = "ext4" }'
 
     assert list(found(tmp_path, layers, 2)) == [f"{LAYER}[0].layout", f"{LAYER}[0].chunk"]

@@ -62,7 +62,7 @@ def test_an_unknown_stack_is_named_with_the_nearest(study: Path) -> None:
     assert 'did you mean "ext4"' in str(done.exception)
 
 
-def test_what_tenants_share_and_what_each_has_are_told_apart(tmp_path: Path) -> None:
+def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     own = '{ layer = "guest" }, { layer = "ext4" }'
     lvm = f'[stacks.ext4]\ndevices = ["disk0"]\nlayers = [{{ layer = "lvm" }}]\neach = [{own}]\n'

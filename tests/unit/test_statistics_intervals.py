@@ -79,7 +79,7 @@ def test_the_interval_covers_what_it_says(n: int, shape: str) -> None:
     low, high = interval_of_means(known.draw(np.random.default_rng(11), (20_000, n)))
     covered = float(((low <= known.mean) & (known.mean <= high)).mean())
 
-    # What has no tails at all is covered a little too well: 97.1 % of ten.
+    # A distribution without tails is covered a little too well: 97.1 % of ten.
     assert 0.93 <= covered <= (0.975 if shape == "uniform" else 0.97)
 
 

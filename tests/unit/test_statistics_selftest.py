@@ -75,7 +75,7 @@ def test_p_values_come_in_steps(n: int, level: float) -> None:
     assert p_value_level(n) == level
 
 
-def test_half_widths_are_those_of_logarithms() -> None:
+def test_half_widths_are_of_logarithms() -> None:
     assert half_width(Interval(1 / 1.025, 1.025)) == pytest.approx(math.log(1.025))
     assert half_width(None) == math.inf
     assert half_width(Interval(-1.0, 2.0)) == math.inf

@@ -63,7 +63,7 @@ def test_the_signed_rank_test_is_that_of_scipy(n: int) -> None:
 def test_ties_and_pairs_without_a_difference_are_exact_as_well() -> None:
     ties = np.array([1, 1, -1, 2, 2, 3, -3, 4.0])
     assert signed_rank_p_value(ties) == pytest.approx(float(stats.wilcoxon(ties).pvalue))
-    # What is without a difference is left out.
+    # Pairs without a difference are left out.
     assert signed_rank_p_value(np.append(ties, [0, 0])) == signed_rank_p_value(ties)
     assert signed_rank_p_value(np.zeros(6)) == 1.0
     assert rank_sum_p_value(np.ones(4), np.ones(5)) == 1.0

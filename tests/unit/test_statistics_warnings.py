@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every reason to doubt a number is told with a figure and a remedy, and nothing is told of sound ones."""
+"""Every reason to doubt a number is a warning with a figure and a remedy; sound numbers have none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strata.statistics.warnings import warnings_together
 
 STACK, WORKLOAD = "ext4", "postgresql"
 SOUND = "coordinated-omission"
-"""What a closed loop is told in any case."""
+"""The warning that every closed loop gets."""
 
 Change = Callable[[ResultRecord], ResultRecord]
 
@@ -49,7 +49,7 @@ def changed(
     return gather(folder)
 
 
-def told(results: StudyResults) -> dict[str, ResultWarning]:
+def warnings_by_code(results: StudyResults) -> dict[str, ResultWarning]:
     found = results.warnings(STACK, WORKLOAD)
     for each in found:
         assert re.fullmatch("[a-z]+(-[a-z]+)*", each.code)
@@ -94,23 +94,23 @@ def headline(results: StudyResults) -> str:
     return results.metrics(WORKLOAD)[0].name
 
 
-def test_of_sound_numbers_only_the_closed_loop_is_told(tmp_path: Path) -> None:
-    assert list(told(gather(made(tmp_path)))) == [SOUND]
+def test_sound_numbers_get_only_the_warning_about_the_closed_loop(tmp_path: Path) -> None:
+    assert list(warnings_by_code(gather(made(tmp_path)))) == [SOUND]
 
 
 @pytest.mark.parametrize(
     ("seeds", "text"),
     [(1, "1 seed: too few for an interval"), (3, "3 seeds: Student's interval"), (5, "about 93 %")],
 )
-def test_few_seeds_are_told_with_what_that_means(seeds: int, text: str, tmp_path: Path) -> None:
-    warning = told(gather(made(tmp_path, seeds=seeds)))["few-seeds"]
+def test_the_warning_about_few_seeds_names_the_consequence(seeds: int, text: str, tmp_path: Path) -> None:
+    warning = warnings_by_code(gather(made(tmp_path, seeds=seeds)))["few-seeds"]
 
     assert text in warning.text
     assert "seeds = [1, 2, 3, 4, 5, 6]" in warning.remedy
 
 
-def test_an_interval_that_is_too_wide_is_told_with_how_many_seeds_would_do(tmp_path: Path) -> None:
-    found = told(gather(made(tmp_path, spread=0.3)))
+def test_the_warning_about_a_wide_interval_says_how_many_seeds_would_do(tmp_path: Path) -> None:
+    found = warnings_by_code(gather(made(tmp_path, spread=0.3)))
 
     assert re.search(
         r"reaches ±\d+(\.\d)? % after 6 seeds, and should reach ±2\.5 %", found["not-converged"].text
@@ -124,7 +124,7 @@ def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: 
     results = gather(made(tmp_path, spread=0.01))
     asked = results.snapshot.model_copy(update={"described": {"precision": precision}})
 
-    found = told(replace(results, snapshot=asked))
+    found = warnings_by_code(replace(results, snapshot=asked))
 
     assert ("not-converged" in found) == said
     if said:
@@ -141,32 +141,32 @@ def test_a_study_that_names_a_precision_is_judged_by_it(precision: float, said: 
         ("no-transaction-failed", "check-no-transaction-failed", False),
     ],
 )
-def test_what_a_check_denies_is_told_with_its_share_of_the_seeds(
+def test_a_failed_check_is_a_warning_with_its_share_of_the_seeds(
     check: str, code: str, grave: bool, tmp_path: Path
 ) -> None:
-    warning = told(changed(made(tmp_path), with_check(check, "no"), seeds=(1, 2)))[code]
+    warning = warnings_by_code(changed(made(tmp_path), with_check(check, "no"), seeds=(1, 2)))[code]
 
     assert "in 2 of 6 seeds: because of 45.0%" in warning.text
     assert warning.grave == grave
 
 
-def test_what_a_check_cannot_tell_is_told(tmp_path: Path) -> None:
-    warning = told(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
+def test_a_check_without_a_verdict_is_a_warning(tmp_path: Path) -> None:
+    warning = warnings_by_code(changed(made(tmp_path), with_check("steady", "unknown")))["unknown-check"]
 
     assert warning.text == "was the steady state reached: the check cannot tell: because of 45.0%"
 
 
-def test_a_seed_far_from_the_others_is_told_and_counted(tmp_path: Path) -> None:
+def test_a_seed_far_from_the_others_is_a_warning_and_still_counts(tmp_path: Path) -> None:
     folder = made(tmp_path)
     name = headline(gather(folder))
 
     results = changed(folder, times(3.0, name), seeds=(4,))
 
-    assert "seed 4 is far from the others" in told(results)["outlier"].text
+    assert "seed 4 is far from the others" in warnings_by_code(results)["outlier"].text
     assert results.summaries(WORKLOAD, name)[STACK].n == 6
 
 
-def test_an_open_loop_that_cannot_keep_up_is_told_and_is_not_called_closed(tmp_path: Path) -> None:
+def test_an_open_loop_that_falls_behind_is_a_warning_and_is_not_called_closed(tmp_path: Path) -> None:
     folder = made(tmp_path)
     latency = gather(folder).cells[STACK, WORKLOAD].records[1].metric("latency_ns_mean")
     assert latency is not None
@@ -175,15 +175,15 @@ def test_an_open_loop_that_cannot_keep_up_is_told_and_is_not_called_closed(tmp_p
         value = share * latency.value
         return with_metrics(Metric(name="schedule_lag_ns_mean", value=value, unit="ns", better="lower"))
 
-    kept_up = told(changed(folder, lag(0.05)))
+    kept_up = warnings_by_code(changed(folder, lag(0.05)))
     assert not {"open-loop-behind", "coordinated-omission"} & kept_up.keys()
 
-    behind = told(changed(folder, lag(0.8), seeds=(2, 3)))
+    behind = warnings_by_code(changed(folder, lag(0.8), seeds=(2, 3)))
     assert "2 of 6 seeds" in behind["open-loop-behind"].text
     assert behind["open-loop-behind"].grave
 
 
-def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
+def test_a_percentile_of_too_few_values_is_a_warning(tmp_path: Path) -> None:
     histogram = empty_histogram()
     for latency_ns in range(10_000_000, 10_100_000, 1000):
         record(histogram, latency_ns)
@@ -198,21 +198,21 @@ def test_a_percentile_of_too_few_values_is_told(tmp_path: Path) -> None:
         histogram=encode(histogram),
     )
 
-    warning = told(changed(made(tmp_path), with_metrics(few)))["few-values"]
+    warning = warnings_by_code(changed(made(tmp_path), with_metrics(few)))["few-values"]
 
     assert "made of 600 values, of which 6.0 lie above it" in warning.text
 
 
-def test_a_percentile_that_differs_much_between_the_seeds_is_told(tmp_path: Path) -> None:
+def test_a_percentile_that_differs_much_between_the_seeds_is_a_warning(tmp_path: Path) -> None:
     folder = made(tmp_path)
-    assert "percentile-interval-too-narrow" not in told(gather(folder))
+    assert "percentile-interval-too-narrow" not in warnings_by_code(gather(folder))
 
-    found = told(changed(folder, times(2.0, "latency_ns_p99"), seeds=(1, 2, 3)))
+    found = warnings_by_code(changed(folder, times(2.0, "latency_ns_p99"), seeds=(1, 2, 3)))
 
     assert "differ by ±" in found["percentile-interval-too-narrow"].text
 
 
-def test_trials_that_do_not_count_are_told_first(tmp_path: Path) -> None:
+def test_the_warning_about_trials_that_do_not_count_comes_first(tmp_path: Path) -> None:
     found = gather(made(tmp_path, missing=(f"{STACK}.{WORKLOAD}.s2",))).warnings(STACK, WORKLOAD)
 
     assert found[0].code == "missing-trials"
@@ -220,12 +220,12 @@ def test_trials_that_do_not_count_are_told_first(tmp_path: Path) -> None:
     assert "not run yet" in found[0].text
 
 
-def test_results_of_several_labs_are_told(tmp_path: Path) -> None:
+def test_results_of_several_labs_are_a_warning(tmp_path: Path) -> None:
     def moved(known: ResultRecord) -> ResultRecord:
         kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
         return known.model_copy(update={"fingerprint": kernel})
 
-    warning = told(changed(made(tmp_path), moved, seeds=(1,)))["several-labs"]
+    warning = warnings_by_code(changed(made(tmp_path), moved, seeds=(1,)))["several-labs"]
 
     assert "2 different kernels" in warning.text
     assert "--fresh" in warning.remedy
@@ -239,7 +239,7 @@ def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> Non
     assert StudyResults(snapshot, results.readings, results.cells).warnings(STACK, WORKLOAD) == []
 
 
-def test_p_values_that_cannot_become_small_are_told(tmp_path: Path) -> None:
+def test_p_values_that_cannot_become_small_are_a_warning(tmp_path: Path) -> None:
     six = gather(made_results(tmp_path / "six", stacks=4, workloads=3, seeds=6))
     twelve = gather(made_results(tmp_path / "twelve", stacks=4, workloads=3, seeds=12))
 

@@ -23,7 +23,7 @@ def test_the_command_prints_the_schema() -> None:
 
 
 @pytest.mark.parametrize("name", list(catalogue().layers))
-def test_each_layer_is_told_apart_by_its_name(name: str) -> None:
+def test_the_name_of_a_layer_selects_its_schema(name: str) -> None:
     layer = schema()["$defs"][f"layer-{name}"]
 
     assert layer["properties"]["layer"]["const"] == name
@@ -32,7 +32,7 @@ def test_each_layer_is_told_apart_by_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(catalogue().workloads))
-def test_each_workload_is_told_apart_by_its_name(name: str) -> None:
+def test_the_name_of_a_workload_selects_its_schema(name: str) -> None:
     workload = schema()["$defs"][f"workload-{name}"]
 
     assert workload["properties"]["workload"]["const"] == name

@@ -53,7 +53,7 @@ def compiled(folder: Path, text: str) -> Plan:
     return compile_trial(read(folder, text), "one", "two", 1)
 
 
-def test_all_mistakes_of_loads_are_told_at_once_where_they_stand(tmp_path: Path) -> None:
+def test_all_mistakes_of_loads_are_reported_at_once_at_their_keys(tmp_path: Path) -> None:
     text = study_text(
         tenant("db", 'workload = "pgbench", scale = 0, clients = 4, duration = "10s"'),
         tenant("mix", f"{FIO}, colour = 3"),
@@ -74,7 +74,7 @@ def test_all_mistakes_of_loads_are_told_at_once_where_they_stand(tmp_path: Path)
     assert 'did you mean "memory"' in found["workloads.two.tenants[3].memry"]
 
 
-def test_what_a_load_refuses_is_told_with_the_part_of_the_stack_that_it_has(tmp_path: Path) -> None:
+def test_a_loads_refusal_names_its_part_of_the_stack(tmp_path: Path) -> None:
     large = FIO.replace("16MiB", "3GiB")
 
     found = mistakes(tmp_path, study_text(tenant("one-half", large), tenant("other-half", large)))
@@ -123,7 +123,7 @@ def test_what_was_there_before_counts_beside_the_loads_data(tmp_path: Path) -> N
     )
 
 
-def test_a_share_of_an_odd_number_of_bytes_is_told_in_whole_mib(tmp_path: Path) -> None:
+def test_a_share_of_an_odd_number_of_bytes_is_shown_in_whole_mib(tmp_path: Path) -> None:
     large = FIO.replace("16MiB", "3GiB")
     found = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
 
@@ -267,7 +267,7 @@ def outputs(**windows: StepOutput) -> Outputs:
 
 
 def measured(speed: float = 1.0, *, block: float = 1.0) -> StepOutput:
-    """A window of fio as it was recorded, with so many times its operations, of so much larger blocks."""
+    """A recorded window of fio, its operations times ``speed`` and its block size times ``block``."""
     found = json.loads((SAVED / "fio-3.39-random-mix.json").read_text())
     for job in found["jobs"]:
         for direction in ("read", "write"):
@@ -382,6 +382,6 @@ def test_jains_index_is_as_its_authors_define_it(shares: list[float], index: flo
 def test_a_study_tells_its_tenants_with_all_their_keys(tmp_path: Path) -> None:
     study: Study = read(tmp_path, study_text(tenant("a", keys='memory = "64MiB"')))
 
-    told = study.describe()["workloads"]["two"]
+    described = study.describe()["workloads"]["two"]
 
-    assert told["members"][0]["load"]["size_bytes"] == 16 << 20
+    assert described["members"][0]["load"]["size_bytes"] == 16 << 20

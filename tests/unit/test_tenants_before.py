@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants do before their loads, and what happens to the stack around them: apart, and in order."""
+"""Steps of tenants before their loads, and steps of the stack around them: separate, and in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_servers_of_before_are_down_when_the_loads_begin(tmp_path: Path) -> None
     assert settled.argv == ("sync",)
 
 
-def test_everything_is_looked_at_before_anything_is_acted_on(tmp_path: Path) -> None:
+def test_all_inspections_precede_the_first_change(tmp_path: Path) -> None:
     keys = 'fragmentation = true\nlinear_read = true\nscrub = true\nbefore_measure = ["snapshot"]'
     found = plan(
         tmp_path, "db", "sql", layers='{ layer = "lvm-thin" }', each='{ layer = "btrfs" }', keys=keys

@@ -175,7 +175,7 @@ def test_a_closed_terminal_takes_nothing_more_and_ends_nothing() -> None:
         os.close(ours)
 
         for _ in range(3):
-            terminal.print("nobody sees this", style="red")
+            terminal.print("invisible", style="red")
 
 
 def test_colours_and_links_of_our_own_reach_the_terminal() -> None:
@@ -188,7 +188,7 @@ def test_colours_and_links_of_our_own_reach_the_terminal() -> None:
     assert "\\x1b[32mcold" in written.getvalue()
 
 
-def test_an_export_stays_in_its_folder_whatever_a_metric_is_called(
+def test_an_export_stays_in_its_folder_whatever_the_name_of_a_metric(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = ResultsFolder.create(tmp_path / "results", snapshot_of({"ext4": 329.0}, (1, 2), ("oltp",)))

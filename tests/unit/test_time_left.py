@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a study still takes: estimated from virtual time, shown so that it can be read."""
+"""The time left for a study: estimated from virtual time, and shown readably."""
 
 from __future__ import annotations
 
@@ -214,8 +214,8 @@ def test_a_log_says_now_and_then_how_far_a_long_trial_is(record: ResultRecord) -
         display.progress(second, Progress("Measure", "measure", 30 * NS_PER_S))
 
     lines = [line.strip() for line in written.getvalue().splitlines()[1:]]
-    told = "ext4.oltp.s2: Measure (30 s of about 90 s virtual)"
-    assert lines == [f"{told}; about 20 min left", told], "the time left is said again when it is another"
+    line = "ext4.oltp.s2: Measure (30 s of about 90 s virtual)"
+    assert lines == [f"{line}; about 20 min left", line], "the time left is shown again when it changes"
 
 
 def live(display: LiveDisplay) -> str:

@@ -182,7 +182,7 @@ def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest
 
 
 def fio_output(folder: Path, latencies_ns: list[float], **options: str) -> Path:
-    """What ``fio --output-format=json+`` writes, as far as it is read."""
+    """The output of ``fio --output-format=json+``, reduced to the parts that are read."""
     values, counts = np.unique(np.round(latencies_ns), return_counts=True)
     bins = {str(int(value)): int(count) for value, count in zip(values, counts, strict=True)}
     job = {"jobname": "random", "job options": options, "read": {"clat_ns": {"bins": bins}}, "write": {}}
@@ -204,7 +204,7 @@ def test_a_drive_that_is_its_model_has_no_demerit(tmp_path: Path) -> None:
     assert (figure.verdict, mean.verdict) == ("passed", "passed")
 
 
-def test_a_slower_drive_is_told_by_its_demerit_figure(tmp_path: Path) -> None:
+def test_a_slower_drive_has_a_larger_demerit_figure(tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     load = Measured("", "randread", 4096, 1, np.ones(1), np.ones(1, np.int64))
     slower = 1.5 * model_ns(find_device(RE4), load)

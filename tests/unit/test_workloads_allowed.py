@@ -21,7 +21,7 @@ from strata.workloads.tree import Tree
 from study_texts import read
 
 ROOT_STEPS = ("sync", "tee", "chown", "blockdev", "install")
-"""What root runs of the workloads below: nothing of it has a text of the study."""
+"""The programs that root runs in the workloads below: no argument is a text of the study."""
 
 
 def refused(workload: Workload) -> str:
@@ -203,12 +203,12 @@ BY_ROOT = ("tree", "filesystem-life", "os-installation", "tenants")
 """Of the first two only what is safe and of the third all; the parts of the last are the others."""
 
 
-def test_every_workload_is_looked_at() -> None:
+def test_the_cases_cover_every_workload() -> None:
     assert {*SMALL} == {*catalogue().workloads}
 
 
 def steps_of(folder: Path, layers: str, name: str) -> list[Step]:
-    """The steps of a small load after those that build its stack."""
+    """The steps of a small load, without the steps that build its stack."""
     text = (
         '[study]\nname = "x"\nquestion = "?"\nseeds = [1]\n[devices.disk0]\nmodel = "wd-re4-500gb"\n'
         f"[stacks.s]\nlayers = [{layers}]\n[workloads.w]\n{small_load(name)}\n"

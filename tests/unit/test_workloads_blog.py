@@ -65,7 +65,7 @@ def test_there_must_be_room_for_a_blog_of_each_writer() -> None:
     assert not refused(blog(writers=3), 40 << 20)
 
 
-def test_a_window_in_which_no_blog_was_completed_is_told() -> None:
+def test_a_window_without_a_completed_blog_is_reported() -> None:
     none = STDOUT.replace('"score_writes":106', '"score_writes":0')
 
     assert [check.verdict for check in blog().checks(outputs())] == ["yes"]

@@ -86,7 +86,7 @@ def test_a_phase_that_was_left_out_is_not_called_short() -> None:
         (LARGE.replace("121437", "12x"), "no number"),
     ],
 )
-def test_output_that_cannot_be_read_is_told(stdout: str, cause: str) -> None:
+def test_unreadable_output_is_reported(stdout: str, cause: str) -> None:
     with pytest.raises(RunError, match=cause):
         metrics(stdout)
 

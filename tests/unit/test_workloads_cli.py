@@ -70,7 +70,7 @@ def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
     assert [each["name"] for each in json.loads(run("workloads", "--json"))] == WORKLOADS
 
 
-def test_a_workloads_checks_are_shown_by_name_and_meaning_with_those_of_every_trial() -> None:
+def test_a_workloads_checks_and_the_checks_of_every_trial_are_shown_by_name_and_meaning() -> None:
     shown = " ".join(run("workloads", "pgbench", width=200).split())
 
     assert "no-transaction-failed did all transactions succeed?" in shown

@@ -40,7 +40,7 @@ def refused(workload: Dd, capacity_bytes: int = 1 << 40) -> dict[str | None, str
     return {each.key: f"{each.cause}: {each.remedy}" for each in workload.diagnostics(capacity_bytes)}
 
 
-def test_rates_are_those_that_dd_tells_and_the_sync_counts_apart() -> None:
+def test_rates_are_read_from_dd_and_the_sync_counts_apart() -> None:
     found = {metric.name: metric for metric in dd().metrics(outputs())}
 
     assert found["write_bytes_per_s"].value == (128 << 20) / 5.202e-05

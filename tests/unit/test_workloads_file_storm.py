@@ -38,7 +38,7 @@ def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:
         assert found[f"{part}_latency_ns_p99"] > 0
 
 
-def test_caches_are_dropped_before_files_are_looked_at_and_read() -> None:
+def test_caches_are_dropped_before_files_are_listed_and_read() -> None:
     steps = [step.id for step in storm().steps(WorkloadContext(name="storm", seed=1))]
 
     for part in ("stat", "read"):
@@ -61,6 +61,6 @@ def test_what_does_not_fit_is_refused() -> None:
     assert storm(size="5000B").data_bytes == 2000 * 8192
 
 
-def test_zeros_are_told() -> None:
+def test_zeros_are_reported() -> None:
     assert [check.name for check in storm(zeros=True).checks(outputs())] == ["content-takes-room"]
     assert not storm().checks(outputs())

@@ -28,7 +28,7 @@ def refused(load: FillAndFragment, capacity_bytes: int = 1 << 40) -> str:
     return "; ".join(f"{r.key}: {r.cause}" for r in load.diagnostics(capacity_bytes))
 
 
-def test_what_rewriting_costs_is_told_by_reading_before_and_after() -> None:
+def test_the_cost_of_rewriting_is_the_ratio_of_reading_before_and_after() -> None:
     found = {metric.name: metric for metric in workload().metrics(outputs())}
 
     assert found["read_time_ratio"].value == pytest.approx(1.425, abs=0.001)

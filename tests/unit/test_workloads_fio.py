@@ -46,7 +46,7 @@ def test_each_preset_is_accepted(name: str) -> None:
     assert refused(Fio(preset=name)) == ""
 
 
-def test_options_override_those_of_the_preset_singly() -> None:
+def test_each_option_overrides_only_its_namesake_in_the_preset() -> None:
     words = argv(fio(options={"iodepth": 64, "numjobs": 2, "refill_buffers": True}))
 
     assert "--iodepth=64" in words
@@ -115,7 +115,7 @@ def test_a_file_that_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.33", "3.39"])
-def test_metrics_are_those_that_fio_reports(version: str) -> None:
+def test_metrics_equal_the_report_of_fio(version: str) -> None:
     name = f"fio-{version}-random-mix.json"
     job = saved_job(name)
 

@@ -163,7 +163,7 @@ OPEN_LOOP_OUTPUTS = Outputs(
 )
 
 
-def test_in_an_open_loop_the_lag_is_told_apart_and_what_was_skipped_is_counted() -> None:
+def test_an_open_loop_has_its_lag_and_its_skipped_transactions_as_metrics() -> None:
     found = {metric.name: metric for metric in pgbench(**OPEN_LOOP).metrics(OPEN_LOOP_OUTPUTS)}
 
     # As pgbench itself says: "rate limit schedule lag: avg 56.044 (max 59.999) ms". Of 861 transactions that
@@ -177,13 +177,13 @@ def test_in_an_open_loop_the_lag_is_told_apart_and_what_was_skipped_is_counted()
     assert found["schedule_lag_ns_p99"].value <= found["latency_ns_p99"].value
 
 
-def test_an_open_loop_that_could_not_keep_its_schedule_is_told() -> None:
+def test_an_open_loop_that_could_not_keep_its_schedule_is_reported() -> None:
     checks = {check.name: check.verdict for check in pgbench(**OPEN_LOOP).checks(OPEN_LOOP_OUTPUTS)}
 
     assert checks == {"no-transaction-failed": "yes", "no-transaction-skipped": "no"}
 
 
-def test_rates_are_those_of_each_whole_second() -> None:
+def test_rates_are_of_whole_seconds() -> None:
     rates = pgbench(**OPEN_LOOP).rates_per_s(OPEN_LOOP_OUTPUTS)
 
     assert len(rates) == 2

@@ -37,7 +37,7 @@ def refused(workload: SysbenchFileio, capacity_bytes: int = 1 << 40) -> dict[str
     return {each.key: f"{each.cause}: {each.remedy}" for each in workload.diagnostics(capacity_bytes)}
 
 
-def test_rates_are_by_direction_and_bytes_are_those_of_whole_blocks() -> None:
+def test_rates_are_by_direction_and_bytes_are_of_whole_blocks() -> None:
     found = metrics(fileio(), MIX)
 
     assert found["read_operations_per_s"].value == 118.02
@@ -74,13 +74,13 @@ def test_files_that_are_made_in_the_window_take_no_time_before_it() -> None:
     assert {"--time=0", "--events=128"} <= set(argv(workload))
 
 
-def test_the_windows_throughput_is_told_by_the_second() -> None:
+def test_the_windows_throughput_is_by_the_second() -> None:
     outputs = Outputs({"fileio-measure": StepOutput(stdout=MIX)})
 
     assert fileio().rates_per_s(outputs) == pytest.approx([3.12, 3.13, 3.13, 3.13, 3.13])
 
 
-def test_output_without_figures_or_requests_is_told() -> None:
+def test_output_without_figures_or_requests_is_reported() -> None:
     with pytest.raises(RunError, match="printed no time_s"):
         metrics(fileio(), "FATAL: Cannot open file\n")
     with pytest.raises(RunError, match="no request"):

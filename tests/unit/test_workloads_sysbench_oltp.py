@@ -57,7 +57,7 @@ def test_metrics_come_from_sysbenchs_report() -> None:
     assert "queue_time_ns_mean" not in found
 
 
-def test_in_an_open_loop_the_time_in_the_queue_is_told_apart() -> None:
+def test_an_open_loop_has_the_time_in_the_queue_as_a_metric() -> None:
     found = metrics(workload(server="postgresql", rate=40), OPEN_LOOP.read_text())
 
     # The sum of latencies over the transactions, less what the eight threads executed.
@@ -66,13 +66,13 @@ def test_in_an_open_loop_the_time_in_the_queue_is_told_apart() -> None:
     assert 0 < found["queue_time_ns_mean"].value < found["latency_ns_mean"].value
 
 
-def test_rates_are_those_of_each_second() -> None:
+def test_rates_are_by_the_second() -> None:
     found = workload(server="postgresql", rate=40).rates_per_s(outputs(OPEN_LOOP.read_text()))
 
     assert found == [35.0, 50.0, 37.0, 42.0, 51.0]
 
 
-def test_restarts_are_told_and_lost_connections_invalidate() -> None:
+def test_restarts_are_reported_and_lost_connections_invalidate() -> None:
     text = LEGACY.read_text()
     checks = {check.name: check for check in workload().checks(outputs(text))}
     lost = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the runner bound the plan's variables and disks to on this machine.
+//! The runner's bindings: the values of the plan's variables, and its disks, on this machine.
 
 use std::collections::BTreeMap;
 

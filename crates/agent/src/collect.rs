@@ -20,10 +20,10 @@ pub fn ship(sink: &mut Sink, step: &str, wanted: &Collect) -> Result<(), String>
     let mut chunker = Chunker::default();
     let mut buffer = vec![0; CHUNK_BYTES];
     for path in &paths {
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
-        let mut file = open(path).map_err(told)?.take(FILE_BYTES_MAX + 1);
+        let message = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = open(path).map_err(message)?.take(FILE_BYTES_MAX + 1);
         loop {
-            let count = file.read(&mut buffer).map_err(told)?;
+            let count = file.read(&mut buffer).map_err(message)?;
             if count == 0 {
                 break;
             }

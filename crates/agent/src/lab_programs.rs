@@ -22,10 +22,10 @@ pub fn take(programs: &[LabProgram]) -> Result<Vec<Taken>, String> {
         fs::remove_file(&program.path)?;
         Ok(Taken { to: program.to.clone(), content })
     };
-    let told = |program: &LabProgram, error: io::Error| {
+    let message = |program: &LabProgram, error: io::Error| {
         format!("the program {} cannot be taken along: {error}", program.path)
     };
-    programs.iter().map(|program| take_one(program).map_err(|error| told(program, error))).collect()
+    programs.iter().map(|program| take_one(program).map_err(|error| message(program, error))).collect()
 }
 
 /// To be called in the root image.

@@ -51,7 +51,7 @@ impl Before {
         Self { scope, root, assembled }
     }
 
-    /// What has been added since, in words.
+    /// The devices assembled since, in words.
     fn left(&self) -> Vec<String> {
         let now = assembled(&self.root, &self.scope);
         now.into_iter().filter(|(key, _)| !self.assembled.contains_key(key)).map(|(_, words)| words).collect()

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn output_beyond_the_limit_is_dropped_and_told() {
+    fn output_beyond_the_limit_is_dropped_and_marked() {
         let (collected, truncated) = cut(&[b"12345", b"67890"], 7);
         assert_eq!((collected.bytes.as_slice(), truncated), (&b"1234567"[..], true));
 

@@ -126,7 +126,7 @@ fn inside(sandbox: &Sandbox, group: &Group, devices: &Devices, writer: OwnedFd) 
     let listener = privileges::filter_calls()?;
     File::from(writer)
         .write_all(&listener.as_raw_fd().to_ne_bytes())
-        .map_err(failed("the warden cannot be told"))?;
+        .map_err(failed("the filter's listener cannot be passed to the warden"))?;
     // It closes with this process, which the warden takes it from.
     std::mem::forget(listener);
     Ok(())

@@ -58,7 +58,7 @@ pub struct Devices {
 }
 
 thread_local! {
-    /// What the steps' /dev is completed by, inside.
+    /// Inside the sandbox: the devices that complete the steps' /dev.
     static INSIDE: RefCell<Option<Devices>> = const { RefCell::new(None) };
 }
 
@@ -96,7 +96,7 @@ impl Devices {
             filter.set(number, true).map_err(failed("the device filter"))?;
         }
         devices.judge(filter);
-        // What is there before the trial is not the trial's, even if it stands on nothing.
+        // A device that exists before the trial is not the trial's, even if it stands on no other.
         for name in devices.assembled().filter(|name| devices.owner(name) == Owner::Open) {
             devices.deny(&name, filter);
         }

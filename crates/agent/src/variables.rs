@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told() {
+    fn every_mistake_is_reported() {
         let mistakes = substitute("${a} $x ${b} ${", &variables()).unwrap_err();
 
         assert_eq!(mistakes.len(), 4, "{mistakes:?}");

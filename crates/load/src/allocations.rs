@@ -14,7 +14,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promises are those that it wants.
+        // SAFETY: the caller keeps the promises that the callee requires.
         unsafe { System.alloc(layout) }
     }
 

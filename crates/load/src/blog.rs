@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! blogbench 1.1: writers, rewriters, commenters and readers of blogs, all at once for some intervals.
 //!
-//! What they do is in `roles.rs`. As in the original nothing is synced while they run and nobody pauses. Its score of
-//! writes is the number of blogs that writers completed, and that of reads how often a reader went through a blog.
-//! Four things are otherwise: each thread has its own seeded random numbers; a thread stops after the file that it is at
+//! Their operations are in `roles.rs`. As in the original they sync nothing and never pause. Its score of
+//! writes is the number of blogs that writers completed; its score of reads, how often a reader went through a blog.
+//! Four things differ: each thread has its own seeded random numbers; a thread stops after its current file
 //! when the time is over, which no score counts; what is written is content as declared, in each thread's own buffer, and
 //! read into one; and any error but that a file is missing ends the run, where the original waits for a second.
 

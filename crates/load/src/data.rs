@@ -89,7 +89,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// What is laid where `next` would be: it, which becomes an original, or one before it.
+    /// The data to lay in place of `next`: `next` itself, which becomes an original, or an earlier original.
     fn instead_of(&mut self, next: Original) -> Original {
         let drawn = mixed(next.tag);
         if !self.originals.is_empty() && drawn % 100 < self.percent {

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_at_once_with_its_place() {
+    fn every_mistake_is_reported_at_once_with_its_place() {
         let text = r#"
             name = "x"
             [[sets]]

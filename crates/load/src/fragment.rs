@@ -128,7 +128,7 @@ impl Outcome {
     }
 }
 
-/// What `done` returns, and how long it took.
+/// The result of `done`, and its duration in ns.
 fn timed<T>(done: impl FnOnce() -> Result<T, Fault>) -> Result<(T, u64), Fault> {
     let start_ns = now_ns();
     let result = done()?;

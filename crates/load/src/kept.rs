@@ -39,7 +39,7 @@ pub fn read(path: &Path, personality: &Personality, seed: u64) -> Result<KeptSta
         .map_err(|error| vec![Fault::new(place.clone(), format!("it is not a state: {error}"), remedy)])?;
     let mut faults = Vec::new();
     if state.personality != personality.name || state.seed != seed {
-        let cause = format!("the files are those of {} with the seed {}", state.personality, state.seed);
+        let cause = format!("the files belong to {} with the seed {}", state.personality, state.seed);
         faults.push(Fault::new(place.clone(), cause, remedy));
     }
     let is_same = state.sets.len() == personality.sets.len()

@@ -12,7 +12,7 @@ use crate::faults::{Fault, LoadError};
 use crate::personality::{Departure, Overrides, Personality};
 use crate::{prepare, session};
 
-/// What `prepare` and `run` have in common, and must be given alike.
+/// The options of both `prepare` and `run`, which must get the same values.
 #[derive(Args)]
 pub struct Common {
     /// fileserver, varmail, webserver, webproxy, videoserver, the path of a TOML file, or - for its text on the

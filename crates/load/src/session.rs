@@ -44,7 +44,7 @@ pub struct Plan<'a> {
     pub passes_over_open: bool,
     /// The passes after which a thread ends.
     pub passes: Option<u64>,
-    /// Separates this run's random choices from those of others on the same files: `warmup`, `measure`.
+    /// Separates this run's random choices from other runs' on the same files: `warmup`, `measure`.
     pub purpose: &'a str,
 }
 

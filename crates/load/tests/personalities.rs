@@ -312,7 +312,7 @@ fn an_open_loop_tells_its_lag() {
 }
 
 #[test]
-fn what_an_open_loop_does_not_get_done_is_told_with_the_time_it_was_due_for() {
+fn operations_that_an_open_loop_misses_are_reported_with_their_due_time() {
     let run = Run::prepared("varmail", &["--seed", "12", "--files", "300", "--threads", "2"]);
     // Far more than any machine gets done: 13 operations a pass.
     let output = run.call("run", &["--duration-ms", "200", "--rate", "13000000"]);

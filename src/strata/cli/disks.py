@@ -31,7 +31,7 @@ AsDisks = Annotated[
     list[str] | None, option("Host: a real disk for a study's device.", "--disk", "NAME=DISK")
 ]
 Erase = Annotated[
-    list[str] | None, option("Host: erase the disk of this serial number.", "--erase", "SERIAL")
+    list[str] | None, option("Host: erase the named disk with this serial.", "--erase", "SERIAL")
 ]
 WORK: Final = Path("/var/lib/strata")
 """Private folders of trials on real disks alone, which other users must be able to enter."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A power cut: a trial up to the cut, then another boot on the same media that recovers and checks."""
+"""A power cut: a trial up to the cut, then another boot on the same disk images that recovers and checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CutResult:
     step: str  # the step that the cut interrupted; empty during boot
     losses: tuple[PowerCutDamage, ...]  # the lost writes of each disk, under the study's names of the disks
     # ``sound``: mounted, and the filesystem's checker found nothing; the content of files, such as a
-    # database, is not checked. ``kernel panicked``: in the next boot, on these media. ``unknown``: another
+    # database, is not checked. ``kernel panicked``: in the next boot, on these images. ``unknown``: another
     # step of the recovery failed.
     verdict: Verdict
     said: tuple[str, ...]  # the last lines of the failed step, or of the kernel; empty for ``sound``
@@ -59,7 +59,7 @@ def cut_and_recover(
     folder: Path,
     report: Callable[[Phase, Progress], None] = lambda phase, progress: None,
 ) -> CutResult:
-    """Run a trial until its power is cut, then recover and check its media.
+    """Run a trial until its power is cut, then recover and check its disks.
 
     The trial is of the study's first seed. With ``after_step`` the power is cut when that step ends, not at
     the instant in ``cut``. Both boots write into ``folder``.
@@ -75,19 +75,19 @@ def cut_and_recover(
     devices = {used.name: used.device for used in study.stack_devices(stack)}
     # A declared fault lasts until its boot ends.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
-    media = [DiskImage(folder) for _ in plan.devices]
+    images = [DiskImage(folder) for _ in plan.devices]
     try:
         first = _begin(folder / "cut", plan, devices, partial(report, "run"))
-        losses = runner.boot(first, Power(media, cut))
+        losses = runner.boot(first, Power(images, cut))
         events = read_events(first.folder / EVENTS_NAME)
         if losses is None:
             raise _ended_early(plan, events)
         recovery = compile_recovery(study, stack, seed)
         second = _begin(folder / "recovery", recovery, sound, partial(report, "recover"))
-        verdict, said = _recover(runner, second, Power(media))
+        verdict, said = _recover(runner, second, Power(images))
     finally:
-        for medium in media:
-            medium.close()
+        for image in images:
+            image.close()
     running = [step for step, run in events.steps.items() if run.ending is None]
     named = zip(losses, plan.devices, strict=True)  # the study's names of the disks, not the lab kernel's
     losses = [replace(loss, disk=device.name) for loss, device in named]
@@ -114,7 +114,7 @@ def _ended_early(plan: Plan, events: Events) -> RunError:
 
 
 def _recover(runner: LabRunner, task: Task, power: Power) -> tuple[Verdict, tuple[str, ...]]:
-    """Boot on the media that the cut left, and judge them."""
+    """Boot on the images that the cut left, and judge them."""
     try:
         runner.boot(task, power)
     except RunError:

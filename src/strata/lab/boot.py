@@ -83,7 +83,7 @@ class Power:
 
     # The disks' content, in their order: empty, or left by an earlier boot. None for empty disks that end
     # with the lab.
-    media: Sequence[DiskImage] | None = None
+    images: Sequence[DiskImage] | None = None
     cut: PowerCut | None = None  # the power cut, after which the lab's exit status is `POWER_CUT_STATUS`
 
 
@@ -207,7 +207,7 @@ def start_lab(
             if wiring.trace is not None:
                 descriptors[_TRACE_FD] = wiring.trace
             descriptors[_CONTROL_FD] = text_file(_control_text(wiring, power), owned)
-            descriptors |= disk_files(lab, disks, inputs, power.media, wiring.folder, owned)
+            descriptors |= disk_files(lab, disks, inputs, power.images, wiring.folder, owned)
         except OSError as error:
             raise LabError(
                 f"the lab's files cannot be made: {error.strerror}",
@@ -264,7 +264,7 @@ def _control_text(wiring: Wiring, power: Power) -> str:
     lines = {
         f"trace={_TRACE_FD}\n": wiring.trace is not None,
         "measure_cost=1\n": wiring.measure_cost,
-        "media=keep\n": power.media is not None,
+        "media=keep\n": power.images is not None,
     }
     cut = "" if power.cut is None else f"power_cut={power.cut.value}\npower_seed={power.cut.seed}\n"
     return "".join(line for line, stated in lines.items() if stated) + cut

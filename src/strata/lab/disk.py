@@ -106,13 +106,13 @@ def disk_files(  # noqa: PLR0917
     lab: Lab,
     disks: Sequence[LabDisk],
     inputs: Sequence[ProvidedInput],
-    media: Sequence[DiskImage] | None,
+    images: Sequence[DiskImage] | None,
     folder: Path,
     owned: ExitStack,
 ) -> dict[int, int]:
     """Open every disk's content and description; by their numbers in the lab."""
-    if media is not None:
-        contents = [medium.descriptor for medium in media]
+    if images is not None:
+        contents = [image.descriptor for image in images]
     else:
         contents = [owned_by(nameless_file(folder), owned) for _ in disks]
     found = [_plain_disk(0, ROOT_DISK, lab.image.path, owned)]

@@ -35,7 +35,7 @@ def project_root() -> Path:
 class ModuleSource:
     """A source of modules outside the kernel's tree: OpenZFS."""
 
-    package: str  # debian's package of the source
+    package: str  # Debian's package of the source
     series: str  # its version without the last number, which the patches are for
     patches: tuple[str, ...]  # applied in this order, with ``patch -p1``; relative to the recipe's folder
     configure: tuple[str, ...]  # arguments of its ``configure``, besides the kernel's tree

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recovery on disks whose power was cut: mount, so that logs are recovered, check, and go on.
 
-Two plans make a power cut: the trial's own, which the cut ends, and then, on the same media,
+Two plans make a power cut: the trial's own, which the cut ends, and then, on the same disk images,
 `compile_recovery`'s. Its steps may end in another cut, and so on.
 """
 
@@ -41,7 +41,7 @@ def with_cut_after(plan: Plan, step_id: str) -> Plan:
 
 
 def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] = ()) -> Plan:
-    """The plan of a boot on media that a stack was on when its power was cut.
+    """The plan of a boot on the disk images of a stack whose power was cut.
 
     Its steps, all of phase ``build``:
 
@@ -54,7 +54,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
 
     Steps above a guest run in its control group, as in the trial.
 
-    The media hold content alone: the disks' faults and the state of their models (a flash drive's map, a
+    The images hold content alone: the disks' faults and the state of their models (a flash drive's map, a
     shingled drive's cache) begin anew, so what this boot takes is not what the first one would have taken.
 
     A step that fails ends the plan, as in every plan, and the agent's end names it: a filesystem that

@@ -178,9 +178,9 @@ def network_devices(wanted: Sequence[str], root: Path = Path("/")) -> Iterator[d
         for device in _devices(root):
             if len(found) == len(wanted):
                 break
-            if not _connected_by(root, device) and (lock := take(device)) is not None:
+            if _is_free(root, device) and (lock := take(device)) is not None:
                 taken.enter_context(lock)
-                if not _connected_by(root, device):  # check again, now that it is reserved
+                if _is_free(root, device):  # check again, now that it is reserved
                     found.append(device)
         if len(found) < len(wanted):
             raise LabError(
@@ -194,6 +194,11 @@ def network_devices(wanted: Sequence[str], root: Path = Path("/")) -> Iterator[d
 def _devices(root: Path) -> list[str]:
     names = [path.name for path in (root / "sys/block").glob("nbd*") if _NAME.fullmatch(path.name)]
     return sorted(names, key=lambda name: int(name.removeprefix("nbd")))
+
+
+def _is_free(root: Path, device: str) -> bool:
+    # A connected device has the file; whether it can be read must not matter.
+    return not (root / "sys/block" / device / "pid").exists()
 
 
 def take(device: str) -> socket.socket | None:

@@ -240,7 +240,8 @@ class HostRunner:
 def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
     """Wait until no other run has a trial on this machine, then keep others waiting.
 
-    Raises Cancelled, LabError.
+    Two trials would disturb each other's wall time. Two of one seed also make filesystems with the same UUID,
+    which btrfs refuses. Raises Cancelled, LabError.
     """
     with explained(lock, "take turns with other runs", LabError):
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -68,6 +68,7 @@ class Age(BaseModel):
     """What files take afterwards, as a share of what the filesystem has, 1 % to 75 %"""
     overwrites: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] = Field(1, examples=[2])
     """How many times as much is deleted and written as new files; 0 fills only"""
+    # The default is an estimate, of the order that Agrawal et al. found as the mean of a file (FAST 2007).
     file_bytes: _FileSize = Field(256 << 10, alias="file_size", examples=["256KiB"])
     """The mean size of a file; sizes have a gamma distribution"""
 

@@ -6,8 +6,8 @@
 
 Each worker has a folder of its own and does one operation after the other, each of which ends in fsync of all
 that it changed and then in a note. What operation N does follows from seed, epoch, worker and N, so that the
-verifier knows without being told what each file must hold. The operation after the last noted one may have
-happened, or not, or in part; whatever it has left must have been written by it, or be zeros.
+verifier can derive the content of each file. The operation after the last noted one may have
+happened, or not, or in part; all that it left must be its own data, or zeros.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ class Operation:
         )
 
 
-def content(size: int, *told: int) -> bytes:
-    """So many bytes that say where they belong."""
-    head = " ".join(map(str, told))
+def content(size: int, *key: int) -> bytes:
+    """``size`` bytes that say where they belong."""
+    head = " ".join(map(str, key))
     sectors = (f"{head} {sector} ".ljust(64, ".") * 8 for sector in range(-(-size // SECTOR)))
     return "".join(sectors).encode()[:size]
 
 
-def operation(state: State, *told: int) -> Operation:
-    """What a worker does next; ``told`` is seed, epoch, worker and the operation's number."""
-    dice = Dice(*told)
+def operation(state: State, *key: int) -> Operation:
+    """A worker's next operation; ``key`` is seed, epoch, worker and the operation's number."""
+    dice = Dice(*key)
     free = [name for name in NAMES if name not in state]
     kinds = ["append", "append", "overwrite", "overwrite", "replace", "rename", "unlink", "truncate"]
     kind = "create" if free and (len(free) > 6 or dice.below(4) == 0) else kinds[dice.below(len(kinds))]
@@ -98,7 +98,7 @@ def operation(state: State, *told: int) -> Operation:
     if kind in {"rename", "unlink", "truncate"}:
         size = 0
     target = dice.pick([other for other in NAMES if other != name]) if kind == "rename" else ""
-    return Operation(kind, name, target, offset, content(size, *told))
+    return Operation(kind, name, target, offset, content(size, *key))
 
 
 def sync_folder(path: str) -> None:
@@ -139,9 +139,9 @@ def carry_out(operation: Operation, root: str) -> None:
     sync_folder(os.path.dirname(path))
 
 
-def work_of(root: str, notes: Notes, told: tuple[int, int, int]) -> None:
+def work_of(root: str, notes: Notes, key: tuple[int, int, int]) -> None:
     """One worker, until the power is cut."""
-    _, epoch, worker = told
+    _, epoch, worker = key
     for folder in ("", "/d0", "/d1"):
         os.mkdir(root + folder)
     sync_folder(root)
@@ -151,14 +151,14 @@ def work_of(root: str, notes: Notes, told: tuple[int, int, int]) -> None:
     number = 0
     while True:
         number += 1
-        following = operation(state, *told, number)
+        following = operation(state, *key, number)
         carry_out(following, root)
         notes.acknowledge(epoch, worker, number)
         state = following.apply(state)
 
 
 def make_noise(root: str, seed: int, epoch: int) -> None:
-    """Files that nobody syncs, so that there is something to write back and to allocate late."""
+    """Write files without syncing them, so that there is something to write back and to allocate late."""
     os.mkdir(root)
     number = 0
     while True:
@@ -221,12 +221,12 @@ def describe(found: bytes | None, wanted: bytes | None) -> str:
     )
 
 
-def verify_worker(root: str, told: tuple[int, int, int], last: int, remarks: list[str]) -> list[str]:
-    """What is wrong with a worker's files, given its last acknowledged operation."""
+def verify_worker(root: str, key: tuple[int, int, int], last: int, remarks: list[str]) -> list[str]:
+    """The damage to a worker's files, given its last acknowledged operation."""
     state: State = {}
     for number in range(1, last + 1):
-        state = operation(state, *told, number).apply(state)
-    following = operation(state, *told, last + 1)
+        state = operation(state, *key, number).apply(state)
+    following = operation(state, *key, last + 1)
     after = following.apply(state)
     touched = {following.name, following.target} - {""}
     found = {name: read(f"{root}/{name}") for name in NAMES}

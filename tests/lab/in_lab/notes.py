@@ -2,7 +2,7 @@
 """Runs in the lab: what its power cuts' workloads share: dice, and the notes of what was acknowledged.
 
 A note is made after an operation's last fsync, or its COMMIT, has returned, on a disk that is durable at
-once. So it is outside the reach of the cut, and never ahead of what the machine was told.
+once. So the cut cannot reach it, and a note never precedes the acknowledgement of its operation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 NOTE_BYTES = 4096
 WORKERS_MAX = 16
 EPOCHS_KEPT = 3
-_EPOCH_SLOTS = 8  # more than are kept, so that no note is overwritten while somebody needs it
+_EPOCH_SLOTS = 8  # more than are kept, so that no note is overwritten while it is needed
 _MASK = (1 << 64) - 1
 
 
@@ -40,7 +40,7 @@ class Dice:
         return self.roll() % count
 
     def pick(self, names: list[str]) -> str:
-        """One of the names, whatever order they come in."""
+        """One of the names, independent of their order."""
         return sorted(names)[self.below(len(names))]
 
 
@@ -71,7 +71,7 @@ def start(job: Callable[..., None], *arguments: object) -> None:
     if os.fork() == 0:
         try:
             job(*arguments)
-        except Exception as error:  # the process has nobody to pass it to
+        except Exception as error:  # the process has no caller to pass it to
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
         os._exit(1)
 

@@ -58,9 +58,9 @@ class Session:
         return answer
 
 
-def body(*told: int) -> str:
+def body(*key: int) -> str:
     """A text that says where it belongs."""
-    return (" ".join(map(str, told)) + ";") * (1 + Dice(*told).below(60))
+    return (" ".join(map(str, key)) + ";") * (1 + Dice(*key).below(60))
 
 
 def transaction(rows: Rows, seed: int, epoch: int, worker: int, number: int) -> tuple[str, Rows]:
@@ -158,7 +158,7 @@ def verify(notes: Notes, seed: int, epoch: int, workers: int) -> int:
 
 
 def complaints(status: int, lines: list[list[str]]) -> list[str]:
-    """What PostgreSQL itself finds wrong with its heap and indexes."""
+    """The damage that PostgreSQL itself finds in its heap and indexes."""
     sums = [line for line in lines if line[0] == "sum"]
     damage = [" | ".join(line) for line in lines if line[0] == "heap"]
     if status:

@@ -251,14 +251,14 @@ fn a_lanes_strays_are_ended_at_its_steps_end_though_others_run() {
 #[test]
 fn binding_and_taking_down_work_in_a_lane() {
     let undo = command("echo ${volume} >> ${here}/undone", json!({}));
-    let told_by = "cat > /dev/null; echo";
+    let print = "cat > /dev/null; echo";
     let trial = Trial::new(vec![
-        in_lane("a", "one", &format!("{told_by} first"), json!({"binds": "volume", "undo": undo})),
+        in_lane("a", "one", &format!("{print} first"), json!({"binds": "volume", "undo": undo})),
         in_lane("a", "use", "echo used ${volume}", json!({})),
         in_lane(
             "a",
             "two",
-            &format!("{told_by} second"),
+            &format!("{print} second"),
             json!({"binds": "volume", "undo": undo, "takes_down": ["one"]}),
         ),
         in_lane(
@@ -301,7 +301,7 @@ fn a_sample_at_the_interval_names_its_step_only_if_that_runs_alone() {
 }
 
 #[test]
-fn what_lanes_must_not_have_of_one_another_is_told() {
+fn lanes_that_use_one_anothers_variables_or_steps_are_mistakes() {
     let recorded = Trial::new(vec![
         in_lane("a", "one", "echo x", json!({"binds": "volume"})),
         in_lane("b", "two", "echo ${volume}", json!({"takes_down": ["one"]})),

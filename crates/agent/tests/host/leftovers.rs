@@ -35,7 +35,7 @@ const ATTACH: &str =
     "truncate -s 1M ${scratch}/image; losetup --find --show ${scratch}/image | tee ${here}/loop";
 
 #[test]
-fn a_mount_that_stays_is_told_after_the_teardown() {
+fn a_mount_that_stays_is_reported_after_the_teardown() {
     if !can_attach() {
         return;
     }
@@ -66,7 +66,7 @@ fn a_mount_in_none_of_the_trials_folders_is_somebody_elses() {
 }
 
 #[test]
-fn a_loop_device_that_stays_is_told_with_its_file_also_after_a_failure() {
+fn a_loop_device_that_stays_is_reported_with_its_file_also_after_a_failure() {
     if !can_attach() {
         return;
     }

@@ -64,7 +64,7 @@ fn wrong_trial() -> (Trial, Vec<&'static str>) {
 }
 
 #[test]
-fn every_mistake_is_told_and_nothing_runs() {
+fn every_mistake_is_reported_and_nothing_runs() {
     let (trial, mistakes) = wrong_trial();
 
     let recorded = trial.run();
@@ -107,7 +107,7 @@ fn a_plan_of_another_version_is_refused() {
 }
 
 #[test]
-fn unreadable_plan_and_bindings_are_both_told() {
+fn unreadable_plan_and_bindings_are_both_reported() {
     let mut trial = Trial::new(vec![]);
     trial.bindings = json!({"runner": "host", "novel": 1});
     let mut command = trial.agent("run");
@@ -121,7 +121,7 @@ fn unreadable_plan_and_bindings_are_both_told() {
 }
 
 #[test]
-fn an_unwritable_place_for_events_is_told_before_anything_runs() {
+fn an_unwritable_place_for_events_is_reported_before_anything_runs() {
     let trial = Trial::new(vec![step("touch", "touch ${here}/ran", json!({}))]);
 
     let output = trial.agent("run").args(["--events", "/no/such/folder/events"]).output().unwrap();

@@ -92,7 +92,7 @@ fn an_unexpected_exit_ends_the_plan_and_an_expected_one_does_not() {
 }
 
 #[test]
-fn a_crash_and_a_missing_program_are_told_apart() {
+fn a_crash_and_a_missing_program_are_distinguished() {
     let crashed = Trial::new(vec![step("crash", "kill -SEGV $$$$", json!({}))]).run();
     let missing = Trial::new(vec![step("missing", "", json!({"argv": ["no-such-program"]}))]).run();
     let nowhere = Trial::new(vec![step("nowhere", "true", json!({"cwd": "/no/such/folder"}))]).run();
@@ -329,7 +329,7 @@ fn a_program_and_its_ready_enter_their_control_group_and_the_undo_does_not() {
 }
 
 #[test]
-fn why_a_control_group_is_not_entered_is_told() {
+fn the_reason_why_a_control_group_is_not_entered_is_reported() {
     let trial = Trial::new(vec![step("guest", "touch ${here}/ran", json!({"cgroup": "${here}/full"}))]);
     std::fs::create_dir(trial.path("full")).unwrap();
     std::os::unix::fs::symlink("/dev/full", trial.path("full/cgroup.procs")).unwrap();

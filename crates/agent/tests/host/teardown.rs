@@ -46,7 +46,7 @@ fn a_program_that_could_not_be_started_leaves_nothing_to_undo() {
 }
 
 #[test]
-fn a_failing_undo_is_told_and_the_rest_continues() {
+fn a_failing_undo_is_reported_and_the_rest_continues() {
     let trial = Trial::new(vec![
         noting("one", "true", "true"),
         noting("two", "true", "echo busy >&2; exit 32"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What writers, rewriters, commenters and readers do, until the time is over.
+//! The operations of writers, rewriters, commenters and readers, until the time is over.
 
 use rustix::io::Errno;
 

@@ -10,7 +10,7 @@ use flate2::write::ZlibEncoder;
 use super::{BLOCK_BYTES, Content, Source};
 
 const TOTAL_BYTES: usize = 8 << 20;
-/// What ZFS and btrfs compress at once by default, and what ZFS does at the most without being asked twice.
+/// The bytes that ZFS and btrfs compress at once by default; ZFS compresses at most `LARGE_RECORD_BYTES`.
 const RECORD_BYTES: usize = 128 << 10;
 const LARGE_RECORD_BYTES: usize = 1 << 20;
 

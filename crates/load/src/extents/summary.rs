@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_told_nothing_is_claimed() {
+    fn without_extents_no_summary_is_claimed() {
         let mut files = Files::default();
         files.add_unknown(10_000);
 
