@@ -87,7 +87,7 @@ _TYPES: Final = {
     "object": "a table",
 }
 # Marks in the patterns of texts with a unit.
-_PATTERNS: Final = {"ns|": "a time", "iB": "a size", "%": "a share", "": "a text"}
+_PATTERNS: Final = {"ns|": "a time", ")/s": "a rate", "iB": "a size", "%": "a share", "": "a text"}
 
 
 @cache

@@ -80,12 +80,26 @@ u64 network_latency_ns(const u64 *table, u64 hash)
 	return (u64)(from + (to - from) * (s64)((below % step) >> (43 - octave)) / 65536);
 }
 
-static u64 latency_ns(const struct disk *disk, const struct disk_command *command)
+static bool is_slow(const struct disk_config *config, u64 at_ns)
+{
+	u64 interval_ns = config->network.slow_interval_ns, into_ns, length_ns, start_ns, hash;
+
+	if (!interval_ns)
+		return false;
+	into_ns = at_ns % interval_ns;
+	hash = platform_mix(platform_mix(config->seed + 1) ^ (at_ns / interval_ns));
+	length_ns = hash % (2 * config->network.slow_length_ns + 1);
+	start_ns = platform_mix(hash) % (interval_ns - length_ns + 1);
+	return into_ns >= start_ns && into_ns - start_ns < length_ns;
+}
+
+static u64 latency_ns(const struct disk *disk, const struct disk_command *command, u64 sent_ns)
 {
 	const struct network_config *config = &disk->config.network;
 	const u64 *table = command->io.op == DISK_READ ? config->read_latency_ns : config->write_latency_ns;
+	u64 drawn_ns = network_latency_ns(table, platform_mix(platform_mix(disk->config.seed) ^ command->sequence));
 
-	return network_latency_ns(table, platform_mix(platform_mix(disk->config.seed) ^ command->sequence));
+	return is_slow(&disk->config, sent_ns) ? drawn_ns * config->slow_factor_percent / 100 : drawn_ns;
 }
 
 static u64 link_ns(const struct network_config *config, const struct disk_io *io)
@@ -122,7 +136,7 @@ static void network_arrive(struct disk *disk, u32 tag)
 	command->parts.throttle_ns = granted - disk->now_ns;
 	command->parts.queue_ns = sent - granted;
 	command->parts.transfer_ns = link_ns(&disk->config.network, &command->io);
-	command->parts.overhead_ns = latency_ns(disk, command);
+	command->parts.overhead_ns = latency_ns(disk, command, sent);
 	state->link_free_ns = sent + command->parts.transfer_ns;
 	complete = state->link_free_ns + command->parts.overhead_ns;
 	account->command_work_ns += command->parts.transfer_ns;
@@ -196,6 +210,9 @@ static bool read_write_latency(struct disk_config *config, const char *at, const
  *     link_bytes_per_s=N                          0: takes no time
  *     read_latency_ns=N,N,...                     257 quantiles, ascending
  *     write_latency_ns=N,N,...
+ *     slow_interval_ns=N                          optional, 0: no slow phases
+ *     slow_length_ns=N                            with them
+ *     slow_factor_percent=N                       with them
  */
 static const struct disk_key network_keys[] = {
 	{ .name = "operations_bucket", .kind = KEY_READ, .repeats = true, .read = read_operations },
@@ -204,6 +221,12 @@ static const struct disk_key network_keys[] = {
 	DISK_KEY_U64("link_bytes_per_s", network.link_bytes_per_s, 0, 1ULL << 34),
 	DISK_KEY_READ("read_latency_ns", read_read_latency, true),
 	DISK_KEY_READ("write_latency_ns", read_write_latency, true),
+	{ .name = "slow_interval_ns", .kind = KEY_U64, .offset = offsetof(struct disk_config, network.slow_interval_ns),
+	  .maximum = 1000 * DISK_TIME_LIMIT_NS },
+	{ .name = "slow_length_ns", .kind = KEY_U64, .offset = offsetof(struct disk_config, network.slow_length_ns),
+	  .maximum = DISK_TIME_LIMIT_NS },
+	{ .name = "slow_factor_percent", .kind = KEY_U32, .offset = offsetof(struct disk_config, network.slow_factor_percent),
+	  .minimum = 100, .maximum = 10000 },
 	{ .name = NULL },
 };
 
@@ -211,6 +234,10 @@ static const char *network_check(struct disk_config *config)
 {
 	if (config->volatile_cache)
 		return "a volume in the network has no volatile cache";
+	if (config->network.slow_interval_ns < 2 * config->network.slow_length_ns)
+		return "slow phases are longer than half of their interval";
+	if (config->network.slow_interval_ns && !config->network.slow_factor_percent)
+		return "slow phases have no factor";
 	return NULL;
 }
 

@@ -4,7 +4,7 @@
  *
  *     granted  = the first instant, not before the previous command's, at which every bucket holds the command's cost
  *     sent     = max(granted, link free);  link free = sent + bytes / link
- *     complete = sent + bytes / link + latency(quantile)
+ *     complete = sent + bytes / link + latency(quantile) * (sent is in a slow phase ? factor : 1)
  *
  * Acknowledged writes are durable, so a flush has nothing to do.
  *
@@ -21,6 +21,17 @@
  *
  * while point 128 - j is undercut with the same one. In between, linear in q; beyond the last point, that point. The draw is a
  * hash of the volume's seed and the command's sequence: no state, hence no order in which it could matter.
+ *
+ * Slow phases. Time is cut into slots of slow_interval_ns. Each holds one phase, drawn by a hash of the seed and the slot's number,
+ * likewise without state:
+ *
+ *     length = uniform in 0 .. 2 * slow_length_ns
+ *     start  = uniform in 0 .. slow_interval_ns - length, from the slot's beginning
+ *
+ * Hence the share of slow time is slow_length_ns / slow_interval_ns, the mean length slow_length_ns, and within a slot the
+ * probability that an instant and another one h <= 2 * slow_length_ns later are both slow is
+ *
+ *     (slow_length_ns - h + h^2 / (4 * slow_length_ns)) / slow_interval_ns
  */
 #ifndef STRATA_NETWORK_H
 #define STRATA_NETWORK_H
@@ -50,6 +61,9 @@ struct network_config {
 	struct network_bucket bucket[NETWORK_BUCKETS];
 	u64 read_latency_ns[NETWORK_QUANTILES];
 	u64 write_latency_ns[NETWORK_QUANTILES];
+	u64 slow_interval_ns;		/* one slow phase in each; 0: none */
+	u64 slow_length_ns;		/* mean of a phase, at most half of the interval */
+	u32 slow_factor_percent;	/* of the latency during a phase */
 };
 
 /* The quantile that a hash draws from a table. */

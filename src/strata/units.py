@@ -50,7 +50,7 @@ _SCALES: Final = {
 }
 # The digits are bounded, so that 50 digits hold every product exactly.
 _EXACT: Final = Context(prec=50)
-_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-zµ]+|%)\s*", re.ASCII)
+_QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-zµ]+(?:/s)?|%)\s*", re.ASCII)
 _PERCENT: Final = {"%": 1}
 _WRITTEN: Final = re.compile(r"([<>]? ?-?[\d,]+(?:\.\d+)?) ?(\D*)")
 # Larger than any disk, memory or study: a mistake, and arithmetic on it may overflow.
@@ -85,6 +85,12 @@ def _whole(text: object, scale: dict[str, int], kind: str, example: str, maximum
 def parse_size(text: object) -> int:
     """Read a size such as ``"8GiB"``, in whole bytes, up to 512 PiB. Raises ValueError."""
     return _whole(text, _SIZE_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
+
+
+def parse_rate(text: object) -> int:
+    """Read a rate such as ``"250MB/s"``, in whole bytes a second. Raises ValueError."""
+    scale = {f"{unit}/s": size for unit, size in _SIZE_BYTES.items()}
+    return _whole(text, scale, "rate", "250MB/s", SIZE_BYTES_MAX)
 
 
 def parse_duration(text: object) -> int:
@@ -242,6 +248,10 @@ def _text_with_unit(units: str, example: str) -> WithJsonSchema:
 
 Size = Annotated[int, BeforeValidator(parse_size), _text_with_unit("B|[KMGT]iB|kB|[MGT]B", "8GiB")]
 """A pydantic field read from text such as ``"8GiB"``, held in bytes."""
+
+
+Rate = Annotated[int, BeforeValidator(parse_rate), _text_with_unit("(B|[KMGT]iB|kB|[MGT]B)/s", "250MB/s")]
+"""A pydantic field read from text such as ``"250MB/s"``, held in bytes a second."""
 
 
 def _check_memory(size_bytes: int) -> int:

@@ -20,7 +20,7 @@ from strata.spec.device import device_folder
 pytestmark = pytest.mark.lab
 
 # A volume in the network serves what its rate allows: with a rate lower by 5 % it is as much slower.
-VOLUME = "aws-ebs-gp3-100gib"
+VOLUME = "aws-ebs-gp3"
 RATE_PER_S, SLOWER_RATE_PER_S = 3000, 2850
 STUDY = """\
 [study]
@@ -49,13 +49,9 @@ def run(lab: Lab, folder: Path, *, seeds: list[int], model: str = "volume", opti
     """The folder of a study's results; the device files stand beside it."""
     folder.mkdir()
     text = (device_folder() / f"{VOLUME}.toml").read_text()
-    slower, count = re.subn(
-        rf"^(operation_rate = {{ value = ){RATE_PER_S},",
-        rf"\g<1>{SLOWER_RATE_PER_S},",
-        text,
-        flags=re.MULTILINE,
-    )
-    assert count == 1
+    text = text.replace("slow_share = { value = 1,", "slow_share = { value = 0,")
+    slower, count = re.subn(rf"(default|minimum) = {RATE_PER_S},", rf"\g<1> = {SLOWER_RATE_PER_S},", text)
+    assert count == 2
     (folder / "volume.toml").write_text(text)
     (folder / "slower.toml").write_text(slower)
     study = STUDY.format(seeds=seeds, model=model, options=options)
@@ -83,9 +79,14 @@ def test_a_disk_that_is_5_percent_slower_is_found_and_named(lab: Lab, before: st
     (rate,) = found["comparisons"]
     assert (rate["metric"], rate["verdict"], rate["n"]) == ("operations_per_s", "worse", 6)
     assert rate["ratio"] == pytest.approx(SLOWER_RATE_PER_S / RATE_PER_S, abs=0.01)
+    title = "Amazon EBS gp3 volume: 2 GiB, {} IOPS, 125 MiB/s"
+    keys = ("title", title), ("parameters.operation_rate", "{} 1/s")
     assert {(each["name"], each["first"], each["second"]) for each in found["differences"]} == {
         ("disk0.model", "volume", "slower"),
-        ("disk0.parameters.operation_rate", "3000 1/s", "2850 1/s"),
+        *(
+            (f"disk0.{key}", *(text.format(rate) for rate in (RATE_PER_S, SLOWER_RATE_PER_S)))
+            for key, text in keys
+        ),
     }
 
 

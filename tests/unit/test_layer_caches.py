@@ -90,6 +90,14 @@ def test_a_cache_that_the_study_does_not_have_is_named(layer: str, tmp_path: Pat
     assert 'did you mean "ssd"?' in next(iter(found.values()))
 
 
+@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
+def test_a_cache_without_a_name_is_a_mistake(layer: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path, study(layer, 'cache = ""', 'devices = ["disk0"]'))
+
+    assert list(found) == ["stacks.cached.layers[0].cache"]
+    assert 'there is no device ""' in next(iter(found.values()))
+
+
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
 def test_a_cache_adds_nothing_to_what_is_held_and_leaves_the_stripes(layer: Layer) -> None:
     striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=256 << 10, data_chunks=2))

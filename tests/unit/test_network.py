@@ -10,6 +10,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from strata.datasheet.measure import Subject
 from strata.errors import StrataError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
@@ -119,7 +120,7 @@ def test_a_flush_takes_no_time_and_no_tokens() -> None:
 
 def gp2_in_few_commands() -> ModelledDisk:
     """The bundled volume, but each 64 KiB count as 128 operations: 3000 a second are then 23.4 commands."""
-    text = driver_config(find_device("aws-ebs-gp2-100gib"), name="sda", backing_fd=3)
+    text = driver_config(find_device("aws-ebs-gp2"), name="sda", backing_fd=3)
     return ModelledDisk(text.replace("unit_bytes=262144\n", "unit_bytes=512\n"))
 
 
@@ -147,7 +148,7 @@ def test_gp2_of_100_gib_refills_as_fast_as_amazon_s_table_says() -> None:
 
 
 def test_gp3_has_its_rates_for_ever() -> None:
-    disk = bundled("aws-ebs-gp3-100gib")
+    disk = bundled("aws-ebs-gp3")
 
     small = disk.closed_loop(READ, sectors(60_000), 8, depth=32)
     start = disk.now_ns
@@ -178,6 +179,51 @@ def test_the_table_s_grid_runs_from_the_median_far_into_both_tails() -> None:
     assert (len(table), table[128]) == (257, MS)
 
 
+SLOW_S, SLOW_STEP_MS = 10, 10  # an interval, and the time between arrivals
+
+
+def slow_at(seed: int, seconds: int = 1000) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Of each arrival, one every 10 ms, whether it met a slow phase: of 1 s on average, every 10 s."""
+    phases = {"slow_interval_ns": SLOW_S * S, "slow_length_ns": S, "slow_factor_percent": 500}
+    disk = ModelledDisk(network_text(latency_ns=1000, seed=seed, **phases))
+    count = seconds * 1000 // SLOW_STEP_MS
+    latency = disk.arrivals(READ, np.zeros(count), 8, np.arange(count) * (SLOW_STEP_MS * MS)).latency_ns
+    assert set(latency.tolist()) == {1000, 5000}
+    return latency > 1000
+
+
+def test_slow_phases_have_the_share_length_and_autocorrelation_of_the_formula() -> None:
+    slow = slow_at(1, 10_000)
+    begins = int(np.count_nonzero(slow[1:] & ~slow[:-1]))
+
+    assert slow.mean() == pytest.approx(0.1, rel=0.06)
+    assert slow.sum() * SLOW_STEP_MS / 1000 / begins == pytest.approx(1.0, rel=0.06)
+    for lag_s in (0.1, 0.5, 1.0, 1.5):
+        lag = round(lag_s * 1000 / SLOW_STEP_MS)
+        both = float((slow[lag:] & slow[:-lag]).mean())
+        # Another slot's phase is in reach rarely, which adds a little.
+        assert both == pytest.approx((1 - lag_s + lag_s**2 / 4) / SLOW_S, abs=0.006), lag_s
+
+
+def test_slow_phases_depend_on_the_seed_and_on_time_alone() -> None:
+    first, other = slow_at(1), slow_at(2)
+    phases = {"slow_interval_ns": SLOW_S * S, "slow_length_ns": S, "slow_factor_percent": 500}
+    late = ModelledDisk(network_text(latency_ns=1000, seed=1, **phases))
+
+    trace = late.arrivals(READ, np.zeros(50_000), 8, 500 * S + np.arange(50_000) * (SLOW_STEP_MS * MS))
+
+    assert not np.array_equal(first, other)
+    assert np.array_equal(trace.latency_ns > 1000, first[50_000:])
+
+
+def test_without_a_share_there_are_no_slow_phases() -> None:
+    lines = driver_config(find_device("aws-ebs-gp3"), name="sda", backing_fd=3)
+    quiet = Subject(find_device("aws-ebs-gp3")).with_values({"slow_share": 0})
+
+    assert "slow_interval_ns=100000000000\nslow_length_ns=1000000000\nslow_factor_percent=500\n" in lines
+    assert "slow" not in quiet.text()
+
+
 GOLDEN = [163_932, 199_623, 252_457, 343_130, 600_000, 1_049_164, 1_425_988, 1_803_399, 2_196_028]
 
 
@@ -187,7 +233,7 @@ def test_a_table_is_the_same_to_the_nanosecond_on_every_machine() -> None:
 
 def test_another_seed_draws_other_latencies_and_the_same_seed_the_same() -> None:
     def latencies(seed: int) -> list[int]:
-        trace = bundled("aws-ebs-gp3-100gib", seed).closed_loop(READ, np.zeros(20), 8, depth=1)
+        trace = bundled("aws-ebs-gp3", seed).closed_loop(READ, np.zeros(20), 8, depth=1)
         return [int(ns) for ns in trace.latency_ns]
 
     assert latencies(1) == latencies(1)
@@ -216,6 +262,8 @@ def test_the_median_of_a_bundled_volume_at_leisure_is_the_stated_one(name: str) 
         ({"read_latency_ns": ",".join(["2"] + ["1"] * 256)}, "bad value"),
         ({"unit_bytes": None}, "missing"),
         ({"volatile_cache": 1}, "no volatile cache"),
+        ({"slow_interval_ns": 199, "slow_length_ns": 100, "slow_factor_percent": 200}, "longer than half"),
+        ({"slow_interval_ns": 200, "slow_length_ns": 100}, "no factor"),
     ],
 )
 def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reason: str) -> None:
@@ -227,13 +275,21 @@ def test_the_driver_refuses_what_makes_no_sense(changed: dict[str, object], reas
     ("old", "new", "message"),
     [
         ("operation_credits = { value = 5400000", "operation_credits = { value = 0", "belong together"),
-        ("operation_burst_rate = { value = 3000", "operation_burst_rate = { value = 300", "not faster"),
+        ('value = 3000, unit = "1/s"', 'value = 300, unit = "1/s"', "not faster"),
+        ("slow_share = { value = 1,", "slow_share = { value = 0.00001,", "eleven days apart"),
         ("operation_credits = { value = 5400000", "operation_credits = { value = 5399999", "more credits"),
         ("operation_rate = { value = 300", "operation_rate = { value = 0", "out of range"),
     ],
 )
 def test_a_mistake_in_a_device_file_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
-    text = (device_folder() / "aws-ebs-gp2-100gib.toml").read_text()
+    head, _, rest = (device_folder() / "aws-ebs-gp2.toml").read_text().partition("[provisioning]")
+    fixed = {"capacity": (100 * GIB, "B"), "operation_rate": (300, "1/s"), "byte_rate": (128, "MiB/s")}
+    lines = [
+        f'{name} = {{ value = {value}, unit = "{unit}", source = "here", estimate = false }}\n'
+        for name, (value, unit) in fixed.items()
+    ]
+    parameters = "[parameters]\n" + "".join(lines) + rest.partition("[parameters]\n")[2]
+    text = head + parameters
     assert old in text
     file = tmp_path / "volume.toml"
     file.write_text(text.replace(old, new))

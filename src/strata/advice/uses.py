@@ -28,10 +28,10 @@ from strata.errors import StudyError
 from strata.plan.workload_sheet import example_table
 from strata.results.record import StudySnapshot
 from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
-from strata.spec.names import Diagnostic, KebabName, Path, is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, KebabName, Path, checked, is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
-from strata.workloads.keys import demanded, key
+from strata.workloads.keys import key
 
 # A workload that alters its stack is another measurement: only a pattern that names the key means it.
 _INTACT: Final[Mapping[str, Any]] = {"before_measure": [], "snapshot_every_ns": None}
@@ -175,7 +175,7 @@ class WeightTable(_Table):
         min_length=1,
     )
     metrics: Annotated[
-        dict[str, Share], demanded(bool, "there is no metric", "write { headline = 1 }, or leave the key out")
+        dict[str, Share], checked(bool, "there is no metric", "write { headline = 1 }, or leave the key out")
     ] = key(
         {HEADLINE: 1},
         "How much each metric counts; `headline` stands for the workload's headline metrics",

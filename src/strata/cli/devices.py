@@ -14,9 +14,11 @@ from rich.text import Text
 from strata.cli.application import Application
 from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
+from strata.errors import StudyError
 from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
-from strata.units import format_size, unit_label
+from strata.spec.provisioning import provision
+from strata.units import format_size, parse_rate, parse_size, unit_label
 
 if TYPE_CHECKING:
     from strata.datasheet.measure import Picture
@@ -57,10 +59,17 @@ def _interface(device: Device) -> str:
 
 
 @devices.command()
-def show(
+def show(  # noqa: PLR0917  typer makes options of them
     name: Annotated[str, argument("A bundled device, or the path of a device file, *.toml.", "DEVICE")],
     as_json: AsJson = False,
     quick: Annotated[bool, option("Measure less: figures are some per cent off.", "--quick")] = False,
+    capacity: Annotated[
+        str | None, option("Of a cloud volume: its size, such as 500GiB.", "--capacity")
+    ] = None,
+    iops: Annotated[int | None, option("Of a cloud volume: its operations per second.", "--iops")] = None,
+    throughput: Annotated[
+        str | None, option("Of a cloud volume: its data rate, such as 250MB/s.", "--throughput")
+    ] = None,
     plot: Annotated[Path | None, option("Draw its curves into a .svg, .html or .png file.", "--plot")] = None,
 ) -> None:
     """Show a device: its parameters, their sources, its data sheet.
@@ -71,6 +80,7 @@ def show(
     Examples:
         strata devices show wd-re4-500gb
         strata devices show wd-re4-500gb --plot re4.svg
+        strata devices show aws-ebs-gp3 --capacity 500GiB --iops 6000
     """
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
@@ -78,7 +88,7 @@ def show(
         from strata.report.device_plot import check_suffix  # noqa: PLC0415
 
         check_suffix(plot)
-    device = find_device(name, Path())
+    device = _provisioned(find_device(name, Path()), capacity, iops, throughput)
     console = stdout()
     if not as_json:
         _print_parameters(console, device)
@@ -96,6 +106,20 @@ def show(
 
         write_page(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
         print_wrote(plot)
+
+
+def _provisioned(device: Device, capacity: str | None, iops: int | None, throughput: str | None) -> Device:
+    place = "--capacity"
+    try:
+        size_bytes = parse_size(capacity) if capacity else None
+        place = "--throughput"
+        bytes_per_s = parse_rate(throughput) if throughput else None
+    except ValueError as error:
+        raise StudyError(str(error), place=place) from error
+    device, refused = provision(device, size_bytes, iops, bytes_per_s)
+    for each in refused:
+        raise StudyError(each.cause, place=f"--{each.key}", remedy=each.remedy)
+    return device
 
 
 def _measure(sheet: DataSheet) -> tuple[Rating, ...]:

@@ -17,6 +17,7 @@ from strata.spec.device_kinds import KINDS
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import Fault
 from strata.spec.names import Diagnostic, is_kebab, nearest
+from strata.spec.provisioning import PROVISIONED, Rule, provision
 from strata.units import SECTOR_BYTES
 
 DEFAULT_SOURCE: Final = "not stated: the kind's default"
@@ -33,6 +34,7 @@ class Device:
         kind: A name in `KINDS`; ``real`` for a disk that is not modelled.
         parameters: By name; the kind's ``parameters`` have the units.
         member: Each member of a controller.
+        provisioning: The rules of a volume whose size and rates can be chosen, by the names of `PROVISIONED`.
         published: Figures of data sheets and reviews, by the names of `PUBLISHED`.
         write_cache: False if a study has switched its volatile write cache off.
         faults: The study's faults of the device.
@@ -44,6 +46,7 @@ class Device:
     parameters: Mapping[str, Parameter]
     member: Device | None = None
     published: Mapping[str, Parameter] = field(default_factory=dict)
+    provisioning: Mapping[str, Rule] = field(default_factory=dict)
     write_cache: bool = True
     faults: tuple[Fault, ...] = ()
 
@@ -99,6 +102,7 @@ class _DeviceFile(BaseModel):
     kind: Annotated[StrictStr, AfterValidator(_check_kind)] = Field(examples=["rotating"])
     parameters: dict[str, Any] = Field(description="a table [parameters]")
     published: dict[str, Any] = Field(default={}, description="a table [published]")
+    provisioning: dict[str, Any] = Field(default={}, description="a table [provisioning]")
 
 
 def device_folder() -> Path:
@@ -143,16 +147,23 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
     kind = KINDS.get(str(tables.get("kind")))
     raw = tables.get("parameters")
     parameters: dict[str, Parameter] = {}
+    rules = _read_rules(tables.get("provisioning"), diagnostics)
     if kind is not None and isinstance(raw, dict):
         stated = _read("parameters", kind.parameters, TEXT_PARAMETERS, raw, diagnostics)
-        parameters = _completed(stated, kind.parameters, raw, diagnostics)
+        ruled = {PROVISIONED[name][0] for name in rules}
+        for name in ruled & set(raw):
+            remedy = "leave it out here, or leave the rule out"
+            diagnostics.add(("parameters", name), "a rule of [provisioning] sets this", remedy=remedy)
+        parameters = _completed(stated, kind.parameters, {*raw, *ruled}, diagnostics)
     published = _read("published", PUBLISHED, (), tables.get("published"), diagnostics)
     if as_member and "member" in parameters:
         diagnostics.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
     diagnostics.raise_all()
     assert head is not None
     assert kind is not None
-    device = Device(file.stem, head.title, head.kind, parameters, None, published)
+    device = Device(file.stem, head.title, head.kind, parameters, None, published, rules)
+    if rules:
+        device, _ = provision(device)
     if "member" in parameters:
         device = replace(device, member=_find_member(device, file, diagnostics))
     if device.capacity_bytes % SECTOR_BYTES:
@@ -162,6 +173,26 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
         diagnostics.add(("parameters", str(each.key), "value"), each.cause, remedy=each.remedy)
     diagnostics.raise_all()
     return kind.completed(device)
+
+
+def _read_rules(raw: object, diagnostics: Diagnostics) -> dict[str, Rule]:
+    """The rules of ``[provisioning]``: all three of them, or none."""
+    stated = raw if isinstance(raw, dict) else {}
+    read: dict[str, Rule] = {}
+    for name in stated:
+        if name not in PROVISIONED:
+            remedy = nearest(name, PROVISIONED)
+            diagnostics.add(("provisioning", name), f'unknown rule "{name}"', remedy=remedy)
+    for name, (_, unit) in PROVISIONED.items() if stated else ():
+        if name not in stated:
+            remedy = f"a volume has rules for {', '.join(PROVISIONED)}"
+            diagnostics.add(("provisioning", name), "this rule is missing", remedy=remedy)
+        elif (rule := diagnostics.model(Rule, stated[name], ("provisioning", name))) is not None:
+            read[name] = rule
+            if rule.unit != unit:
+                cause = f'the unit is "{rule.unit}", and must be "{unit}"'
+                diagnostics.add(("provisioning", name, "unit"), cause, remedy="convert the values")
+    return read
 
 
 def _find_member(device: Device, file: Path, diagnostics: Diagnostics) -> Device | None:

@@ -283,9 +283,8 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def named_devices(self) -> Mapping[str, tuple[str, ...]]:
         """The study's devices that `device_keys` name, by key."""
         named = {key: getattr(self, key) for key in self.device_keys}
-        return {
-            key: (names,) if isinstance(names, str) else tuple(names) for key, names in named.items() if names
-        }
+        listed = {key: [names] if isinstance(names, str) else names for key, names in named.items()}
+        return {key: tuple(names) for key, names in listed.items() if names}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""

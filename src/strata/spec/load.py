@@ -31,6 +31,7 @@ from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.layer import Layer, LowerInterface, Provided
 from strata.spec.names import Path as Keys
 from strata.spec.names import kebab_diagnostics, nearest
+from strata.spec.provisioning import limited, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
@@ -89,7 +90,9 @@ class _Reader:
         if head is not None:
             self.found.extend(("study",), precision_diagnostics(head.seeds, head.precision, head.seeds_max))
         for name, table in self.named("devices").items():
-            self.read_device(name, table)
+            self.read_device(name, table, head)
+        if head is not None:
+            self.check_machine(head)
         for name, table in self.named("stacks").items():
             self.read_stack(name, table)
         if head is not None:
@@ -101,7 +104,8 @@ class _Reader:
             self.found.extend(("study",), count_diagnostics(trials))
         self.found.raise_all()
         assert head is not None
-        declared = dict(head) | {
+        # The machine's limits are in the devices by now.
+        declared = {key: value for key, value in head if not key.startswith("machine_")} | {
             "question": head.question.strip(),
             "seeds": tuple(head.seeds),
             "seeds_max": head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
@@ -122,7 +126,7 @@ class _Reader:
             self.found.extend((kind, name), kebab_diagnostics(name))
         return tables
 
-    def read_device(self, name: str, value: Any) -> None:
+    def read_device(self, name: str, value: Any, head: HeadTable | None) -> None:
         path = ("devices", name)
         if name in RESERVED_NAMES or name.startswith((NETWORK_DEVICE_PREFIX, INPUT_PREFIX)):
             cause = f'a device cannot be called "{name}"'
@@ -131,7 +135,8 @@ class _Reader:
         device = self.find_device(table.model, (*path, "model")) if table is not None else None
         if table is None or device is None:
             return
-        capacity_bytes = table.capacity_bytes or device.capacity_bytes
+        device = self.provisioned(device, table, head, path)
+        capacity_bytes = (None if device.provisioning else table.capacity_bytes) or device.capacity_bytes
         if capacity_bytes > device.capacity_bytes:
             cause = f"the device holds less: {describe_size(device.capacity_bytes)}"
             self.found.add((*path, "capacity"), cause, "leave the key out to use all of it")
@@ -145,6 +150,26 @@ class _Reader:
         faults = self.faults(table.faults, capacity_bytes // SECTOR_BYTES, (*path, "faults"))
         device = replace(device, write_cache=table.write_cache, faults=faults)
         self.devices[name] = StudyDevice(name, device, capacity_bytes).replaced_by(self.disks.get(name))
+
+    def provisioned(self, device: Device, table: DeviceTable, head: HeadTable | None, path: Keys) -> Device:
+        """A volume in the network of the study's size and rates, behind its machine's limit."""
+        size_bytes = table.capacity_bytes if device.provisioning else None  # of others: the part that is used
+        device, refused = provision(device, size_bytes, table.iops, table.throughput_bytes_per_s)
+        self.found.extend(path, refused)
+        if head is None or device.kind != "network":
+            return device
+        return limited(device, head.machine_iops, head.machine_throughput_bytes_per_s)
+
+    def check_machine(self, head: HeadTable) -> None:
+        kinds = {used.device.kind for used in self.devices.values()}
+        limits = {
+            "machine_iops": head.machine_iops,
+            "machine_throughput": head.machine_throughput_bytes_per_s,
+        }
+        for key, limit in limits.items():
+            if limit is not None and kinds and not kinds & {"network", "real"}:
+                cause = "the study has no cloud volume that this could limit"
+                self.found.add(("study", key), cause, "leave the key out")
 
     def find_device(self, model: str, path: Keys) -> Device | None:
         try:

@@ -22,7 +22,7 @@ from strata.spec.names import Diagnostic, KebabName, checked, nearest
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
-from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Size, describe_size
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Rate, Size, describe_size
 
 MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux and the agent take half of it; in 64 MiB most programs cannot start."""
@@ -60,6 +60,9 @@ LabMemory = Annotated[
         lambda size: f"a lab cannot have {describe_size(size)} of memory",
         f"give it {describe_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
     ),
+]
+MachineRate = Annotated[
+    Rate, checked(lambda rate: rate >= 1 << 20, "this is below 1MiB/s", "no machine has less: leave it out")
 ]
 Period = Annotated[
     Duration, checked(lambda ns: ns >= NS_PER_MS, "this time is shorter than 1ms", "write a longer one")
@@ -99,6 +102,13 @@ class HeadTable(_Table):
     """How often disks, memory and CPU are sampled"""
     memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
     """Memory of the lab's machine; a host has its own"""
+    machine_iops: Annotated[StrictInt, Field(ge=1)] | None = Field(None, examples=[20000])
+    """The machine's own limit of operations per second on a cloud volume, for each volume alone, even if the
+    study has several; default: none"""
+    machine_throughput_bytes_per_s: MachineRate | None = Field(
+        None, alias="machine_throughput", examples=["500MB/s"]
+    )
+    """The machine's own limit of the data rate, likewise; default: none"""
     trace: StrictBool = Field(True, examples=[True])
     """Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`"""
 
@@ -110,7 +120,12 @@ class DeviceTable(_Table):
     """A bundled device (`strata devices`), or the path of a device file ending in .toml, relative to the
     study"""
     capacity_bytes: Size | None = Field(None, alias="capacity", examples=["100GiB"])
-    """Use only this much of the disk, from its first sector on; default: all of it"""
+    """Use only this much of the disk, from its first sector on; of a provisioned cloud volume, its size;
+    default: all of it, or the provider's size"""
+    iops: Annotated[StrictInt, Field(ge=1)] | None = Field(None, examples=[6000])
+    """Of a provisioned cloud volume: its operations per second; default: the provider's"""
+    throughput_bytes_per_s: Rate | None = Field(None, alias="throughput", examples=["250MB/s"])
+    """Of a provisioned cloud volume: its data rate; default: the provider's"""
     precondition: Literal["none", "filled", "steady"] | None = Field(None, examples=["steady"])
     """Of a flash drive at the start: nothing written, filled once in order, or overwritten at random until
     its speed no longer changes; default: what the device says, usually none"""

@@ -11,13 +11,13 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool, StrictInt
 
 from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
-from strata.workloads.keys import ZEROS, ZEROS_QUESTION, demanded, key, sector_diagnostics, yes_or_no
+from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics, yes_or_no
 
 _STEP: Final = "bonnie-measure"
 _MIB: Final = 1 << 20
@@ -70,11 +70,11 @@ _EVERY: Final = ",".join(phase.name for phase in _PHASES)
 
 
 MiB = Annotated[
-    Size, demanded(lambda size: not size % _MIB, "bonnie++ counts in whole MiB", 'write for example "512MiB"')
+    Size, checked(lambda size: not size % _MIB, "bonnie++ counts in whole MiB", 'write for example "512MiB"')
 ]
 Chunk = Annotated[
     Size,
-    demanded(
+    checked(
         lambda size: _CHUNK_BYTES_MIN <= size <= _CHUNK_BYTES_MAX and is_power_of_two(size),
         "a chunk is a power of two, from 256B to 1MiB",
         'write for example "8KiB"',
@@ -83,7 +83,7 @@ Chunk = Annotated[
 Files = Annotated[
     StrictInt,
     Field(ge=0, le=1_000_000_000),
-    demanded(
+    checked(
         lambda files: not files % _FILES_UNIT,
         "bonnie++ counts files in units of 1024",
         "write for example 16384",

@@ -13,7 +13,7 @@ from strata.spec.allowed import Forms, option_text, pair_diagnostics
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.layer import Interface
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
@@ -21,7 +21,6 @@ from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
 from strata.workloads.keys import (
     WholeMilliseconds,
-    demanded,
     key,
     option_words,
     preset_diagnostics,
@@ -92,7 +91,7 @@ _BUFFER_BYTES_MAX: Final = 4 << 30
 
 FileSize = Annotated[
     Size,
-    demanded(
+    checked(
         lambda size: size >= 1 << 20 and not size % 4096,
         "the file's size must be a multiple of 4KiB, from 1MiB on",
         'write for example "2GiB"',

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from strata.spec.names import Diagnostic, nearest
+from strata.spec.names import Diagnostic, checked, nearest
 from strata.spec.step import Phase
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
@@ -22,21 +22,10 @@ ZEROS: Final = Check(
 ZEROS_QUESTION: Final = {ZEROS.name: "do the blocks take room below, as zeros may not?"}
 
 
-def demanded(is_sound: Callable[[Any], bool], cause: str, remedy: str) -> AfterValidator:
-    """Refuse a key's value that is not sound."""
-
-    def check(value: Any) -> Any:
-        if not is_sound(value):
-            raise Diagnostic(cause, remedy=remedy)
-        return value
-
-    return AfterValidator(check)
-
-
 def _whole(units: str, unit_ns: int, example: str) -> AfterValidator:
     cause = f"this time is counted in whole {units}, from one on"
     remedy = f'write for example "{example}"'
-    return demanded(lambda time_ns: time_ns >= unit_ns and not time_ns % unit_ns, cause, remedy)
+    return checked(lambda time_ns: time_ns >= unit_ns and not time_ns % unit_ns, cause, remedy)
 
 
 WholeSeconds = Annotated[Duration, _whole("seconds", NS_PER_S, "60s")]

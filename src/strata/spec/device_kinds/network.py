@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume in the network: token buckets, then a latency that is drawn."""
+"""A volume in the network: token buckets, then a latency that is drawn, in slow phases longer."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TOKENS_MAX: Final = 1 << 32  # the largest bucket of the driver
 _SECTORS_PER_MIB: Final = (1 << 20) // SECTOR_BYTES
+_SLOW_MS_MAX: Final = 10**9  # between slow phases, the driver's limit
 _OCTAVES: Final = 16
 _STEPS: Final = 8
 # Decimal arithmetic rounds exp correctly everywhere, which the C library's does not promise.
@@ -29,7 +30,7 @@ class Network(DeviceKind):
 
     name = "network"
     title = "Volumes in the network"
-    introduction = "A volume in the network: token buckets, then a latency that is drawn."
+    introduction = "A volume in the network: token buckets, then a drawn latency, which slow phases multiply."
     # The largest rates are the driver's: 2^34 bytes/s.
     parameters: ClassVar = parameter_table("""
         capacity                   int 2^20..2^60 B  addressable bytes, a multiple of 512
@@ -47,6 +48,9 @@ class Network(DeviceKind):
         byte_credits_initial       0..2047 GiB = 0   of those, at the start
         token_interval             0.001..60000 ms   depth of a bucket without credits
         link_rate                  0..2^14 MiB/s = 0  rate to all volumes; 0: not a limit [link_bytes_per_s]
+        slow_share                 0..50 % = 0       share of the time with a longer latency; 0: none
+        slow_length_mean           1..60000 ms = 1000  mean length of such a phase
+        slow_factor                1..100 = 5        the latency's factor in it
         queue_depth                int 1..1024       commands that the device holds at once
     """)
 
@@ -64,6 +68,11 @@ class Network(DeviceKind):
                 cause = "there are more credits at the start than it can save up"
                 yield Diagnostic(cause, key=f"{what}_credits_initial", remedy=f"at most {what}_credits")
 
+        share = device.number("slow_share")
+        if share > 0 and device.number("slow_length_mean") > share * _SLOW_MS_MAX / 100:
+            cause = "slow phases of this length and share are more than eleven days apart"
+            yield Diagnostic(cause, key="slow_share", remedy="raise it, or 0 for none")
+
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
         sigma = device.number("latency_sigma")
         tables = {op: latency_table(device.number(f"{op}_latency_median"), sigma) for op in ("read", "write")}
@@ -72,7 +81,21 @@ class Network(DeviceKind):
             *_buckets(device, "operation", "operations_bucket", 1, 1),
             *_buckets(device, "byte", "sectors_bucket", _SECTORS_PER_MIB, 1024 * _SECTORS_PER_MIB),
             *(f"{op}_latency_ns=" + ",".join(map(str, table)) for op, table in tables.items()),
+            *_slow_phases(device),
         ]
+
+
+def _slow_phases(device: Device) -> list[str]:
+    share, length_ns = device.number("slow_share"), nearest(device.number("slow_length_mean") * NS_PER_MS)
+    if not share:
+        return []
+    interval_ns = max(2 * length_ns, nearest(length_ns * 100 / share))
+    factor = nearest(device.number("slow_factor") * 100)
+    return [
+        f"slow_interval_ns={interval_ns}",
+        f"slow_length_ns={length_ns}",
+        f"slow_factor_percent={factor}",
+    ]
 
 
 def _buckets(device: Device, what: str, key: str, rate_scale: int, credit_scale: int) -> list[str]:

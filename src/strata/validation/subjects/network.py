@@ -8,11 +8,12 @@ import numpy as np
 from strata.datasheet.measure import Curve, Picture, Subject
 from strata.lab.model import READ, ModelledDisk
 from strata.spec.device import find_device
+from strata.spec.provisioning import provision
 from strata.units import NS_PER_S
 from strata.validation.measured import Floats
 from strata.validation.subject import Found, ModelCheck, near, points, subject
 
-_VOLUME = "aws-ebs-gp2-100gib"
+_VOLUME = "aws-ebs-gp2"
 _BURST_S = {33: 1862.0, 100: 2000.0, 334: 2703.0, 750: 7200.0}
 _REFILL_S = {33: 54_000.0, 100: 18_000.0, 334: 5389.0, 750: 2400.0}
 _OPERATIONS = 128  # of one I/O here: 64 KiB, counted in sectors
@@ -47,8 +48,8 @@ def credits(quick: bool) -> Found:
 
 def _volume(size_gib: int) -> Subject:
     """A gp2 volume of another size, in the table's rounding of 33.33 GiB and less."""
-    rates = {"operation_rate": max(100, 3 * size_gib), "operation_size_max": 0.5}
-    return Subject(find_device(_VOLUME)).with_values(rates)
+    device, _ = provision(find_device(_VOLUME), size_gib << 30)
+    return Subject(device).with_values({"operation_size_max": 0.5})
 
 
 def _ends_s(disk: ModelledDisk) -> Floats:

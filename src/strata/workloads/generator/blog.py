@@ -9,14 +9,14 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictInt
 
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, checked
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
-from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, demanded, key, option_words, yes_or_no
+from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, key, option_words, yes_or_no
 
 _STEP: Final = "blog-measure"
 _SLACK_NS: Final = 600 * NS_PER_S
@@ -28,7 +28,7 @@ _THREADS: Final = ("writers", "rewriters", "commenters", "readers")
 
 Pause = Annotated[
     Duration,
-    demanded(
+    checked(
         lambda time_ns: not time_ns % NS_PER_US, "a pause is given in whole us", 'write for example "10ms"'
     ),
 ]

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cloud volumes of any size and rate: the providers' rules, what they refuse, and the machine's limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import DiagnosticsError
+from strata.plan.catalogue import catalogue
+from strata.spec.device import Device, device_folder, find_device, load_device
+from strata.spec.load import load_study
+from strata.spec.provisioning import limited, provision
+
+GIB = 1 << 30
+MIB = 1 << 20
+STUDY = """\
+[study]
+name = "cloud"
+question = "How fast?"
+seeds = [1]
+{study}
+[devices.disk0]
+model = "{model}"
+{keys}
+[stacks.raw]
+layers = []
+
+[workloads.fio]
+workload = "fio"
+preset = "random-mix-4k"
+size = "256MiB"
+"""
+
+
+def provisioned(
+    model: str, gib: int | None = None, iops: int | None = None, mib: int | None = None
+) -> Device:
+    device, refused = provision(find_device(model), gib and gib * GIB, iops, mib and mib * MIB)
+    assert not refused, [str(each) for each in refused]
+    return device
+
+
+def rates(device: Device) -> tuple[float, float]:
+    return device.number("operation_rate"), device.number("byte_rate")
+
+
+def study_device(folder: Path, model: str, keys: str, study: str = "") -> Device:
+    file = folder / "study.toml"
+    file.write_text(STUDY.format(model=model, keys=keys, study=study))
+    return load_study(file, catalogue()).devices["disk0"].device
+
+
+@pytest.mark.parametrize(
+    ("gib", "iops", "mib_per_s"),
+    [(1, 100, 128), (33, 100, 128), (100, 300, 128), (170, 510, 128), (171, 513, 250), (16_384, 16_000, 250)],
+)
+def test_gp2_has_rates_by_its_size(gib: int, iops: int, mib_per_s: int) -> None:
+    assert rates(provisioned("aws-ebs-gp2", gib)) == (iops, mib_per_s)
+
+
+@pytest.mark.parametrize(("gib", "credits"), [(999, 5_400_000), (1000, 0), (4000, 0)])
+def test_gp2_of_a_thousand_gib_needs_no_credits(gib: int, credits: int) -> None:
+    assert provisioned("aws-ebs-gp2", gib).number("operation_credits") == credits
+
+
+def test_gp3_includes_its_rates_at_every_size_and_more_are_chosen() -> None:
+    assert rates(provisioned("aws-ebs-gp3", 1)) == (3000, 125)
+    assert rates(provisioned("aws-ebs-gp3", 500, 6000, 250)) == (6000, 250)
+    assert rates(provisioned("aws-ebs-gp3", 65_536, 80_000, 2000)) == (80_000, 2000)
+
+
+def test_io2_s_throughput_follows_from_its_operations() -> None:
+    assert rates(provisioned("aws-ebs-io2", 100, 10_000)) == (10_000, 2560)
+    assert rates(provisioned("aws-ebs-io2", 1000, 256_000)) == (256_000, 4000)
+
+
+def test_a_volume_is_named_by_what_was_chosen_and_keeps_no_published_figures_of_another() -> None:
+    device = provisioned("aws-ebs-gp3", 500, 6000)
+
+    assert device.title == "Amazon EBS gp3 volume: 500 GiB, 6000 IOPS, 125 MiB/s"
+    assert not device.published
+    assert find_device("aws-ebs-gp3").published
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "shown"),
+    [
+        ("aws-ebs-gp3", "iops = 60000", "choose 3000 to 50000 1/s, at most 500 for each GiB of capacity"),
+        ("aws-ebs-gp3", "iops = 2999", "does not offer 2999 1/s"),
+        ("aws-ebs-gp3", 'capacity = "65TiB"', "choose 1 to 65536 GiB"),
+        ("aws-ebs-gp3", 'capacity = "1500MiB"', "whole GiB"),
+        (
+            "aws-ebs-gp3",
+            'throughput = "1000MiB/s"',
+            "choose 125 to 750 MiB/s, at most 0.25 for each operation",
+        ),
+        ("aws-ebs-gp3", 'throughput = "250"', "is not a rate"),
+        ("aws-ebs-gp2", "iops = 3000", "the provider sets this by the size: 300 1/s"),
+        ("aws-ebs-gp2", 'throughput = "250MB/s"', "the provider sets this by the size: 128 MiB/s"),
+        ("wd-re4-500gb", "iops = 300", "wd-re4-500gb has its rates from its device file"),
+        ("wd-re4-500gb", 'throughput = "100MB/s"', "leave the key out, or take a cloud volume"),
+    ],
+)
+def test_the_study_refuses_what_the_provider_does_not_offer(
+    tmp_path: Path, model: str, keys: str, shown: str
+) -> None:
+    with pytest.raises(DiagnosticsError) as caught:
+        study_device(tmp_path, model, keys)
+
+    assert shown in str(caught.value)
+    assert f"devices.disk0.{keys.split(maxsplit=1)[0]}" in str(caught.value)
+
+
+def test_a_study_s_volume_has_its_size_and_rates_in_the_identity(tmp_path: Path) -> None:
+    keys = 'capacity = "500GiB"\niops = 6000\nthroughput = "250MB/s"'
+    identity = study_device(tmp_path, "aws-ebs-gp3", keys).identity()["parameters"]
+
+    assert (identity["capacity"], identity["operation_rate"]) == (500 * GIB, 6000)
+    assert identity["byte_rate"] == 250_000_000 / MIB
+
+
+def test_the_machine_s_limit_is_the_less_of_both(tmp_path: Path) -> None:
+    limits = 'machine_iops = 2000\nmachine_throughput = "200MiB/s"'
+    small = study_device(tmp_path, "aws-ebs-gp3", "", limits)
+
+    assert rates(small) == (2000, 125)
+    with pytest.raises(DiagnosticsError, match="no cloud volume that this could limit"):
+        study_device(tmp_path, "wd-re4-500gb", "", limits)
+
+
+def test_the_machine_limits_a_burst_and_leaves_the_credits() -> None:
+    gp2 = limited(find_device("aws-ebs-gp2"), 1000, None)
+    slow = limited(find_device("aws-ebs-gp2"), 200, None)
+
+    assert (gp2.number("operation_burst_rate"), gp2.number("operation_credits")) == (1000, 5_400_000)
+    assert (slow.number("operation_rate"), slow.number("operation_credits")) == (200, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("iops = {", "iopses = {", 'unknown rule "iopses"'),
+        ("iops = {", "iopses = {", "this rule is missing"),
+        ('unit = "GiB"', 'unit = "GB"', 'must be "GiB"'),
+        ("[parameters]", "[parameters]\nbyte_rate = 1", "a rule of [provisioning] sets this"),
+        ("minimum = 3000,", "", "minimum"),
+    ],
+)
+def test_a_mistake_in_the_rules_is_named(tmp_path: Path, old: str, new: str, shown: str) -> None:
+    text = (device_folder() / "aws-ebs-gp3.toml").read_text()
+    assert old in text
+    file = tmp_path / "volume.toml"
+    file.write_text(text.replace(old, new))
+
+    with pytest.raises(DiagnosticsError) as caught:
+        load_device(file)
+
+    assert shown in str(caught.value)
