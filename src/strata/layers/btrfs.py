@@ -10,9 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
-from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, named, spare_diagnostics
+from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
-from strata.spec.allowed import INTEGER, Forms, features, form, given, one_of
+from strata.spec.allowed import INTEGER, Forms, features, form, given, named, one_of
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step

@@ -18,11 +18,10 @@ from strata.layers.options import (
     PROJECT_QUOTA,
     UUID,
     flags,
-    named,
     numbers,
 )
 from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, one_of, suboptions
+from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, named, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.step import Step
 from strata.units import NS_PER_S

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from strata.layers.filesystem import ProjectQuotaFilesystem, filesystem_prerequisites
-from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, named, numbers
-from strata.spec.allowed import FLAG, NUMBER, Forms, form, given, one_of, suboptions
+from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, numbers
+from strata.spec.allowed import FLAG, NUMBER, Forms, form, given, named, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface
 
 _EXTENSIONS: Final = form(r"[a-z0-9]{1,7}(,[a-z0-9]{1,7}){0,31}", "extensions of files such as mp4,mkv")

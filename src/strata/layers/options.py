@@ -9,16 +9,10 @@ from typing import Final
 
 from pydantic import AfterValidator
 
-from strata.spec.allowed import FLAG, INTEGER, SWITCH, Form, form, given, one_of
+from strata.spec.allowed import FLAG, INTEGER, SWITCH, form, given, named, one_of
 from strata.spec.layer import Provided
 from strata.spec.names import Diagnostic
 from strata.units import describe_size, is_power_of_two
-
-
-def named(names: str, shape: Form) -> dict[str, Form]:
-    """Options of one form; ``names`` are separated by spaces."""
-    return dict.fromkeys(names.split(), shape)
-
 
 flags: Final = partial(named, shape=FLAG)
 numbers: Final = partial(named, shape=INTEGER)

@@ -9,8 +9,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
-from strata.layers.options import MOUNT, flags, named
-from strata.spec.allowed import Forms, form, given, item_diagnostics, one_of
+from strata.layers.options import MOUNT, flags
+from strata.spec.allowed import Forms, form, given, item_diagnostics, named, one_of
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step, literal

@@ -18,12 +18,11 @@ from strata.layers.options import (
     PROJECT_QUOTA,
     UUID,
     flags,
-    named,
     numbers,
     switches,
 )
 from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import INTEGER, Forms, form, one_of, suboptions
+from strata.spec.allowed import INTEGER, Forms, form, named, one_of, suboptions
 from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step

@@ -74,6 +74,11 @@ Forms = Mapping[str, Form]
 """Options by their names, with their dashes if they have some."""
 
 
+def named(names: str, shape: Form) -> dict[str, Form]:
+    """Options of one form; ``names`` are separated by spaces."""
+    return dict.fromkeys(names.split(), shape)
+
+
 def by_form(
     forms: Forms, meaning: Callable[[Form], str] = attrgetter("meaning")
 ) -> Mapping[str, tuple[str, ...]]:

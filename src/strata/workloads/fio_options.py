@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from strata.spec.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, one_of, option_text
+from strata.spec.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, named, one_of, option_text
 
 # From 512 bytes to less than 2 GiB: smaller blocks are none, and larger ones are no requests.
 _BLOCK: Final = (
@@ -29,10 +29,6 @@ _RATE: Final = r"\d{1,15}(?:[kKmMgG](?:[iI]?[bB])?)?"
 def _by_direction(pattern: str, meaning: str) -> Form:
     """One value, or one each for reads, writes and trims."""
     return form(f"(?:{pattern})(?:,(?:{pattern})){{0,2}}", meaning)
-
-
-def _each(names: str, form_: Form) -> Forms:
-    return dict.fromkeys(names.split(), form_)
 
 
 def _from_1_to(digits: int) -> Form:
@@ -58,22 +54,22 @@ _CHECKSUM: Final = one_of(
 )
 
 OPTIONS: Final[Forms] = {
-    **_each("rw readwrite", _DIRECTION),
+    **named("rw readwrite", _DIRECTION),
     "rw_sequencer": one_of("sequential", "identical"),
-    **_each("bs blocksize ba blockalign offset_align buffer_compress_chunk", _BLOCKS),
-    **_each("bsrange blocksize_range", _RANGES),
+    **named("bs blocksize ba blockalign offset_align buffer_compress_chunk", _BLOCKS),
+    **named("bsrange blocksize_range", _RANGES),
     "bssplit": form(rf"(?:{_SPLIT})(?:,(?:{_SPLIT})){{0,2}}", "sizes and percentages such as 4k/60:64k/40"),
     "ioengine": one_of(
         *("sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "mmap", "null")
     ),
-    **_each(
+    **named(
         "iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete_min iodepth_batch_complete "
         "iodepth_batch_complete_max iodepth_low",
         _from_1_to(4),
     ),
     "numjobs": _from_1_to(3),
     "io_submit_mode": one_of("inline", "offload"),
-    **_each(
+    **named(
         "direct buffered atomic invalidate serialize_overlap norandommap softrandommap bs_unaligned "
         "blocksize_unaligned bs_is_seq_rand end_fsync fsync_on_close pre_read zero_buffers refill_buffers "
         "scramble_buffers dedupe_global do_verify verify_fatal experimental_verify trim_verify_zero "
@@ -81,21 +77,21 @@ OPTIONS: Final[Forms] = {
         "userspace_reap latency_run",
         SWITCH,
     ),
-    **_each("fsync fdatasync write_barrier force_async rate_cycle", _SMALL),
+    **named("fsync fdatasync write_barrier force_async rate_cycle", _SMALL),
     "sync_file_range": form(
         r"(wait_before|write|wait_after)(,(wait_before|write|wait_after)){0,2}:\d{1,6}", "such as write:8"
     ),
     "sync": one_of("0", "1", "none", "sync", "dsync"),
     "write_hint": one_of("none", "short", "medium", "long", "extreme"),
     "fadvise_hint": one_of("0", "1", "random", "sequential"),
-    **_each("rate rate_min", _RATES),
-    **_each("rate_iops rate_iops_min", _COUNTS),
+    **named("rate rate_min", _RATES),
+    **named("rate_iops rate_iops_min", _COUNTS),
     "rate_process": one_of("linear", "poisson"),
-    **_each("thinktime thinktime_spin thinktime_iotime latency_target latency_window max_latency", _TIME),
+    **named("thinktime thinktime_spin thinktime_iotime latency_target latency_window max_latency", _TIME),
     "thinktime_blocks": _from_1_to(6),
     "thinktime_blocks_type": one_of("complete", "issue"),
     "latency_percentile": form(r"(100|\d{1,2}(\.\d{1,6})?)", "a percentage such as 99.9"),
-    **_each(
+    **named(
         "rwmixread rwmixwrite buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage "
         "trim_percentage",
         _SHARE,
@@ -106,21 +102,21 @@ OPTIONS: Final[Forms] = {
         "random, zipf:1.2, pareto:0.9, normal:10 or zoned:60/10:40/90",
     ),
     "random_generator": one_of("tausworthe", "tausworthe64", "lfsr"),
-    **_each(
+    **named(
         "offset offset_increment",
         form(rf"\d{{1,15}}(?:[kKmMgGtT](?:[iI]?[bB])?)?|{_PERCENT}%", "a size such as 64k, or 20%"),
     ),
     "number_ios": form(r"[1-9]\d{0,17}", "a whole number above 0"),
     "zonemode": one_of("none", "strided"),
-    **_each("zonesize zonerange zoneskip", SIZE),
-    **_each("buffer_pattern verify_pattern", _PATTERN),
+    **named("zonesize zonerange zoneskip", SIZE),
+    **named("buffer_pattern verify_pattern", _PATTERN),
     "dedupe_mode": one_of("repeat", "working_set"),
     "verify": _CHECKSUM,
     "verify_interval": form(_BLOCK, "a size from 512 to 1g"),
     "verify_offset": form(r"[4-9]\d|[1-9]\d{2,5}", "a number of bytes from 40 on"),
     "verify_async": form(r"\d{1,3}", "a whole number up to 999"),
-    **_each("verify_backlog verify_backlog_batch trim_backlog trim_backlog_batch", INTEGER),
-    **_each("iomem_align mem_align", form(r"(512|1024|2048|4096|4k)", "512 to 4096")),
+    **named("verify_backlog verify_backlog_batch trim_backlog trim_backlog_batch", INTEGER),
+    **named("iomem_align mem_align", form(r"(512|1024|2048|4096|4k)", "512 to 4096")),
     "prio": form(r"[0-7]", "0 to 7"),
     "prioclass": one_of("2", "3"),
 }
