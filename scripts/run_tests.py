@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,14 +68,19 @@ class Slowest:
 
 
 def run(
-    argv: Sequence[str], totals_of: Callable[[str], Totals], say: Callable[[str], None], *, shown: str = ""
+    argv: Sequence[str],
+    totals_of: Callable[[str], Totals],
+    say: Callable[[str], None],
+    *,
+    shown: str = "",
+    **variables: str,
 ) -> Totals:
     """Run tests, and say each line of their output.
 
     A failure that no test counted (collection, compilation, a checker) counts as one.
     """
     cache = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata"))
-    environment = {"CARGO_TARGET_DIR": str(cache / "cargo"), **os.environ}
+    environment = {"CARGO_TARGET_DIR": str(cache / "cargo"), **os.environ, **variables}
     totals = Totals()
     with subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -90,11 +96,13 @@ def run(
 class Beside(threading.Thread):
     """The linters, whose lines are printed at once, then cargo's tests, whose lines are kept.
 
-    They need a CPU for less than two minutes, and much of that time cargo's tests only wait.
+    They need a CPU for less than two minutes, and much of that time cargo's tests only wait. Cargo's tests
+    keep to a folder of their own, because the tests of hostile options watch the machine's other folders.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, temporary: str) -> None:
         super().__init__()
+        self._temporary = temporary
         self.totals = Totals()
         self.lines: list[str] = []
 
@@ -102,7 +110,7 @@ class Beside(threading.Thread):
         """See `threading.Thread.run`."""
         self.totals += run(["scripts/lint"], lambda _: Totals(), said, shown="lint")
         cargo = ["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"]
-        self.totals += run(cargo, cargo_totals, self.lines.append)
+        self.totals += run(cargo, cargo_totals, self.lines.append, TMPDIR=self._temporary)
 
 
 def said(line: str) -> None:
@@ -113,10 +121,17 @@ def said(line: str) -> None:
 
 def main() -> int:
     """Run everything; exit status 1 if a test failed or none ran."""
+    with tempfile.TemporaryDirectory(prefix="strata-cargo-") as temporary:
+        totals = run_all(temporary)
+    return 1 if totals.failed or not totals.passed else 0
+
+
+def run_all(temporary: str) -> Totals:
+    """Run pytest, and beside it the linters and cargo's tests."""
     chosen = [] if "--slow" in sys.argv else ["-m", "not slow"]
     if "--slow" in sys.argv:
         os.environ.setdefault("STRATA_EXAMPLES", "1")
-    beside = Beside()
+    beside = Beside(temporary)
     beside.start()
     # One worker for each CPU, and one that uses the time in which they wait for a disk or a clock. A file is
     # never divided, so that what its tests share is made once; the files come in the order of
@@ -129,7 +144,7 @@ def main() -> int:
     print(*beside.lines, sep="", end="")
     totals += beside.totals
     print("The slowest tests:", *map(str.rstrip, slowest.lines), totals, sep="\n", flush=True)
-    return 1 if totals.failed or not totals.passed else 0
+    return totals
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pytest
@@ -86,6 +87,14 @@ def lab() -> Lab:
     if os.environ.get("STRATA_SKIP_LAB") == "1":
         pytest.skip("STRATA_SKIP_LAB=1 is set: nothing is booted")
     return require_lab()
+
+
+@pytest.fixture
+def terminal_signals() -> Iterator[None]:
+    """SIGHUP ends a program as in a terminal, also when the tests run under ``nohup``."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session", autouse=True)

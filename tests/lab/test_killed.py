@@ -114,6 +114,7 @@ def test_killed_at_random_moments_it_completes_with_the_same_results(
     assert left_in(ground.cache) == []
 
 
+@pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_asked_to_stop_it_leaves_nothing_and_keeps_what_is_finished(
     ground: Ground, undisturbed: tuple[dict[str, str], float], number: signal.Signals

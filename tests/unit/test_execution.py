@@ -245,6 +245,7 @@ def interrupted(tmp_path: Path, runner: FakeRunner, act: Callable[[], None]) -> 
     return display.events, summary.exit_code
 
 
+@pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_and_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     waiting = _order(tmp_path)[2]

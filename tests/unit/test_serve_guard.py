@@ -156,6 +156,7 @@ def test_a_port_that_is_taken_is_said_in_two_lines() -> None:
     assert "--port" in str(refused.value)
 
 
+@pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_terminal_that_goes_away_ends_the_server_in_order(folder: Path, number: signal.Signals) -> None:
     with _serving(folder) as (running, address):

@@ -46,11 +46,6 @@ fn loop_of(personality: &str) -> Vec<&'static str> {
     pass
 }
 
-/// In memory if that is possible: what is tested is what is issued, not the disk.
-fn temporary() -> TempDir {
-    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
-}
-
 struct Run {
     folder: TempDir,
     options: Vec<String>,
@@ -67,7 +62,7 @@ struct Issued {
 impl Run {
     /// A prepared set of files.
     fn prepared(personality: &str, options: &[&str]) -> Self {
-        let folder = temporary();
+        let folder = TempDir::new().unwrap();
         let files = folder.path().join("files");
         fs::create_dir(&files).unwrap();
         let state = folder.path().join("state");
@@ -333,7 +328,7 @@ fn operations_that_an_open_loop_misses_are_reported_with_their_due_time() {
 
 #[test]
 fn one_group_of_equally_large_ones_keeps_the_rate() {
-    let folder = temporary();
+    let folder = TempDir::new().unwrap();
     let path = folder.path().join("two.toml");
     let text = include_str!("../../../bench/load/visit.toml");
     let (sets, group) = text.split_at(text.find("[[groups]]").unwrap());
@@ -360,7 +355,7 @@ fn files_that_were_prepared_otherwise_are_refused() {
 
 #[test]
 fn mistakes_have_a_place_and_a_remedy() {
-    let folder = temporary();
+    let folder = TempDir::new().unwrap();
     let call = |arguments: &[&str]| {
         let directory = folder.path().display().to_string();
         let state = folder.path().join("state").display().to_string();
