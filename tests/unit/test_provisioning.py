@@ -126,6 +126,7 @@ def test_the_machine_s_limit_is_the_less_of_both(tmp_path: Path) -> None:
     small = study_device(tmp_path, "aws-ebs-gp3", "", limits)
 
     assert rates(small) == (2000, 125)
+    assert small.title.endswith("3000 IOPS, 125 MiB/s, of which its machine allows less")
     with pytest.raises(DiagnosticsError, match="no cloud volume that this could limit"):
         study_device(tmp_path, "wd-re4-500gb", "", limits)
 

@@ -125,7 +125,10 @@ def limited(device: Device, iops: int | None, throughput_bytes_per_s: int | None
                 source = "the machine's limit, stated by the study"
                 found = {"value": _plain(limit), "source": source, "estimate": False}
                 parameters[name] = stated.model_copy(update=found)
-    return replace(device, parameters=_without_idle_credits(parameters))
+    if parameters == device.parameters:
+        return device
+    title = f"{device.title}, of which its machine allows less"
+    return replace(device, title=title, parameters=_without_idle_credits(parameters))
 
 
 def _without_idle_credits(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
