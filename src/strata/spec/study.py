@@ -26,6 +26,7 @@ from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize
 
 MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux and the agent take half of it; in 64 MiB most programs cannot start."""
+IOPS_MAX: Final = 10**7  # as the parameter operation_rate of a network volume
 
 RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """The plan's other variables, whose names a device cannot have."""
@@ -102,7 +103,7 @@ class HeadTable(_Table):
     """How often disks, memory and CPU are sampled"""
     memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
     """Memory of the lab's machine; a host has its own"""
-    machine_iops: Annotated[StrictInt, Field(ge=1)] | None = Field(None, examples=[20000])
+    machine_iops: Annotated[StrictInt, Field(ge=1, le=IOPS_MAX)] | None = Field(None, examples=[20000])
     """The machine's own limit of operations per second on a cloud volume, for each volume alone, even if the
     study has several; default: none"""
     machine_throughput_bytes_per_s: MachineRate | None = Field(
@@ -122,7 +123,7 @@ class DeviceTable(_Table):
     capacity_bytes: Size | None = Field(None, alias="capacity", examples=["100GiB"])
     """Use only this much of the disk, from its first sector on; of a provisioned cloud volume, its size;
     default: all of it, or the provider's size"""
-    iops: Annotated[StrictInt, Field(ge=1)] | None = Field(None, examples=[6000])
+    iops: Annotated[StrictInt, Field(ge=1, le=IOPS_MAX)] | None = Field(None, examples=[6000])
     """Of a provisioned cloud volume: its operations per second; default: the provider's"""
     throughput_bytes_per_s: Rate | None = Field(None, alias="throughput", examples=["250MB/s"])
     """Of a provisioned cloud volume: its data rate; default: the provider's"""
