@@ -22,6 +22,8 @@ NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 SECTOR_BYTES: Final = 512
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
 
 _SIZE_BYTES: Final = {
     "B": 1,

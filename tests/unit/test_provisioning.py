@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import strata
 from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
 from strata.spec.device import Device, device_folder, find_device, load_device
@@ -159,3 +160,14 @@ def test_a_mistake_in_the_rules_is_named(tmp_path: Path, old: str, new: str, sho
         load_device(file)
 
     assert shown in str(caught.value)
+
+
+def test_the_data_sheet_of_a_volume_names_every_mistake_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("devices", "show", "aws-ebs-gp3", "--capacity", "1.5GiB", "--iops", 90000)
+    code, _, errors = strata(monkeypatch, capsys, *words)
+
+    assert code == 2
+    assert "--capacity: volumes are sold in whole GiB" in errors
+    assert "--iops: the provider does not offer 90000" in errors

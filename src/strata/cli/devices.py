@@ -14,7 +14,7 @@ from rich.text import Text
 from strata.cli.application import Application
 from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
-from strata.errors import StudyError
+from strata.errors import DiagnosticsError, StudyError
 from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.spec.device_kind import Parameter
 from strata.spec.provisioning import provision
@@ -117,8 +117,11 @@ def _provisioned(device: Device, capacity: str | None, iops: int | None, through
     except ValueError as error:
         raise StudyError(str(error), place=place) from error
     device, refused = provision(device, size_bytes, iops, bytes_per_s)
-    for each in refused:
-        raise StudyError(each.cause, place=f"--{each.key}", remedy=each.remedy)
+    mistakes = [StudyError(each.cause, place=f"--{each.key}", remedy=each.remedy) for each in refused]
+    if len(mistakes) > 1:
+        raise DiagnosticsError([*mistakes], place=device.name)
+    if mistakes:
+        raise mistakes[0]
     return device
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and options, those that several commands share, and completion of their values in a shell.
+"""Arguments and options of commands, and completion of their values in a shell.
 
 A value is completed by its metavar. Only names are read for that, never a file.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A layer or workload for people: the meaning of its keys, and those that differ from their defaults."""
+"""Descriptions of layers and workloads for people: meanings of keys, and keys without their default."""
 
 from __future__ import annotations
 

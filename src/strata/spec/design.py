@@ -48,7 +48,7 @@ _Fill = Annotated[
     checked(
         lambda share: 0.01 <= share <= 0.75,
         "ageing fills from 1 % to 75 % of a filesystem",
-        "what is left is for the workload and for metadata",
+        "leave room for the workload and for metadata",
     ),
 ]
 _FileSize = Annotated[

@@ -11,13 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from strata.spec.device_kind import Parameter
 from strata.spec.names import Diagnostic
+from strata.units import GIB, MIB
 
 if TYPE_CHECKING:
     from strata.spec.device import Device
 
 _Number = StrictInt | StrictFloat
-_MIB: Final = 1 << 20
-_GIB: Final = 1 << 30
 
 PROVISIONED: Final = {
     "capacity": ("capacity", "GiB"),
@@ -79,9 +78,9 @@ def provision(
 ) -> tuple[Device, list[Diagnostic]]:
     """The volume of this size and these rates, and what its provider refuses; without rules they all are."""
     numbers = {
-        "capacity": capacity_bytes and capacity_bytes / _GIB,
+        "capacity": capacity_bytes and capacity_bytes / GIB,
         "iops": iops,
-        "throughput": throughput_bytes_per_s and throughput_bytes_per_s / _MIB,
+        "throughput": throughput_bytes_per_s and throughput_bytes_per_s / MIB,
     }
     asked = {name: value for name, value in numbers.items() if value is not None}
     if not device.provisioning:
@@ -99,7 +98,7 @@ def provision(
         chosen[name] = asked[name] if is_asked else most if rule.default is None else min(most, rule.default)
         parameter, unit = PROVISIONED[name]
         value, stated = chosen[name], "as it was provisioned" if is_asked else rule.source
-        value, unit = (round(value * _GIB), "B") if name == "capacity" else (value, unit)
+        value, unit = (round(value * GIB), "B") if name == "capacity" else (value, unit)
         parameters[parameter] = Parameter(
             value=_plain(value), unit=unit, source=stated, estimate=rule.estimate and not is_asked
         )
@@ -117,7 +116,7 @@ _TITLES: Final = {"capacity": "GiB", "iops": "IOPS", "throughput": "MiB/s"}
 def limited(device: Device, iops: int | None, throughput_bytes_per_s: int | None) -> Device:
     """A volume behind its machine's own limits: the less of both."""
     parameters = dict(device.parameters)
-    throughput = throughput_bytes_per_s and throughput_bytes_per_s / _MIB
+    throughput = throughput_bytes_per_s and throughput_bytes_per_s / MIB
     for what, limit in (("operation", iops), ("byte", throughput)):
         for name in (f"{what}_rate", f"{what}_burst_rate"):
             stated = parameters[name]

@@ -9,9 +9,7 @@ from typing import Any, Final
 
 from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
-from strata.units import SECTOR_BYTES, describe_size
-
-_MIB: Final = 1 << 20
+from strata.units import MIB, SECTOR_BYTES, describe_size
 
 USABLE_TENTHS: Final = 9
 """The share of a stack's capacity that data may take, in tenths: an estimate of what metadata leave."""
@@ -148,6 +146,6 @@ def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key:
 
 
 def _rounded(size_bytes: int, *, up: bool = False) -> str:
-    if size_bytes < _MIB:
+    if size_bytes < MIB:
         return describe_size(size_bytes)
-    return describe_size((-(-size_bytes // _MIB) if up else size_bytes // _MIB) * _MIB)
+    return describe_size((-(-size_bytes // MIB) if up else size_bytes // MIB) * MIB)

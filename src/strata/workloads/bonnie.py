@@ -16,11 +16,10 @@ from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
+from strata.units import MIB, NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
 from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics, yes_or_no
 
 _STEP: Final = "bonnie-measure"
-_MIB: Final = 1 << 20
 _FILES_UNIT: Final = 1024
 _CHUNK_BYTES_MIN: Final = 256
 _CHUNK_BYTES_MAX: Final = 1 << 20
@@ -70,7 +69,7 @@ _EVERY: Final = ",".join(phase.name for phase in _PHASES)
 
 
 MiB = Annotated[
-    Size, checked(lambda size: not size % _MIB, "bonnie++ counts in whole MiB", 'write for example "512MiB"')
+    Size, checked(lambda size: not size % MIB, "bonnie++ counts in whole MiB", 'write for example "512MiB"')
 ]
 Chunk = Annotated[
     Size,
@@ -132,7 +131,7 @@ class Bonnie(Workload):
         8192, "What is read or written of the large file at once", "64KiB", alias="chunk"
     )
     byte_size_bytes: MiB = key(
-        3 * _MIB, "How much is written and read byte by byte; 0B leaves both out", "0B", alias="byte_size"
+        3 * MIB, "How much is written and read byte by byte; 0B leaves both out", "0B", alias="byte_size"
     )
     seeks: StrictInt = key(
         8192, "Random seeks; one in ten rewrites the block that it read", 2048, ge=1, le=1_000_000_000
@@ -174,7 +173,7 @@ class Bonnie(Workload):
         return [context.step(_STEP, "measure", title, self._argv(context), time_limit_ns=limit_ns)]
 
     def _argv(self, context: WorkloadContext) -> tuple[str, ...]:
-        large = (self.size_bytes // _MIB, self.chunk_bytes, self.seeks, self.seekers)
+        large = (self.size_bytes // MIB, self.chunk_bytes, self.seeks, self.seekers)
         sizes = (self.file_size_max_bytes, self.file_size_min_bytes)
         small = (self.files // _FILES_UNIT, *sizes, self.directories)
         return (
@@ -186,7 +185,7 @@ class Bonnie(Workload):
             *("-s", ":".join(map(str, large))),
             *("-n", ":".join(map(str, small)) if self.files else "0"),
             # Its value is optional, and so joined to it.
-            f"-f{self.byte_size_bytes // _MIB}",
+            f"-f{self.byte_size_bytes // MIB}",
             *("-z", str(context.derived_seed("bonnie"))),
             *(["-b"] if self.synchronous else []),
             *(["-D"] if self.direct else []),

@@ -15,13 +15,12 @@ from strata.spec.abilities import Outcome
 from strata.spec.layer import LayerContext, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
-from strata.units import SECTOR_BYTES, Size, describe_size
+from strata.units import MIB, SECTOR_BYTES, Size, describe_size
 
 _VOLUME_BLOCK_BYTES: Final = 16 << 10
 # The reserve of a pool (spa_get_slop_space): a thirty-second, 128 MiB at least.
 _SLOP_DIVISOR: Final = 32
 _SLOP_BYTES_MIN: Final = 128 << 20
-_MIB: Final = 1 << 20
 
 
 def _room_bytes(pool_bytes: int) -> int:
@@ -74,7 +73,7 @@ class Zvol(Dataset):
         """Its size; by default it leaves room for the space that small blocks waste with parity."""
         if self.size_bytes is not None:
             return self.size_bytes
-        return _room_bytes(sum(lower_bytes)) // (self.copies or 1) * 3 // 4 // _MIB * _MIB
+        return _room_bytes(sum(lower_bytes)) // (self.copies or 1) * 3 // 4 // MIB * MIB
 
     def path(self, context: LayerContext) -> str:
         """Its device: made by udev on a host, by the kernel itself in the lab."""
