@@ -119,8 +119,20 @@ def said(line: str) -> None:
     sys.stdout.flush()
 
 
+def compile_once() -> None:
+    """In a fresh clone, compile the tests before the workers do it all at the same time.
+
+    The workers show what cannot be collected.
+    """
+    if not (ROOT / "tests" / "__pycache__").exists():
+        collect = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+        subprocess.run(collect, cwd=ROOT, capture_output=True, check=False)
+
+
 def main() -> int:
     """Run everything; exit status 1 if a test failed or none ran."""
+    # Each `strata` that a test starts would compile all modules anew, for as long as most commands take.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="strata-cargo-") as temporary:
         totals = run_all(temporary)
     return 1 if totals.failed or not totals.passed else 0
@@ -133,10 +145,11 @@ def run_all(temporary: str) -> Totals:
         os.environ.setdefault("STRATA_EXAMPLES", "1")
     beside = Beside(temporary)
     beside.start()
-    # One worker for each CPU, and one that uses the time in which they wait for a disk or a clock. A file is
+    compile_once()
+    # One worker for each CPU, and two that use the time in which they wait for a disk or a clock. A file is
     # never divided, so that what its tests share is made once; the files come in the order of
     # tests/conftest.py, the longest first.
-    workers = ["-n", str(len(os.sched_getaffinity(0)) + 1), "--dist", "loadfile", "--no-loadscope-reorder"]
+    workers = ["-n", str(len(os.sched_getaffinity(0)) + 2), "--dist", "loadfile", "--no-loadscope-reorder"]
     slowest = Slowest()
     pytest = [sys.executable, "-m", "pytest", "--durations=10", "--durations-min=0.1", *workers, *chosen]
     totals = run(pytest, pytest_totals, lambda line: None if slowest.takes(line) else said(line))

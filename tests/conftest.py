@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,22 +34,31 @@ settings.load_profile("strata")
 
 
 LONGEST = (
+    "hostile_on_host",
+    "layers_in_lab",
     "docs_commands",
     "workloads_in_lab",
-    "layers_in_lab",
-    "hostile_on_host",
-    "tenants_in_lab",
-    "host",
     "power_cuts",
-    "workloads_on_host",
-    "signal_storm",
+    "host",
+    "tenants_in_lab",
     "identical",
-    "sanitized_content",
-    "serve_in_browser",
     "report_page_in_browser",
+    "signal_storm",
+    "workloads_on_host",
+    "killed",
+    "serve_in_browser",
+    "explain",
+    "options_in_lab",
+    "workload_rights",
+    "compare_in_lab",
+    "real_disks",
+    "zfs_in_lab",
+    "sanitized_content",
+    "docs_site",
+    "precision_rounds",
     "cli_conventions",
 )
-"""The test files that take longest: two workers end at the same time only if they begin with these."""
+"""The test files that take longest: the workers end at the same time only if they begin with these."""
 SLOW_FOLDERS = ("lab", "browser", "property")
 
 
@@ -71,7 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Give each of pytest-xdist's workers a CPU of its own: a lab stays on one, and two would share it.
 
-    One worker more than there are CPUs may use all of them. Tests that are about CPUs find all of them in
+    Workers beyond the number of CPUs may use all of them. Tests that are about CPUs find all of them in
     ``STRATA_TEST_CPUS``.
     """
     cpus = sorted(os.sched_getaffinity(0))
@@ -81,12 +92,31 @@ def pytest_configure() -> None:
         os.sched_setaffinity(0, {cpus[int(worker[2:])]})
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the garbage collector off the collected tests, which live as long as their process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.fixture(scope="session")
 def lab() -> Lab:
     """The built lab. Without one the test fails, because `make test` builds it first."""
     if os.environ.get("STRATA_SKIP_LAB") == "1":
         pytest.skip("STRATA_SKIP_LAB=1 is set: nothing is booted")
     return require_lab()
+
+
+@pytest.fixture
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One such test at a time, of all workers: clearing up ends processes that see the same mounts."""
+    with (tmp_path_factory.getbasetemp().parent / "alone.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -18,10 +18,12 @@ NOT_RUN: Final = {
     "sudo strata disks": "shows the disks of the machine that it is typed on: tests/unit/test_disks.py",
     "sudo losetup": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo mkfs.ext4": "needs root and loop devices: tests/lab/test_real_disks.py",
+    "sudo .venv/bin/python -m bench.processor": "takes the better part of an hour, root and loop devices",
     "truncate": "makes the files of loop devices: tests/lab/test_real_disks.py",
     "sudo strata selftest": "needs root and loop devices: tests/unit/test_selftest_cli.py",
     "sudo strata man": "writes into the machine's folders; `strata man` is run",
     "man": "shows a page at a terminal",
+    "strata cpu measure": "takes minutes, and root for all of it: tests/unit/test_pricing.py",
     "strata lab shell": "asks for a terminal: tests/lab/test_shell.py",
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
     "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
@@ -69,6 +71,8 @@ INSTEAD: Final = {
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
     "strata devices show": Stand(more=("--quick",)),
+    # Written by `strata cpu measure`.
+    "strata cpu show ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
 }
 """Cheaper commands, run in place of commands that would take minutes."""
 

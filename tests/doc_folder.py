@@ -124,20 +124,20 @@ def words_of(command: Command) -> tuple[str, ...]:
     return own if stand is None else stand.of(own)
 
 
-def run_page(page: Page, folder: Path, elsewhere: Collection[str] = ()) -> list[Outcome]:
+def run_page(page: Page, folder: Path, elsewhere: Collection[tuple[str, ...]] = ()) -> list[Outcome]:
     """Run the commands of a page one after the other in ``folder``; return the failed ones.
 
     Args:
         page: The page.
         folder: What ``prepared`` filled, or a copy of it.
-        elsewhere: Commands that are run with another page, so that once is enough.
+        elsewhere: Words of commands that are run with another page, so that once is enough.
     """
     for name, text in page.files.items():
         (folder / name).write_text(cut(text) if "[workloads." in text else text)
     _invent(page.commands, folder)
     with contextmanager(_within)(folder):
-        wanted = [each for each in page.commands if each.text not in elsewhere]
-        outcomes = [_run(each) for each in wanted if reason_not_to_run(each) is None]
+        run = (each for each in page.commands if reason_not_to_run(each) is None)
+        outcomes = [_run(each) for each in run if words_of(each) not in elsewhere]
     return [each for each in outcomes if each.exit_code != 0]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -152,6 +153,7 @@ def files() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+@cache
 def pages() -> list[Page]:
     """Every page, with what is made from the code."""
     return [Page(str(file.relative_to(ROOT)), filled(file.read_text(encoding="utf-8"))) for file in files()]

@@ -27,8 +27,8 @@ from study_texts import toml
 Kind = Literal["layers", "workloads"]
 
 _HEAD: Final = (
-    '[study]\nname = "hostile"\nquestion = "What is outside?"\nseeds = [1]\ntime_limit = "60s"\n'
-    'sample_interval = "500ms"\n'
+    '[study]\nname = "hostile"\nquestion = "What is outside?"\nseeds = [1]\nphases = "fixed"\n'
+    'time_limit = "60s"\nsample_interval = "500ms"\n'
 )
 _FIO: Final[dict[str, object]] = {
     "workload": "fio",

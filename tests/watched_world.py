@@ -34,6 +34,8 @@ _SHARED: Final = ("/", "/root", "/home", "/run", "/dev", "/dev/shm", "/dev/mappe
 _DROPPINGS: Final = re.compile(r"/(\.s\.|#sql|mysql|maria|ibtmp|local-|fio|core)|attack-new")
 # Other tests' and programs' own.
 _OTHERS: Final = re.compile(r"/(strata-|pytest-|tmp|loop\d|\.cache$|\.bash_history$|\.cargo$)")
+# They come with the kernel's device mapper, at the first look of any test at volumes.
+_OF_MODULES: Final = frozenset(map(Path, ("/dev/mapper", "/dev/mapper/control")))
 _SETTINGS: Final = ("/proc/sys/vm", "/proc/sys/kernel", "/proc/sys/fs", "/sys/kernel/mm/transparent_hugepage")
 # Values that the kernel counts or draws anew by itself.
 _RESTLESS: Final = re.compile(
@@ -41,7 +43,8 @@ _RESTLESS: Final = re.compile(
     r"sched_domain|userprocess|/sys/kernel/mm/.*stat|_status$"
 )
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_POLL_S: Final = 0.05
+# Reading the table of sockets takes a processor for milliseconds.
+_POLL_S: Final = 0.2
 
 
 def adopt_orphans() -> None:
@@ -116,6 +119,8 @@ class World:
         for folder in self.shared:
             for entry in _entries(Path(folder)):
                 name = f"/{entry.name}"
+                if entry in _OF_MODULES:
+                    continue
                 if _DROPPINGS.search(name) if folder in _TEMPORARY else not _OTHERS.search(name):
                     yield f"name {entry}", file_state(entry).split()[0]
 

@@ -50,7 +50,10 @@ def _section(device: Device) -> str:
 
 def _parameters(title: str, parameters: Mapping[str, Parameter]) -> str:
     rows = [
-        (code(name), str(each.value), each.unit, "estimate" if each.estimate else "", prose(each.source))
+        (
+            *(code(name), str(each.value), each.ends, each.unit, "estimate" if each.estimate else ""),
+            prose(each.source) + (f". Range: {prose(each.range)}" if each.range else ""),
+        )
         for name, each in parameters.items()
     ]
-    return table((title, "Value", "Unit", "", "Source"), rows)
+    return table((title, "Value", "Plausible", "Unit", "", "Source"), rows)

@@ -44,6 +44,7 @@ def key_tables() -> dict[str, str]:
             f"workload-{name}": keys_table(definitions[f"workload-{name}"], without=_COMMON)
             for name in catalogue().workloads
         },
+        "matrix": keys_table(tables["matrix"]["additionalProperties"]),
         "tenant": keys_table(definitions["TenantTable"]),
     }
     return {name: text for name, text in found.items() if text}
@@ -128,7 +129,7 @@ def _list(items: Mapping[str, Any]) -> str:
     if "enum" in items:
         return f"a list of {takes(items)}"
     return {"string": "a list of texts", "integer": "a list of whole numbers"}.get(
-        str(items.get("type")), "a list of tables"
+        str(items.get("type")), "a list of tables" if items else "a list of values"
     )
 
 

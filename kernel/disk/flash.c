@@ -16,6 +16,7 @@ static size_t flash_state_bytes(const struct disk_config *config)
 
 static void flash_open(struct disk *disk)
 {
+	const struct ftl_age filled = { .filled_ppm = 1000000, .in_order = true };
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
 
@@ -24,12 +25,14 @@ static void flash_open(struct disk *disk)
 	if (config->in_place)
 		return;
 	ftl_open(&state->ftl, &config->size, state->buffer.heap + heap_entries(config));
-	if (config->precondition == FLASH_STEADY)
+	if (config->precondition == FLASH_STEADY) {
 		ftl_precondition(&state->ftl, disk->config.seed);
-	if (config->precondition == FLASH_FILLED)
-		ftl_fill(&state->ftl);
-	if (config->precondition == FLASH_STEADY)
 		state->slc_used_bytes = config->slc_bytes;
+	} else if (config->precondition == FLASH_FILLED) {
+		ftl_age(&state->ftl, &filled, disk->config.seed);
+	} else if (config->precondition == FLASH_USED) {
+		ftl_age(&state->ftl, &config->used, disk->config.seed);
+	}
 	ftl_close_page(&state->ftl);
 }
 
@@ -118,7 +121,7 @@ static u64 sense(struct disk *disk, struct disk_command *command, const struct r
 		ready = platform_later(at_ns, die->read_free_ns);
 		split_wait(ready - at_ns, own, &parts->cell_ns, &parts->queue_ns);
 	} else {
-		duration = config->read_ns[place.row % config->read_types];
+		duration = flash_read_ns(disk, &place, command->sequence);
 		ready = die_read(die, &config->suspend, at_ns, duration, &wait) + duration;
 		split_wait(wait.queue_ns, own, &parts->cell_ns, &parts->queue_ns);
 		parts->cleaning_ns += wait.cleaning_ns;
@@ -140,18 +143,18 @@ static u64 sense(struct disk *disk, struct disk_command *command, const struct r
 static void arrive_read(struct disk *disk, u32 tag)
 {
 	const struct flash_config *config = &disk->config.flash;
-	struct flash_state *state = disk->state;
 	struct disk_command *command = &disk->command[tag];
-	u64 at = platform_later(disk->now_ns, state->barrier_ns), done = 0, linked = 0;
+	u64 at = flash_take_up(disk, command), done = 0, linked = 0;
 	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
 	u32 unit = (u32)(command->io.sector / unit_sectors), from = unit;
 	u32 end = (u32)((command->io.sector + command->io.sectors + unit_sectors - 1) / unit_sectors);
 	bool sensed = false, buffered = false;
+	const struct disk_parts waited = command->parts;
 
 	command->model[0] = 0;	/* the channels' time that it has taken */
 	while (unit < end) {
 		struct run run = next_run(disk, &command->io, unit);
-		struct disk_parts parts = { .queue_ns = at - disk->now_ns };
+		struct disk_parts parts = waited;
 		u64 overhead = unit == from ? config->command_ns : 0;
 		u64 transfer = flash_transfer_ns(run.bytes, config->link_bytes_per_s), ready = at, start;
 
@@ -242,7 +245,7 @@ static u64 force(struct disk *disk, struct disk_command *command, u64 at_ns, u64
 	command->parts.cleaning_ns += cleaning;
 	command->parts.queue_ns += wait - cell - cleaning;
 	command->parts.flush_ns += config->flush_ns;
-	return at_ns + wait + config->flush_ns;
+	return flash_save_map(disk, command->sequence, at_ns + wait);
 }
 
 static void arrive_write(struct disk *disk, u32 tag)
@@ -250,12 +253,11 @@ static void arrive_write(struct disk *disk, u32 tag)
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
 	struct disk_command *command = &disk->command[tag];
-	u64 at = platform_later(disk->now_ns, state->barrier_ns), programmed = 0;
+	u64 at = flash_take_up(disk, command), programmed = 0;
 	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
 	u64 sector = command->io.sector, last = sector + command->io.sectors;
 	u32 unit = (u32)(sector / unit_sectors), end = (u32)((last + unit_sectors - 1) / unit_sectors);
 
-	command->parts.queue_ns = at - disk->now_ns;
 	command->model[0] = unit;	/* the one that comes with the command */
 	if (sector % unit_sectors)
 		read_rest(disk, unit, at);
@@ -289,7 +291,7 @@ static void arrive_flush(struct disk *disk, u32 tag)
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
 	struct disk_command *command = &disk->command[tag];
-	u64 at = platform_later(disk->now_ns, state->barrier_ns);
+	u64 at = flash_take_up(disk, command);
 
 	if (disk->config.faults.ignores_flush) {
 		at += config->interface_write_ns;
@@ -300,14 +302,18 @@ static void arrive_flush(struct disk *disk, u32 tag)
 			flash_close_page(disk, at);
 			at = platform_later(at, state->programmed_ns);
 		}
-		if (state->unsaved || !disk->config.volatile_cache)
+		if (!disk->config.volatile_cache)
 			state->saved_ns = at + config->flush_ns;
+		else if (state->unsaved)
+			state->saved_ns = flash_save_map(disk, command->sequence, at);
 		state->unsaved = false;
 		at = platform_later(at, state->saved_ns);
 		at += config->interface_write_ns;
 		if (!config->flush_queued)
 			state->barrier_ns = at;
 	}
+	command->parts.queue_ns = 0;
+	command->parts.cleaning_ns = 0;
 	command->parts.flush_ns = at - disk->now_ns;
 	finish(disk, tag, at);
 }
@@ -317,7 +323,7 @@ static void arrive_discard(struct disk *disk, u32 tag)
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
 	struct disk_command *command = &disk->command[tag];
-	u64 at = platform_later(disk->now_ns, state->barrier_ns), start;
+	u64 at = flash_take_up(disk, command), start;
 	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
 	u64 unit = (command->io.sector + unit_sectors - 1) / unit_sectors;
 	u64 last = command->io.sector + command->io.sectors, end = last / unit_sectors;
@@ -325,7 +331,7 @@ static void arrive_discard(struct disk *disk, u32 tag)
 	if (last == disk->config.capacity_sectors)
 		end = (last + unit_sectors - 1) / unit_sectors;
 	start = pass_link(disk, true, at, config->command_ns);
-	command->parts.queue_ns = start - disk->now_ns;
+	command->parts.queue_ns += start - at;
 	command->parts.overhead_ns = config->command_ns + config->interface_write_ns;
 	if (!config->in_place)
 		for (; unit < end; unit++)
@@ -338,7 +344,7 @@ static void arrive_discard(struct disk *disk, u32 tag)
 
 static void flash_arrive(struct disk *disk, u32 tag)
 {
-	flash_fold_slc(disk);
+	flash_background(disk);
 	switch (disk->command[tag].io.op) {
 	case DISK_READ:
 		arrive_read(disk, tag);

@@ -12,7 +12,17 @@
  * FUA     without power-loss protection: as a write with a flush of its own pages.
  * Discard unmaps whole units.
  *
- * Random read, mean, queue depth 1     interface_read_ns + E[read_ns] + bytes / channel + command_ns + bytes / link
+ * Random read, mean, queue depth 1     interface_read_ns + E[read_ns] + retries + bytes / channel + command_ns + bytes / link
+ *
+ * Tails. Beside collisions on dies, and cleaning and programs that a read meets on its die:
+ *   page types     the pages of a word line are sensed in several times (read_ns)
+ *   spread         each page, for good, differs from its type's time by up to read_spread_ppm (the mean of two uniform draws)
+ *   retries        a sensing fails with read_retry_ppm and is repeated, with read_retry_again_ppm once more, and so on: read_retry_ns each
+ *   refresh        the drive rewrites all of its cells in turn, against the loss of charge and for even wear: every refresh_page_ns a page
+ *                  is read on one die and programmed on another one, and after each block of pages a block is erased
+ *   housekeeping   once in each housekeeping_interval_ns, at a drawn instant of it, the firmware takes no command for housekeeping_ns
+ *   saved map      a flush that saves the map keeps one die busy for flush_ns
+ * All draws are hashes of the disk's seed and of the page, the command's sequence number or the event's.
  *
  * SLC cache: the first slc_bytes take slc_program_ns a page. After slc_idle_ns of idleness their content is folded, on all dies at once,
  * and they are fast again. Reads do not distinguish. Cleaning never programs into it.
@@ -33,11 +43,13 @@
 #define FLASH_CHANNELS_MAX 64U
 #define FLASH_PAGE_UNITS_MAX 64U
 #define FLASH_PAGE_TYPES_MAX 4U
+#define FLASH_RETRIES_MAX 16U
 
 enum flash_precondition {
 	FLASH_EMPTY,		/* nothing was ever written */
 	FLASH_STEADY,		/* after long uniform random overwriting of every unit, a moment ago: the SLC cache is full */
 	FLASH_FILLED,		/* written once in order, long ago */
+	FLASH_USED,		/* after months of mixed use and a pause: flash_config.used */
 	FLASH_PRECONDITIONS
 };
 
@@ -53,6 +65,13 @@ struct flash_config {
 	u64 read_ns[FLASH_PAGE_TYPES_MAX];	/* of page i of a block: [i % read_types] */
 	u64 program_ns[FLASH_PAGE_TYPES_MAX];
 	u64 erase_ns;
+	u32 read_spread_ppm;
+	u32 read_retry_ppm;
+	u32 read_retry_again_ppm;
+	u64 read_retry_ns;
+	u64 refresh_page_ns;
+	u64 housekeeping_interval_ns;
+	u64 housekeeping_ns;
 	struct die_suspend suspend;
 	u64 link_bytes_per_s;
 	u64 link_write_bytes_per_s;
@@ -68,6 +87,7 @@ struct flash_config {
 	u64 slc_program_ns;
 	u64 slc_idle_ns;
 	u32 precondition;
+	struct ftl_age used;
 	bool in_place;
 	struct ftl_size size;		/* follows from the others */
 };

@@ -8,6 +8,8 @@
  *     spare_ppm=N                over-provisioning: cells above the capacity, in millionths of it
  *     read_ns, program_ns=A,B..  1 to 4 page types, which take turns along a block
  *     erase_ns=N
+ *     read_spread_ppm, read_retry_ppm, read_retry_again_ppm, read_retry_ns=N     optional: tails of reads (flash.h)
+ *     refresh_page_ns, housekeeping_interval_ns, housekeeping_ns=N               optional: work that nobody asked for (flash.h)
  *     program_suspend_ns, erase_suspend_ns=N     optional; 0: reads wait for the end
  *     link_bytes_per_s, command_ns, interface_read_ns, interface_write_ns, flush_ns, buffer_bytes=N
  *     link_write_bytes_per_s=N   optional; 0: link_bytes_per_s
@@ -15,7 +17,8 @@
  *     link_duplex, flush_queued=0|1              optional, 0: SATA
  *     slc_bytes, slc_program_ns, slc_idle_ns=N   optional, 0
  *     in_place=0|1               optional
- *     precondition=0|1|2         optional: empty, steady, filled
+ *     precondition=0|1|2|3       optional: fresh, steady, filled, used
+ *     used_filled_ppm, used_scattered_ppm, used_collected_ppm=N  optional: the used state (ftl.h: struct ftl_age)
  */
 #include "flash_state.h"
 
@@ -54,6 +57,13 @@ const struct disk_key flash_keys[] = {
 	DISK_KEY_READ("read_ns", read_read_ns, true),
 	DISK_KEY_READ("program_ns", read_program_ns, true),
 	DISK_KEY_U64("erase_ns", flash.erase_ns, 0, DISK_TIME_LIMIT_NS),
+	OPTIONAL("read_spread_ppm", KEY_U32, read_spread_ppm, 1000000),
+	OPTIONAL("read_retry_ppm", KEY_U32, read_retry_ppm, 1000000),
+	OPTIONAL("read_retry_again_ppm", KEY_U32, read_retry_again_ppm, 1000000),
+	OPTIONAL("read_retry_ns", KEY_U64, read_retry_ns, DISK_TIME_LIMIT_NS / FLASH_RETRIES_MAX),
+	OPTIONAL("refresh_page_ns", KEY_U64, refresh_page_ns, 1ULL << 60),
+	OPTIONAL("housekeeping_interval_ns", KEY_U64, housekeeping_interval_ns, DISK_TIME_LIMIT_NS),
+	OPTIONAL("housekeeping_ns", KEY_U64, housekeeping_ns, DISK_TIME_LIMIT_NS),
 	OPTIONAL("program_suspend_ns", KEY_U64, suspend.program_ns, DISK_TIME_LIMIT_NS),
 	OPTIONAL("erase_suspend_ns", KEY_U64, suspend.erase_ns, DISK_TIME_LIMIT_NS),
 	DISK_KEY_U64("link_bytes_per_s", flash.link_bytes_per_s, 1000000, 1ULL << 40),
@@ -71,6 +81,9 @@ const struct disk_key flash_keys[] = {
 	OPTIONAL("slc_idle_ns", KEY_U64, slc_idle_ns, DISK_TIME_LIMIT_NS),
 	OPTIONAL("in_place", KEY_BOOL, in_place, 1),
 	OPTIONAL("precondition", KEY_U32, precondition, FLASH_PRECONDITIONS - 1),
+	OPTIONAL("used_filled_ppm", KEY_U32, used.filled_ppm, 1000000),
+	OPTIONAL("used_scattered_ppm", KEY_U32, used.scattered_ppm, 1000000),
+	OPTIONAL("used_collected_ppm", KEY_U32, used.collected_ppm, 1000000),
 	{ .name = NULL },
 };
 
@@ -88,6 +101,8 @@ static const char *check_pages(struct flash_config *flash)
 		return "buffer_bytes must be two pages or more";
 	if (flash->channels > flash->dies)
 		return "there are more channels than dies";
+	if (flash->housekeeping_ns > flash->housekeeping_interval_ns / 2)
+		return "housekeeping_ns must be at most half of housekeeping_interval_ns";
 	if (flash->slc_bytes && !flash->slc_program_ns)
 		return "slc_bytes needs slc_program_ns";
 	return NULL;

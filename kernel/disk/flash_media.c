@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The cells of a flash drive: programs of the host's data, cleaning, the SLC cache. Rules in flash.h. */
+/* The cells of a flash drive: sensing, programs of the host's data, cleaning, the background. Rules in flash.h. */
 #include "flash_state.h"
+
+#define FLASH_REFRESHES 64U	/* of the latest ones, which may still keep a die busy */
 
 void flash_locate(const struct flash_config *config, u32 address, struct flash_place *place)
 {
@@ -19,6 +21,37 @@ void flash_locate(const struct flash_config *config, u32 address, struct flash_p
 	place->die = in_block - row * config->dies;
 	place->row = (address >> config->size.block_shift) % config->size.blocks_per_erase * rows + row;
 	place->first = !row;
+}
+
+static bool drawn(u64 hash, u32 ppm)
+{
+	return (hash >> 32) * 1000000 >> 32 < ppm;
+}
+
+u64 flash_read_ns(const struct disk *disk, const struct flash_place *place, u64 sequence)
+{
+	const struct flash_config *config = &disk->config.flash;
+	u64 duration = config->read_ns[place->row % config->read_types], hash;
+	u32 retries;
+
+	if (config->read_spread_ppm) {
+		hash = platform_mix(disk->config.seed ^ place->page);
+		/* 0 .. 2^17, 2^16 in the middle */
+		hash = (hash & 0xffff) + (hash >> 16 & 0xffff);
+		duration += duration * config->read_spread_ppm / 1000000 * hash >> 16;
+		duration -= config->read_ns[place->row % config->read_types] * config->read_spread_ppm / 1000000;
+	}
+	if (!config->read_retry_ppm)
+		return duration;
+	hash = platform_mix(disk->config.seed + platform_mix(sequence) + place->page);
+	if (!drawn(hash, config->read_retry_ppm))
+		return duration;
+	for (retries = 1; retries < FLASH_RETRIES_MAX; retries++) {
+		hash = platform_mix(hash);
+		if (!drawn(hash, config->read_retry_again_ppm))
+			break;
+	}
+	return duration + retries * config->read_retry_ns;
 }
 
 u64 flash_transfer_ns(u64 bytes, u64 bytes_per_s)
@@ -216,7 +249,7 @@ u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
 	return ftl_page_is_full(&state->ftl) ? flash_close_page(disk, ready_ns) : 0;
 }
 
-void flash_fold_slc(struct disk *disk)
+static void fold_slc(struct disk *disk)
 {
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
@@ -237,4 +270,71 @@ void flash_fold_slc(struct disk *disk)
 	disk->account.media_write_bytes += pages * config->page_bytes;
 	if (state->slc_used_bytes < config->page_bytes)
 		state->slc_used_bytes = 0;
+}
+
+/* Pages whose refreshing ended long ago leave no trace but in the account. */
+static void refresh(struct disk *disk)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u64 due = disk->now_ns / config->refresh_page_ns, work, number;
+	u64 first = due > FLASH_REFRESHES ? platform_later(due - FLASH_REFRESHES, state->refreshed) : state->refreshed;
+
+	if (due == state->refreshed)
+		return;
+	work = (due - state->refreshed) * (config->read_ns[0] + config->program_ns[0]);
+	work += (due / config->pages_per_block - state->refreshed / config->pages_per_block) * config->erase_ns;
+	disk->account.media_read_bytes += (due - state->refreshed) * config->page_bytes;
+	disk->account.media_write_bytes += (due - state->refreshed) * config->page_bytes;
+	disk->account.cleaning_work_ns += work;
+	for (number = first + 1; number <= due; number++) {
+		u64 at = number * config->refresh_page_ns, hash = platform_mix(disk->config.seed - number);
+		struct die *from = &state->die[(hash >> 32) % config->dies], *to = &state->die[(u32)hash % config->dies];
+
+		at = die_append(from, at, config->read_ns[number % config->read_types], DIE_CLEAN_READ);
+		die_append(to, at, config->program_ns[number % config->program_types], DIE_CLEAN_PROGRAM);
+		if (number % config->pages_per_block == 0)
+			die_append(from, at, config->erase_ns, DIE_ERASE);
+	}
+	state->refreshed = due;
+}
+
+void flash_background(struct disk *disk)
+{
+	if (disk->config.flash.slc_bytes)
+		fold_slc(disk);
+	if (disk->config.flash.refresh_page_ns)
+		refresh(disk);
+}
+
+u64 flash_save_map(struct disk *disk, u64 sequence, u64 ready_ns)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u64 hash = platform_mix(disk->config.seed ^ platform_mix(sequence));
+
+	die_append(&state->die[(hash >> 32) % config->dies], ready_ns, config->flush_ns, DIE_PROGRAM);
+	return ready_ns + config->flush_ns;
+}
+
+u64 flash_take_up(struct disk *disk, struct disk_command *command)
+{
+	const struct flash_config *config = &disk->config.flash;
+	struct flash_state *state = disk->state;
+	u64 at = platform_later(disk->now_ns, state->barrier_ns), interval = config->housekeeping_interval_ns;
+
+	command->parts.queue_ns = at - disk->now_ns;
+	if (!interval)
+		return at;
+	if (at - state->slot_ns >= interval || !state->pause_ns) {
+		u64 slot = at / interval;
+
+		state->slot_ns = slot * interval;
+		state->pause_ns = state->slot_ns + 1 +
+				  platform_mix(disk->config.seed + platform_mix(~slot)) % (interval - config->housekeeping_ns);
+	}
+	if (at < state->pause_ns || at - state->pause_ns >= config->housekeeping_ns)
+		return at;
+	command->parts.cleaning_ns = state->pause_ns + config->housekeeping_ns - at;
+	return state->pause_ns + config->housekeeping_ns;
 }

@@ -31,6 +31,9 @@ struct flash_state {
 	u32 open_units;
 	struct flash_open_unit open[FLASH_PAGE_UNITS_MAX];
 	u64 slc_used_bytes;
+	u64 slot_ns;		/* the interval of housekeeping_interval_ns whose pause is known: its start, */
+	u64 pause_ns;		/* and the pause's */
+	u64 refreshed;		/* pages that have been refreshed */
 	u64 recent_host_ns;	/* programs of the host's data and the cleaning that they paid for, fading */
 	u64 recent_cleaning_ns;
 	struct flash_recent recent[FLASH_RECENT];
@@ -60,7 +63,14 @@ u64 flash_cleaning_part_ns(const struct flash_state *state, u64 wait_ns);
 u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns);
 /* Programs the open page as it is; returns when that ends, or 0 when there is none. */
 u64 flash_close_page(struct disk *disk, u64 ready_ns);
-void flash_fold_slc(struct disk *disk);
+/* How long sensing a page takes for the host. */
+u64 flash_read_ns(const struct disk *disk, const struct flash_place *place, u64 sequence);
+/* Work that no command asked for, up to disk->now_ns: folding the SLC cache, refreshing pages. */
+void flash_background(struct disk *disk);
+/* When the drive takes a command up: not behind a barrier, nor in a pause of the firmware. Accounts for the wait. */
+u64 flash_take_up(struct disk *disk, struct disk_command *command);
+/* Saves the map, on one die; returns when that is done. */
+u64 flash_save_map(struct disk *disk, u64 sequence, u64 ready_ns);
 
 /* For tests: ftl_check(). */
 const char *flash_check(const struct disk *disk);

@@ -4,7 +4,7 @@
 
 #define FTL_AHEAD 16U	/* units by which entries are fetched before they are looked up */
 
-static u32 log2_above(u32 value)
+u32 ftl_log2_above(u32 value)
 {
 	u32 shift = 0;
 
@@ -24,12 +24,12 @@ bool ftl_size(struct ftl_size *size, u64 units, u32 units_per_page, u32 dies, u3
 	if (pages > pages_per_block)
 		pages = pages_per_block;
 	size->units_per_page = units_per_page;
-	size->page_shift = log2_above(units_per_page);
+	size->page_shift = ftl_log2_above(units_per_page);
 	if (units >= FTL_NONE || pages * stripe_units >= 1ULL << 31)
 		return false;
 	size->units = (u32)units;
 	size->block_units = (u32)(pages * stripe_units);
-	size->block_shift = log2_above(size->block_units);
+	size->block_shift = ftl_log2_above(size->block_units);
 	size->block_rows = (u32)pages;
 	size->blocks_per_erase = (u32)(pages_per_block / pages);
 	units += units / 1000000 * spare_ppm + units % 1000000 * spare_ppm / 1000000;
@@ -40,7 +40,7 @@ bool ftl_size(struct ftl_size *size, u64 units, u32 units_per_page, u32 dies, u3
 
 size_t ftl_bytes(const struct ftl_size *size)
 {
-	u64 words = size->units + ((u64)size->blocks << size->block_shift) + 2 * ((u64)size->block_units + 1) + FTL_AHEAD;
+	u64 words = size->units + ((u64)size->blocks << size->block_shift) + 2 * ((u64)size->block_units + 1) + FTL_AHEAD + size->blocks + 1;
 
 	return size->blocks * sizeof(struct ftl_block) + words * sizeof(u32);
 }
@@ -53,6 +53,7 @@ void ftl_open(struct ftl *ftl, const struct ftl_size *size, void *memory)
 	ftl->bucket_last = ftl->bucket_first + size->block_units + 1;
 	ftl->map = ftl->bucket_last + size->block_units + 1;
 	ftl->unit = ftl->map + size->units;
+	ftl->aged.start = ftl->unit + ((u64)size->blocks << size->block_shift) + FTL_AHEAD;
 	ftl->lowest = size->block_units + 1;
 	ftl->free = size->blocks;
 	ftl->open[FTL_HOST] = FTL_NONE;
@@ -113,6 +114,7 @@ u32 ftl_take_free(struct ftl *ftl)
 	}
 	ftl->block[block].state = FTL_OPEN;
 	ftl->block[block].uses++;
+	ftl->block[block].aged = false;
 	return block;
 }
 
@@ -175,7 +177,7 @@ void ftl_discard(struct ftl *ftl, u32 unit)
 
 	if (old == FTL_NONE)
 		return;
-	ftl->map[unit] = 0;
+	ftl->map[unit] = FTL_NONE;
 	invalidate(ftl, old);
 }
 
@@ -216,14 +218,16 @@ static void clean_page(struct ftl *ftl, struct ftl_step *step)
 {
 	u32 first = ftl->victim << ftl->size.block_shift | ftl->victim_at;
 	u32 last = first + ftl->size.units_per_page, mask = ftl->size.units_per_page - 1;
+	bool aged = ftl->block[ftl->victim].aged;
 	u32 address;
 
 	for (address = first; address < last; address++) {
-		u32 unit = ftl->unit[address];
+		u32 unit = ftl_unit_at(ftl, address);
 
 		/* The entries that the loop looks up next are scattered over the map. */
-		__builtin_prefetch(&ftl->map[ftl->unit[address + FTL_AHEAD]]);
-		if (ftl->map[unit] != address + 1)
+		if (!aged)
+			__builtin_prefetch(&ftl->map[ftl->unit[address + FTL_AHEAD]]);
+		if (unit == FTL_NONE)
 			continue;
 		ftl->block[ftl->victim].valid--;
 		place(ftl, FTL_CLEANING, unit);

@@ -50,12 +50,55 @@ struct ftl_block {
 	u32 next;
 	u32 previous;
 	u32 uses;		/* how often it was opened */
+	bool aged;		/* holds what it held at the start: its units are in no table (ftl_age.c) */
+};
+
+/* A bijection of 0 .. count - 1 that scatters, and its inverse. */
+#define FTL_ROUNDS 3U
+
+struct ftl_shuffle {
+	u32 count;
+	u32 mask;
+	u32 shift;
+	u32 key[FTL_ROUNDS];
+	u32 odd[FTL_ROUNDS];
+	u32 inverse[FTL_ROUNDS];
+};
+
+/* A state to start from. */
+struct ftl_age {
+	u32 filled_ppm;		/* the part of the capacity that holds data */
+	u32 scattered_ppm;	/* the part of the data that was overwritten at random; the rest was written in order */
+	u32 collected_ppm;	/* the part of the room without data that was collected to free blocks in a pause */
+	bool in_order;		/* the data lie in the order of their addresses */
+};
+
+/*
+ * Where the units are that nobody has touched since the start, as a function: a state of a drive of any size costs neither time nor
+ * memory. The capacity is divided into chunks of consecutive units. In a random order of the chunks, the first ones lie whole and one
+ * behind the other in the first blocks; the units of the next ones are scattered over the next blocks, of which scattered block i has
+ * the units start[i] .. start[i + 1] - 1 of a random order, in random cells; the last chunks hold nothing.
+ */
+#define FTL_CHUNK 256U
+
+struct ftl_aged {
+	bool in_order;
+	u32 chunks;		/* 0: nothing was ever written */
+	u32 ordered;		/* chunks that lie whole */
+	u32 scattered;		/* chunks whose units are scattered */
+	u32 ordered_blocks;
+	u32 scattered_blocks;
+	u32 *start;
+	struct ftl_shuffle chunk;
+	struct ftl_shuffle unit;
+	struct ftl_shuffle cell;
 };
 
 struct ftl {
 	struct ftl_size size;
-	u32 *map;		/* logical unit -> address + 1; 0 is unmapped */
-	u32 *unit;		/* address -> logical unit that was put there last */
+	u32 *map;		/* logical unit -> address + 1; 0: where it was at the start; FTL_NONE: discarded */
+	u32 *unit;		/* address -> logical unit that was put there last, unless its block is aged */
+	struct ftl_aged aged;
 	struct ftl_block *block;
 	u32 *bucket_first;	/* closed blocks by valid units: block + 1, 0 is none */
 	u32 *bucket_last;
@@ -85,10 +128,31 @@ size_t ftl_bytes(const struct ftl_size *size);
 /* memory: ftl_bytes(), zeroed. */
 void ftl_open(struct ftl *ftl, const struct ftl_size *size, void *memory);
 
+/* ftl_age.c: the address of a unit at the start, and the unit of an aged block's cell; FTL_NONE if there is none. */
+u32 ftl_aged_address(const struct ftl_aged *aged, const struct ftl_size *size, u32 unit);
+u32 ftl_aged_unit(const struct ftl_aged *aged, const struct ftl_size *size, u32 address);
+
 /* The address of a unit, or FTL_NONE when it was never written or was discarded. */
 static inline u32 ftl_find(const struct ftl *ftl, u32 unit)
 {
-	return ftl->map[unit] - 1;
+	u32 entry = ftl->map[unit];
+
+	if (!entry && ftl->aged.chunks)
+		return ftl_aged_address(&ftl->aged, &ftl->size, unit);
+	return entry && entry != FTL_NONE ? entry - 1 : FTL_NONE;
+}
+
+/* The unit that lies in a cell, or FTL_NONE when its content is no longer, or was never, anybody's. */
+static inline u32 ftl_unit_at(const struct ftl *ftl, u32 address)
+{
+	u32 unit;
+
+	if (ftl->block[address >> ftl->size.block_shift].aged) {
+		unit = ftl_aged_unit(&ftl->aged, &ftl->size, address);
+		return unit != FTL_NONE && !ftl->map[unit] ? unit : FTL_NONE;
+	}
+	unit = ftl->unit[address];
+	return ftl->map[unit] == address + 1 ? unit : FTL_NONE;
 }
 
 /* Whether the address lies in the page that the host's data are being gathered for. */
@@ -116,8 +180,9 @@ bool ftl_clean(struct ftl *ftl, struct ftl_step *step);
 /* Whether a block that is written for the first time since it was opened has to be erased before. */
 bool ftl_needs_erase(const struct ftl *ftl, u32 address);
 
-/* ftl_steady.c: states to start from. A write without anybody looking at the time. */
-void ftl_fill(struct ftl *ftl);
+/* ftl_age.c: the states to start from. A map that was just opened takes one. */
+void ftl_age(struct ftl *ftl, const struct ftl_age *age, u64 seed);
+/* The steady state of uniform random overwriting. */
 void ftl_precondition(struct ftl *ftl, u64 seed);
 /*
  * NULL, or a description of the error: the map is no bijection, a count is wrong, a block is in no list or two. Takes time in proportion to
@@ -125,8 +190,9 @@ void ftl_precondition(struct ftl *ftl, u64 seed);
  */
 const char *ftl_check(const struct ftl *ftl);
 
-/* Of the closed blocks: for ftl_steady.c. */
+/* Of the closed blocks: for ftl_age.c. */
 void ftl_close_block(struct ftl *ftl, u32 block);
+u32 ftl_log2_above(u32 value);
 u32 ftl_take_free(struct ftl *ftl);
 
 #endif

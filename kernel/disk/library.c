@@ -23,7 +23,7 @@ struct strata_list {
 struct strata_disk {
 	struct disk disk;
 	u64 index[DISK_QUEUE_LIMIT];	/* of the I/O in a slot */
-	u64 done;
+	u64 done, next;			/* completed, submitted of a list */
 	struct disk_durable *mark;	/* the caller's, or NULL */
 	u64 marks;
 	u64 room;
@@ -38,6 +38,8 @@ void strata_disk_record_durable(struct strata_disk *handle, struct disk_durable 
 u64 strata_disk_durable_marks(const struct strata_disk *handle);
 s64 strata_disk_closed_loop(struct strata_disk *handle, const struct strata_list *list, u64 start_ns, u64 depth);
 s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *list);
+s64 strata_disk_open_lists(struct strata_disk *const *handles, const struct strata_list *const *lists, u64 count);
+void strata_disk_join(struct strata_disk *handle, const struct strata_disk *other);
 s64 strata_disk_replay(struct strata_disk *handle, const struct strata_list *list, const u64 *after);
 u64 strata_disk_seek_ns(const struct strata_disk *handle, u64 distance);
 u64 strata_grid_distance(u32 index);
@@ -236,6 +238,38 @@ s64 strata_disk_open_list(struct strata_disk *handle, const struct strata_list *
 	}
 	drain(handle, list);
 	return (s64)handle->done;
+}
+
+/* Several disks, each with its list as above, on one clock. Returns the number completed by all, or -1 if a queue was full. */
+s64 strata_disk_open_lists(struct strata_disk *const *handles, const struct strata_list *const *lists, u64 count)
+{
+	u64 i, next, first, total = 0;
+
+	for (i = 0; i < count; i++)
+		handles[i]->next = handles[i]->done = 0;
+	for (;;) {
+		for (i = 0, first = count; i < count; i++)
+			if (handles[i]->next < lists[i]->count && (first == count || lists[i]->arrival_ns[handles[i]->next] <
+								   lists[first]->arrival_ns[handles[first]->next]))
+				first = i;
+		if (first == count)
+			break;
+		while ((next = disk_next_ns(&handles[first]->disk)) <= lists[first]->arrival_ns[handles[first]->next])
+			collect(handles[first], lists[first], next);
+		if (!add(handles[first], lists[first], handles[first]->next++))
+			return -1;
+	}
+	for (i = 0; i < count; i++) {
+		drain(handles[i], lists[i]);
+		total += handles[i]->done;
+	}
+	return (s64)total;
+}
+
+/* See network_join(). */
+void strata_disk_join(struct strata_disk *handle, const struct strata_disk *other)
+{
+	network_join(&handle->disk, &other->disk);
 }
 
 /*

@@ -40,7 +40,7 @@ struct disk_io {
  *     cell       sensing or programming flash
  *     cache      waiting for room in the write cache
  *     throttle   waiting for tokens
- *     cleaning   waiting for garbage collection or for the cleaning of a shingled band
+ *     cleaning   waiting for garbage collection, for the cleaning of a shingled band, or for a flash drive's refresh or housekeeping
  *     flush      a flush: all of its time
  *     fault      added by a fault
  */

@@ -6,9 +6,10 @@
 #define BUCKET_LIMIT (1ULL << 32)	/* tokens; in 10^-9 tokens, levels then stay below 2^62 */
 
 struct network_state {
-	u64 granted_ns;				/* of the latest command, which may be yet to come: the instant of the levels */
+	struct network_levels own;
+	struct network_levels *machine;		/* shared by all its volumes */
+	struct network_levels machine_alone;	/* of a machine with one volume, or of its first */
 	u64 link_free_ns;
-	u64 level[NETWORK_BUCKETS];		/* in 10^-9 tokens */
 };
 
 static u64 cost_of(const struct network_config *config, enum network_token token, const struct disk_io *io)
@@ -34,31 +35,51 @@ static u64 filled(const struct network_bucket *bucket, u64 level, u64 limit, u64
 	return level + passed_ns * bucket->rate_per_s;
 }
 
-/* Takes the tokens of a command and returns when it has them all. */
-static u64 grant(struct disk *disk, const struct disk_io *io)
+/* Takes the tokens of a command, not before `earliest_ns`, and returns when it has them all. */
+static u64 grant(const struct network_config *config, const struct network_bucket *buckets, u32 count, struct network_levels *levels,
+		 const struct disk_io *io, u64 earliest_ns)
 {
-	const struct network_config *config = &disk->config.network;
-	struct network_state *state = disk->state;
-	u64 start = platform_later(disk->now_ns, state->granted_ns), at = start;
+	u64 start = platform_later(earliest_ns, levels->granted_ns), at = start;
 	u64 cost[NETWORK_BUCKETS];
 	u32 i;
 
-	for (i = 0; i < config->buckets; i++) {
-		const struct network_bucket *bucket = &config->bucket[i];
+	for (i = 0; i < count; i++) {
+		const struct network_bucket *bucket = &buckets[i];
 
 		cost[i] = cost_of(config, bucket->token, io) * NS_PER_S;
-		state->level[i] = filled(bucket, state->level[i], bucket->capacity * NS_PER_S, start - state->granted_ns);
-		at = platform_later(at, start + wait_ns(bucket, state->level[i], cost[i]));
+		levels->level[i] = filled(bucket, levels->level[i], bucket->capacity * NS_PER_S, start - levels->granted_ns);
+		at = platform_later(at, start + wait_ns(bucket, levels->level[i], cost[i]));
 	}
-	for (i = 0; i < config->buckets; i++) {
-		const struct network_bucket *bucket = &config->bucket[i];
+	for (i = 0; i < count; i++) {
+		const struct network_bucket *bucket = &buckets[i];
 		/* The excess of the wait's last ns is not lost, even to a bucket that holds no more than this command. */
 		u64 limit = platform_later(bucket->capacity * NS_PER_S, cost[i]) + bucket->rate_per_s - 1;
 
-		state->level[i] = filled(bucket, state->level[i], limit, at - start) - cost[i];
+		levels->level[i] = filled(bucket, levels->level[i], limit, at - start) - cost[i];
 	}
-	state->granted_ns = at;
+	levels->granted_ns = at;
 	return at;
+}
+
+static u64 granted_ns(struct disk *disk, const struct disk_io *io)
+{
+	const struct network_config *config = &disk->config.network;
+	struct network_state *state = disk->state;
+	u64 admitted = disk->now_ns;
+
+	if (config->machine_buckets)
+		admitted = grant(config, config->machine_bucket, config->machine_buckets, state->machine, io, admitted);
+	return grant(config, config->bucket, config->buckets, &state->own, io, admitted);
+}
+
+void network_join(struct disk *disk, const struct disk *other)
+{
+	u32 machine = disk->config.network.machine;
+
+	if (disk->config.ops != &disk_network_ops || other->config.ops != &disk_network_ops)
+		return;
+	if (machine && machine == other->config.network.machine)
+		((struct network_state *)disk->state)->machine = ((const struct network_state *)other->state)->machine;
 }
 
 u64 network_latency_ns(const u64 *table, u64 hash)
@@ -116,7 +137,10 @@ static void network_open(struct disk *disk)
 	u32 i;
 
 	for (i = 0; i < config->buckets; i++)
-		state->level[i] = config->bucket[i].initial * NS_PER_S;
+		state->own.level[i] = config->bucket[i].initial * NS_PER_S;
+	for (i = 0; i < config->machine_buckets; i++)
+		state->machine_alone.level[i] = config->machine_bucket[i].initial * NS_PER_S;
+	state->machine = &state->machine_alone;
 }
 
 static void network_arrive(struct disk *disk, u32 tag)
@@ -131,7 +155,7 @@ static void network_arrive(struct disk *disk, u32 tag)
 		disk_finish(disk, tag, disk->now_ns);
 		return;
 	}
-	granted = grant(disk, &command->io);
+	granted = granted_ns(disk, &command->io);
 	sent = platform_later(granted, state->link_free_ns);
 	command->parts.throttle_ns = granted - disk->now_ns;
 	command->parts.queue_ns = sent - granted;
@@ -155,30 +179,37 @@ static size_t network_state_bytes(const struct disk_config *config)
 	return sizeof(struct network_state);
 }
 
-static bool read_bucket(struct disk_config *config, enum network_token token, const char *at, const char *end)
+static bool read_bucket(struct network_bucket *buckets, u32 *used, enum network_token token, const char *at, const char *end)
 {
-	struct network_config *network = &config->network;
-	struct network_bucket *bucket = &network->bucket[network->buckets];
 	u64 value[3];
 	u32 count;
 
-	if (network->buckets == NETWORK_BUCKETS || !disk_read_numbers(at, end, value, 3, &count) || count != 3)
+	if (*used == NETWORK_BUCKETS || !disk_read_numbers(at, end, value, 3, &count) || count != 3)
 		return false;
 	if (!value[0] || value[0] > BUCKET_LIMIT || !value[1] || value[1] > BUCKET_LIMIT || value[2] > value[1])
 		return false;
-	*bucket = (struct network_bucket){ .token = token, .rate_per_s = value[0], .capacity = value[1], .initial = value[2] };
-	network->buckets++;
+	buckets[(*used)++] = (struct network_bucket){ .token = token, .rate_per_s = value[0], .capacity = value[1], .initial = value[2] };
 	return true;
 }
 
 static bool read_operations(struct disk_config *config, const char *at, const char *end)
 {
-	return read_bucket(config, NETWORK_OPERATIONS, at, end);
+	return read_bucket(config->network.bucket, &config->network.buckets, NETWORK_OPERATIONS, at, end);
 }
 
 static bool read_sectors(struct disk_config *config, const char *at, const char *end)
 {
-	return read_bucket(config, NETWORK_SECTORS, at, end);
+	return read_bucket(config->network.bucket, &config->network.buckets, NETWORK_SECTORS, at, end);
+}
+
+static bool read_machine_operations(struct disk_config *config, const char *at, const char *end)
+{
+	return read_bucket(config->network.machine_bucket, &config->network.machine_buckets, NETWORK_OPERATIONS, at, end);
+}
+
+static bool read_machine_sectors(struct disk_config *config, const char *at, const char *end)
+{
+	return read_bucket(config->network.machine_bucket, &config->network.machine_buckets, NETWORK_SECTORS, at, end);
 }
 
 static bool read_table(u64 *table, const char *at, const char *end)
@@ -206,6 +237,9 @@ static bool read_write_latency(struct disk_config *config, const char *at, const
 /*
  *     operations_bucket=RATE,CAPACITY,INITIAL     tokens a second, tokens, tokens at the start; at most four buckets
  *     sectors_bucket=RATE,CAPACITY,INITIAL        the same in sectors of 512 bytes
+ *     machine=N                                   the number of its machine, with its buckets; optional
+ *     machine_operations_bucket=RATE,CAPACITY,INITIAL    at most four of the machine; all its volumes give the same
+ *     machine_sectors_bucket=RATE,CAPACITY,INITIAL
  *     unit_bytes=N
  *     link_bytes_per_s=N                          0: takes no time
  *     read_latency_ns=N,N,...                     257 quantiles, ascending
@@ -217,6 +251,9 @@ static bool read_write_latency(struct disk_config *config, const char *at, const
 static const struct disk_key network_keys[] = {
 	{ .name = "operations_bucket", .kind = KEY_READ, .repeats = true, .read = read_operations },
 	{ .name = "sectors_bucket", .kind = KEY_READ, .repeats = true, .read = read_sectors },
+	{ .name = "machine", .kind = KEY_U32, .offset = offsetof(struct disk_config, network.machine), .minimum = 1, .maximum = 1U << 30 },
+	{ .name = "machine_operations_bucket", .kind = KEY_READ, .repeats = true, .read = read_machine_operations },
+	{ .name = "machine_sectors_bucket", .kind = KEY_READ, .repeats = true, .read = read_machine_sectors },
 	DISK_KEY_U32("unit_bytes", network.unit_bytes, 512, 1U << 30),
 	DISK_KEY_U64("link_bytes_per_s", network.link_bytes_per_s, 0, 1ULL << 34),
 	DISK_KEY_READ("read_latency_ns", read_read_latency, true),
@@ -234,6 +271,8 @@ static const char *network_check(struct disk_config *config)
 {
 	if (config->volatile_cache)
 		return "a volume in the network has no volatile cache";
+	if (!config->network.machine != !config->network.machine_buckets)
+		return "a machine and its buckets belong together";
 	if (config->network.slow_interval_ns < 2 * config->network.slow_length_ns)
 		return "slow phases are longer than half of their interval";
 	if (config->network.slow_interval_ns && !config->network.slow_factor_percent)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A volume in the network: tokens, then the link, then a latency that is drawn.
+ * A volume in the network: tokens of its machine and its own, then the link, then a latency that is drawn.
  *
- *     granted  = the first instant, not before the previous command's, at which every bucket holds the command's cost
+ *     admitted = the first instant, not before that of the machine's previous command, at which every bucket of the machine holds
+ *                the command's cost; without such buckets the arrival
+ *     granted  = the first instant, not before admitted and the previous command's, at which every bucket holds the command's cost
  *     sent     = max(granted, link free);  link free = sent + bytes / link
  *     complete = sent + bytes / link + latency(quantile) * (sent is in a slow phase ? factor : 1)
  *
@@ -13,6 +15,9 @@
  * operations for each unit_bytes begun, and one token of a bucket for bytes for each sector. A cost above the capacity is waited
  * for and then spent whole.
  * Several buckets make the usual offers: credits (slow, deep) together with a ceiling (fast, shallow).
+ *
+ * The machine's buckets are one set for all volumes that name the same machine (network_join). They come first and are served in the
+ * order in which commands arrive at any of the volumes: whom a volume makes wait keeps no other volume waiting.
  *
  * Latency. Quantiles on a grid that is finer towards both tails: point 128 is the median, and point 128 + j, j = 8 o + s, is
  * exceeded with the probability
@@ -54,17 +59,31 @@ struct network_bucket {
 	u64 initial;
 };
 
+/* The tokens that are there. */
+struct network_levels {
+	u64 granted_ns;				/* of the latest command, which may be yet to come: the instant of the levels */
+	u64 level[NETWORK_BUCKETS];		/* in 10^-9 tokens */
+};
+
 struct network_config {
 	u64 link_bytes_per_s;		/* 0: takes no time */
 	u32 unit_bytes;			/* the largest I/O that counts as one operation */
 	u32 buckets;
 	struct network_bucket bucket[NETWORK_BUCKETS];
+	u32 machine;			/* its number; 0: none that limits */
+	u32 machine_buckets;
+	struct network_bucket machine_bucket[NETWORK_BUCKETS];
 	u64 read_latency_ns[NETWORK_QUANTILES];
 	u64 write_latency_ns[NETWORK_QUANTILES];
 	u64 slow_interval_ns;		/* one slow phase in each; 0: none */
 	u64 slow_length_ns;		/* mean of a phase, at most half of the interval */
 	u32 slow_factor_percent;	/* of the latency during a phase */
 };
+
+struct disk;
+
+/* From now on a volume shares the levels of its machine with another one that names the same, and lasts longer; else nothing. */
+void network_join(struct disk *disk, const struct disk *other);
 
 /* The quantile that a hash draws from a table. */
 u64 network_latency_ns(const u64 *table, u64 hash);

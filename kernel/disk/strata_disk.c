@@ -12,6 +12,7 @@
 #include <linux/major.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
+#include <linux/strata_cpu.h>
 #include <os.h>
 #include "strata.h"
 
@@ -101,6 +102,7 @@ static blk_status_t strata_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk
 	blk_status_t status;
 	bool done;
 
+	strata_cpu_count(CPU_IO);
 	blk_mq_start_request(rq);
 	if (!strata_command_of(rq, &io))
 		return BLK_STS_NOTSUPP;
@@ -149,6 +151,7 @@ static enum hrtimer_restart strata_timer(struct hrtimer *timer)
 	struct strata_slot slot;
 	unsigned long flags;
 
+	strata_cpu_count(CPU_INTERRUPT);
 	spin_lock_irqsave(&disk->lock, flags);
 	while (take(disk, now_ns, &slot)) {
 		if (measured)
@@ -326,6 +329,7 @@ static int add_one(int fd, char *text, bool sd)
 {
 	struct strata_disk *disk;
 	int error;
+	u32 i;
 
 	if (strata_disks_count == STRATA_DISKS_LIMIT)
 		return -ENOSPC;
@@ -343,6 +347,9 @@ static int add_one(int fd, char *text, bool sd)
 	error = -ENOMEM;
 	if (!disk_open(&disk->disk))
 		goto close_content;
+	/* Their locks differ, but there is one processor, and nothing interrupts it under a lock. */
+	for (i = 0; i < strata_disks_count; i++)
+		network_join(&disk->disk, &strata_disks[i]->disk);
 	/* Before it is added: its partition table is read then, and the power may be cut at that command. */
 	disk->index = strata_disks_count;
 	strata_disks[strata_disks_count++] = disk;

@@ -21,6 +21,7 @@
 
 #include <linux/moduleparam.h>
 #include <linux/syscore_ops.h>
+#include <linux/time-internal.h>
 #include <os.h>
 #include "strata.h"
 
@@ -31,7 +32,8 @@ static bool armed;
 static u64 cut_at_ns = U64_MAX;
 static u64 cut_at_command = U64_MAX;
 static u64 commands;
-static struct hrtimer cut_timer;
+/* Not a timer: one more of them would change how long the kernel looks for its next timer, which has a price. */
+static struct time_travel_event cut_event;
 
 static u64 power_seed;
 static bool media_kept;
@@ -120,7 +122,7 @@ static void __noreturn cut(void)
 	os_exit_at_once(EXIT_POWER_CUT);
 }
 
-static enum hrtimer_restart cut_timer_expired(struct hrtimer *timer)
+static void cut_time_has_come(struct time_travel_event *event)
 {
 	cut();
 }
@@ -231,9 +233,13 @@ static struct syscore shutdown = {
 
 void strata_power_init(void)
 {
+	unsigned long flags;
+
 	register_syscore(&shutdown);
 	if (cut_at_ns == U64_MAX)
 		return;
-	hrtimer_setup(&cut_timer, cut_timer_expired, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	hrtimer_start(&cut_timer, ns_to_ktime(cut_at_ns), HRTIMER_MODE_ABS);
+	time_travel_set_event_fn(&cut_event, cut_time_has_come);
+	local_irq_save(flags);	/* reading the clock is free then */
+	time_travel_add_event_rel(&cut_event, cut_at_ns - min(cut_at_ns, ktime_get_ns()));
+	local_irq_restore(flags);
 }

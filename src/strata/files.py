@@ -281,13 +281,18 @@ def refuse_folder(output: Path) -> None:
         raise ResultError("it is a folder", place=str(output), remedy="name a file")
 
 
+def temporary_name(name: str) -> str:
+    """The name under which `write_durably` prepares a file; a killed process leaves it behind."""
+    return f".{name}.part"
+
+
 def write_durably(path: Path, content: bytes, *, wait: bool = True) -> None:
     """Write a file so that after a crash it is either complete or unchanged; or do not ``wait`` for that.
 
     A symbolic link of its name is replaced, not followed; its folder must not be a link. Raises ResultError
     if the folder is full or not writable; the temporary file is removed, also on an interruption.
     """
-    temporary = f".{path.name}.part"
+    temporary = temporary_name(path.name)
     with explained(path, "write the file"), opened_inside(path.parent) as folder:
         try:
             with os.fdopen(create(temporary, folder), "wb") as file:

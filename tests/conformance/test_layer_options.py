@@ -17,6 +17,7 @@ from strata.spec.layer import Layer, Provided
 from strata.spec.schema import study_schema
 
 LAYERS: Final = list(catalogue().layers.items())
+SCHEMA: Final = study_schema(catalogue())
 HOSTILE: Final = ("/dev/loop0", "../x", "-x", "a b", "a\nb", "$(x)", "${disk0}", "x,y", "x;y", "\u202e", "")
 # Nothing of a path, a list of words, a variable or a terminal's control.
 CLEAN: Final = re.compile(r"[A-Za-z0-9@^*:,=._+-]*", re.ASCII)
@@ -24,7 +25,7 @@ CLEAN: Final = re.compile(r"[A-Za-z0-9@^*:,=._+-]*", re.ASCII)
 
 def free_keys(name: str) -> Iterator[tuple[str, str]]:
     """The keys whose values are no choice, number, size or device of the study, and what they hold."""
-    for key, declared in study_schema(catalogue())["$defs"][f"layer-{name}"]["properties"].items():
+    for key, declared in SCHEMA["$defs"][f"layer-{name}"]["properties"].items():
         for kind in declared.get("anyOf", [declared]):
             held = kind.get("items", kind) if kind.get("type") == "array" else kind
             free = held.get("type") in ("string", "object") and not held.keys() & {"enum", "const", "pattern"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.spec.device_kind import PUBLISHED, ParameterSpec
+from strata.spec.device_kind import PUBLISHED, ParameterSpec, Spread
 from strata.spec.device_kinds import KINDS
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "device-file.md"
@@ -35,20 +35,31 @@ def default(spec: ParameterSpec) -> str:
     return number(spec.default) if not isinstance(spec.default, str) else "none"
 
 
-def table(parameters: Mapping[str, ParameterSpec]) -> str:
-    """One row for each parameter; the column of defaults only where there is one."""
+def plausible(spread: Spread | None) -> str:
+    if spread is None:
+        return ""
+    factors = "fixed" if spread.low is None else f"× {spread.low:g} to {spread.high:g}"
+    return f"{factors}: {spread.reason}"
+
+
+def table(parameters: Mapping[str, ParameterSpec], spreads: Mapping[str, Spread] = {}) -> str:
+    """One row for each parameter; the columns of defaults and of ranges only where there are any."""
     optional = any(spec.default is not None for spec in parameters.values())
     head = ["Parameter", "Meaning", "Unit", "Values"] + ["Default"] * optional
+    head += ["An estimate's range without a stated one"] * bool(spreads)
     rows = [head, ["---"] * len(head)]
     for name, spec in parameters.items():
         row = [f"`{name}`", spec.meaning, spec.unit, values(spec)]
-        rows.append(row + [default(spec)] * optional)
+        row += [default(spec)] * optional + [plausible(spreads.get(name))] * bool(spreads)
+        rows.append(row)
     return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def reference() -> str:
     """All that is generated of the page."""
-    kinds = [f"\n## `{k.name}`\n\n{k.introduction}\n\n{table(k.parameters)}" for k in KINDS.values()]
+    kinds = [
+        f"\n## `{k.name}`\n\n{k.introduction}\n\n{table(k.parameters, k.spreads)}" for k in KINDS.values()
+    ]
     return "".join(kinds) + f"\n## `[published]`\n\nAll are optional.\n\n{table(PUBLISHED)}"
 
 

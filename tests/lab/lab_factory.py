@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 from rich.console import Console
 
+from strata.execution.agenda import RETRIES
 from strata.execution.display import LineDisplay
 from strata.execution.run import Summary, run_study
 from strata.lab import Lab
@@ -42,6 +43,7 @@ name = "{name}"
 question = "Which?"
 seeds = {seeds}
 time_limit = "10m"
+phases = "fixed"
 
 [devices.disk0]
 model = "wd-re4-500gb"
@@ -105,14 +107,21 @@ def script_catalogue() -> Catalogue:
 
 
 def run_text(
-    text: str, folder: Path, runner: Runner, *, scripts: bool = False, jobs: int | None = None
+    text: str,
+    folder: Path,
+    runner: Runner,
+    *,
+    scripts: bool = False,
+    jobs: int | None = None,
+    retries: int = RETRIES,
 ) -> Summary:
     """Run a study in this process; its results are in ``folder/results``."""
     file = folder / "study.toml"
     file.write_text(text)
     study = load_study(file, script_catalogue() if scripts else catalogue())
     display = LineDisplay(Console(stderr=True), virtual=runner.time_domain == "virtual")
-    return run_study(study, folder / "results", runner, display, jobs=jobs)
+    results = folder / "results"
+    return run_study(study, results, runner, display, jobs=jobs, retries=retries)
 
 
 def records(results: Path) -> dict[str, ResultRecord]:
@@ -204,8 +213,20 @@ def labs_of(cache: Path) -> list[int]:
                 place = (entry / "cwd").readlink()
             except OSError:
                 continue
-            if str(place).startswith(str(cache)):
+            if str(place).startswith(f"{cache}/"):
                 found.append(int(entry.name))
+    return found
+
+
+def outlived(cache: Path) -> list[str]:
+    """The processes of `labs_of`, each with what says why it is still there."""
+    found = []
+    for pid in labs_of(cache):
+        with suppress(OSError):  # it has just ended
+            name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+            state, parent, *_ = rest.split()
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found.append(f"{pid} ({name}), state {state}, parent {parent}: {words.strip()[:200]}")
     return found
 
 

@@ -137,11 +137,12 @@ def degraded(study: Study) -> Plan | None:
     return _plan(base, study, [*fill, *lost, *(step for each in ups for step in each.late)])
 
 
-def broken(study: Study, name: str) -> Iterator[tuple[str, Plan]]:
-    """The lives that end early: two for each step that builds the layer ``name``, or alters it.
+def broken(study: Study, name: str, *, every: bool) -> Iterator[tuple[str, Plan]]:
+    """The lives that end early, by a failure of a step that builds the layer ``name``, or alters it.
 
-    In one the step fails without having done anything, in the other when it is done. What alters it is its
-    snapshot, and the replacing of a disk that was lost.
+    Each step fails once when it is done. The first fails also without having done anything; with ``every``
+    all do, which mostly leaves the same as the failure of the step before. The altering steps are those of
+    its snapshot, and of the replacing of a lost disk.
     """
     base = compile_trial(study, "stack", "load", SEED)
     ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
@@ -154,7 +155,8 @@ def broken(study: Study, name: str) -> Iterator[tuple[str, Plan]]:
         altered.append(([*built, _lost(study)], replaced))
     for done, steps in altered:
         for place, step in enumerate(steps):
-            yield f"{step.id}-undone", _plan(base, study, [*done, *steps[:place], fails_undone(step)])
+            if every or not place:
+                yield f"{step.id}-undone", _plan(base, study, [*done, *steps[:place], fails_undone(step)])
             yield f"{step.id}-done", _plan(base, study, [*done, *steps[:place], fails_done(step)])
 
 

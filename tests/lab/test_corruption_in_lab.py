@@ -21,7 +21,7 @@ SECTORS: Final = 1 << 21
 # The caches are emptied, and from then on the first disk reads as something else.
 SCRIPT: Final = f"""
 mkdir MOUNT/d
-for i in $$(seq 400); do head -c 20000 /dev/urandom >MOUNT/d/$$i; done
+head -c 8000000 /dev/urandom | split -b 20000 - MOUNT/d/
 sync
 fsfreeze --freeze MOUNT && fsfreeze --unfreeze MOUNT  # not only into the journal
 echo 3 >/proc/sys/vm/drop_caches

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_folder import prepared, run_page
+from doc_folder import prepared, run_page, words_of
 from doc_pages import Page, pages
 from strata.lab import Lab
 
@@ -17,6 +17,8 @@ pytestmark = pytest.mark.lab
 PAGES = [page for page in pages() if page.commands]
 # Most examples of `--help` are also in the how-tos; each is run once.
 EXAMPLES = "docs/reference/commands.md"
+# The README has the same commands, on a study of its own, too.
+SLOW = "docs/tutorial/first-study.md"
 
 
 @pytest.fixture(scope="session")
@@ -26,12 +28,15 @@ def sample(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepared(own.parent if own.name.startswith("popen-") else own)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(each, id=each.name, marks=[pytest.mark.slow] * (each.name == SLOW)) for each in PAGES],
+)
 def test_the_commands_of_a_page_work(page: Page, sample: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     shutil.copytree(sample, folder)
 
-    others = {each.text for other in PAGES if other is not page for each in other.commands}
+    others = {words_of(each) for other in PAGES if other is not page for each in other.commands}
 
     failed = run_page(page, folder, elsewhere=others if page.name == EXAMPLES else ())
 

@@ -23,6 +23,7 @@ from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
+from strata.spec.plausible import plausible_drive
 from strata.spec.trial import TrialKey
 from strata.units import format_value, significant
 
@@ -137,7 +138,7 @@ def test_the_same_disk_takes_as_long_when_the_trace_is_replayed(
 
     replayed = replay(
         source.trace().of_disk("disk0"),
-        find_device("wd-re4-500gb"),
+        plausible_drive(find_device("wd-re4-500gb"), source.plan.trial.seed),
         capacity_bytes=CAPACITY,
         mode=mode,  # type: ignore[arg-type]
         seed=disk_seed(source.plan, "disk0"),

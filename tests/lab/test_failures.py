@@ -43,7 +43,12 @@ SAID = {
     "wrong-exit": ["failed with exit code 3", "not today"],
     "hang": ["took longer than its time limit of 20 s"],
     "hang-hard": ["took longer than its time limit of 20 s"],
-    "spin": ["virtual time has stood still", "spins", "(sh)", "4 processor seconds", "step script"],
+    "spin": [
+        "virtual time has stood still",
+        "(sh) spins without entering the kernel",
+        "4 processor seconds",
+        "step script",
+    ],
     "full": ["No space left on device"],
     "off": ["the lab ended with exit status 0 before its agent was done", "reboot: Power down"],
     "unknown": ["could not be started", "no-such-program"],

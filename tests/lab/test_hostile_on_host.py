@@ -176,7 +176,7 @@ def test_all_options_that_are_accepted_change_nothing_outside(ground: Ground, la
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        *(("ext4", None), ("xfs", None), ("btrfs", None), ("fio", 9), ("pgbench", 1), ("sql-suite", 1)),
+        *(("ext4", None), ("xfs", None), ("btrfs", None), ("fio", 6), ("pgbench", 1), ("sql-suite", 1)),
         # Each takes a second and more; servers take some to start.
         *(pytest.param(each, None, marks=pytest.mark.slow) for each in ("fio", "pgbench", "sql-suite")),
     ],

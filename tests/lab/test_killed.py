@@ -20,6 +20,7 @@ from lab_factory import (
     labs_of,
     left_in,
     mix,
+    outlived,
     public_folder,
     shared_lab,
     stacks,
@@ -31,21 +32,25 @@ from strata.lab import Lab
 pytestmark = pytest.mark.lab
 
 STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="8MiB")
-KILLS = 4
+KILLS = 3
 # Labs notice their starter's death at once, but the kernel takes a moment to take them down.
 PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The folder and environment of the module's runs."""
+    """The folder of all runs, and the name of one test's cache in it: what it leaves disturbs no other."""
 
     path: Path
-    env: dict[str, str]
+    name: str
 
     @property
     def cache(self) -> Path:
-        return self.path / "cache"
+        return self.path / f"cache-{self.name}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return environment(self.cache, self.path / "shared")
 
     def words(self, results: str) -> list[str]:
         return ["run", str(self.path / "study.toml"), "--results", str(self.path / results)]
@@ -63,15 +68,22 @@ class Ground:
 
 
 @pytest.fixture(scope="module")
-def ground(lab: Lab) -> Iterator[Ground]:
+def place(lab: Lab) -> Iterator[Path]:
     with public_folder() as path:
         (path / "study.toml").write_text(STUDY)
-        yield Ground(path, environment(path / "cache", shared_lab(lab, path / "shared")))
+        shared_lab(lab, path / "shared")
+        yield path
+
+
+@pytest.fixture
+def ground(place: Path, request: pytest.FixtureRequest) -> Ground:
+    return Ground(place, request.node.name)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(ground: Ground) -> tuple[dict[str, str], float]:
+def undisturbed(place: Path) -> tuple[dict[str, str], float]:
     """The records' hashes of an undisturbed run, and its duration in real seconds."""
+    ground = Ground(place, "undisturbed")
     started_s = time.monotonic()
     strata(*ground.words("undisturbed"), env=ground.env, cwd=ground.path)
     return hashes(ground.path / "undisturbed"), time.monotonic() - started_s
@@ -105,7 +117,7 @@ def test_killed_at_random_moments_it_completes_with_the_same_results(
         labs_seen += len(labs_of(ground.cache))
         process.kill()
         process.wait()
-        assert comes_true(lambda: labs_of(ground.cache) == []), "a lab outlived its strata"
+        assert comes_true(lambda: labs_of(ground.cache) == []), outlived(ground.cache)
     strata(*ground.words("killed"), env=ground.env, cwd=ground.path)
 
     assert labs_seen > 0
@@ -125,7 +137,7 @@ def test_asked_to_stop_it_leaves_nothing_and_keeps_what_is_finished(
     process.send_signal(number)
 
     assert process.wait(30) == 128 + number
-    assert labs_of(ground.cache) == []
+    assert outlived(ground.cache) == []
     assert left_in(ground.cache) == []
     assert unfinished(ground.path / f"stopped-{number}") == []
 
@@ -135,7 +147,7 @@ def test_clean_removes_what_a_killed_run_left(ground: Ground) -> None:
     assert comes_true(lambda: labs_of(ground.cache) != [])
     process.kill()
     process.wait()
-    assert comes_true(lambda: labs_of(ground.cache) == [])
+    assert comes_true(lambda: labs_of(ground.cache) == []), outlived(ground.cache)
     assert left_in(ground.cache) != []
 
     done = strata("clean", str(ground.path / "cleaned"), env=ground.env, cwd=ground.path)

@@ -22,6 +22,7 @@ from layer_lives import (
     on_the_smallest_disks,
 )
 
+from examples import SHARE
 from golden_studies import LAYER_CASES, study_of, subject_of
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
@@ -86,7 +87,7 @@ def test_a_lost_disk_is_survived_and_replaced(name: str, lab: Lab, tmp_path: Pat
 @pytest.mark.parametrize("name", once_per_layer(LAYER_CASES))
 def test_whichever_step_fails_nothing_is_left(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
-    plans = dict(broken(study, subject_of(name)))
+    plans = dict(broken(study, subject_of(name), every=SHARE == 1))
 
     events = carry_out(lab, tmp_path, plans.items(), study)
 

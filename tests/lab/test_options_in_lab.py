@@ -89,6 +89,7 @@ def test_mkfs_of_f2fs_takes_the_options_that_a_study_may_give(lab: Lab, tmp_path
     assert refused_in_lab(lab, tmp_path, "\n".join(lines)) == {"-b"}
 
 
+@pytest.mark.slow
 def test_zfs_takes_the_properties_and_parameters_that_a_study_may_give(lab: Lab, tmp_path: Path) -> None:
     create = "zpool create -f -o cachefile=none -m none -O volmode=dev"
     script = f"""

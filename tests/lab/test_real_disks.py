@@ -27,6 +27,7 @@ STUDY = f"""
 name = "two-disks"
 question = "One disk or two?"
 seeds = [{SEED}]
+phases = "fixed"
 [devices.disk0]
 model = "wd-re4-500gb"
 capacity = "1GiB"

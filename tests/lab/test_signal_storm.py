@@ -27,7 +27,7 @@ def needs(kind: RunnerKind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_few_signals_leave_nothing_and_lose_nothing(lab: Lab, kind: RunnerKind) -> None:
     needs(kind)
-    storm = run_storm(kind, lab, 6, seed=2, console=Console(stderr=True), seeds=[1])
+    storm = run_storm(kind, lab, 4, seed=2, console=Console(stderr=True), seeds=[1])
 
     assert storm.diagnostics == []
     assert storm.completed > 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lab_factory import hashes, head, records, run_text
 
+from examples import SHARE
 from strata.lab import Lab
 from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner
@@ -42,8 +43,9 @@ each = [{ layer = "zvol" }, { layer = "guest" }, { layer = "ext4" }]
 """
 STACKS = ("ext4", "lvm", "thin", "btrfs", "zfs", "zvol")
 SNAPSHOTS = ("btrfs", "zfs")
-# The trials with a database server, on folders, volumes and datasets; it takes most of a trial's time.
-SERVERS = ("ext4", "lvm", "zfs")
+# The trials with a database server, on folders, volumes and, in `make test-all`, datasets; it takes most of a
+# trial's time.
+SERVERS = ("ext4", "lvm", "zfs") if SHARE == 1 else ("ext4", "lvm")
 _TENANTS = """
 [workloads.two]
 workload = "tenants"
@@ -109,7 +111,10 @@ def test_tenants_run_side_by_side_on_every_kind_of_share(first: Path, stack: str
     assert record.validity.valid, record.validity.reasons
     speeds = {each.name: each.value for each in record.metrics if each.name.endswith("relative_speed")}
     assert set(speeds) == {"db_relative_speed", "mix_relative_speed", "aggregate_relative_speed"}
-    assert all(0 < value < 2 for value in speeds.values())
+    alone = [speeds["db_relative_speed"], speeds["mix_relative_speed"]]
+    # A window of a second alone may lie within one of ZFS's transaction groups, which last several.
+    assert all(0 < value < (8 if stack == "zvol" else 2) for value in alone), speeds
+    assert speeds["aggregate_relative_speed"] == pytest.approx(sum(alone) / 2)
 
 
 @pytest.mark.parametrize(
@@ -158,12 +163,12 @@ workload = "tenants"
 before_measure = ["snapshot"]
 [[workloads.two.tenants]]
 name = "tdata"
-load = { workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = "2s" }
+load = { workload = "fio", preset = "random-mix-4k", size = "16MiB", warmup = "1s", duration = "2s" }
 
 [[workloads.two.tenants]]
 name = "rimage-0"
-before = { workload = "pgbench", scale = 1, clients = 1, duration = "1s" }
-load = { workload = "pgbench", scale = 1, clients = 1, duration = "2s" }
+before = { workload = "pgbench", scale = 1, clients = 1, warmup = "1s", duration = "1s" }
+load = { workload = "pgbench", scale = 1, clients = 1, warmup = "1s", duration = "2s" }
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lab_factory import environment, public_folder, records, shared_lab, strata
 
 from strata.datasheet.measure import Subject
 from strata.lab import Lab
@@ -134,3 +135,27 @@ def test_a_provisioned_volume_with_slow_phases_is_equal_on_a_second_run(lab: Lab
     # 30 % of the time at five times 0.6 ms, which one I/O in twelve meets.
     assert jobs[0]["lat_ns"]["mean"] > 700_000
     assert jobs[0]["lat_ns"]["max"] > 3_000_000
+
+
+def test_the_machine_s_limit_bounds_its_striped_volumes_together(lab: Lab) -> None:
+    volume = 'model = "aws-ebs-gp3"\ncapacity = "20GiB"\niops = 3000\n'
+    load = 'rw = "randread", bs = "4k", direct = 1, ioengine = "libaio", iodepth = 64'
+    rates = {}
+    with public_folder() as path:
+        env = environment(path / "cache", shared_lab(lab, path / "shared"))
+        for limit in ("machine_iops = 2000", ""):
+            study = path / f"limit-{len(limit)}.toml"
+            study.write_text(
+                f'[study]\nname = "stripe"\nquestion = "How fast?"\nseeds = [1]\n{limit}\n'
+                f"[devices.disk0]\n{volume}[devices.disk1]\n{volume}"
+                '[stacks.stripe]\nlayers = [{ layer = "md", level = 0 }, { layer = "ext4" }]\n'
+                f'[workloads.reads]\nworkload = "fio"\nsize = "1GiB"\noptions = {{ {load} }}\n'
+                'warmup = "500ms"\nduration = "5s"\n'
+            )
+            strata("run", str(study), "--results", study.stem, env=env, cwd=path)
+            metric = records(path / study.stem)["stripe.reads.s1"].metric("operations_per_s")
+            assert metric is not None
+            rates[limit] = metric.value
+
+    assert rates["machine_iops = 2000"] == pytest.approx(2000, rel=0.03)
+    assert rates[""] == pytest.approx(6000, rel=0.1)  # both volumes' own

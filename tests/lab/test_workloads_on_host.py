@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import head, on_host, public_folder, records, stacks, strata
+from lab_factory import head, public_folder, records, run_text, stacks
 
 from small_loads import SMALL, small_load
 from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.runners.assembled import loops_under
+from strata.runners.host import HostRunner
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
-# `tree`, `load`, `fill-and-fragment`, test_host.py and `sql-suite` run the same programs, and the lab runs
-# these, too.
-SLOW = ("filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp")
+# `load`, `fill-and-fragment`, `os-installation`, test_host.py and `sql-suite` run the same programs, or the
+# lab runs these, too.
+SLOW = ("bonnie", "tree", "filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp")
 TOO_FAST = "shorter than half a second"
 
 
@@ -28,8 +29,6 @@ def ground(lab: Lab) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("needs root, for loop devices")
     with public_folder() as path:
-        loads = (f"\n[workloads.{name}]\n{small_load(name)}" for name in SMALL)
-        (path / "study.toml").write_text(head("host", [1], "8GiB") + stacks("ext4") + "".join(loads))
         (path / "scratch").mkdir(mode=0o755)
         yield path
         assert loops_under(path) == {}
@@ -39,23 +38,19 @@ def ground(lab: Lab) -> Iterator[Path]:
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in sorted(SMALL)]
 )
-def test_a_workload_runs_on_this_kernel_and_leaves_nothing(ground: Path, name: str) -> None:
-    results, scratch = ground / f"results-{name}", ground / "scratch"
-    where = on_host(scratch, results)
+def test_a_workload_runs_on_this_kernel_and_leaves_nothing(lab: Lab, ground: Path, name: str) -> None:
+    folder, scratch = ground / name, ground / "scratch"
+    folder.mkdir()
+    text = head("host", [1], "8GiB") + stacks("ext4") + f"\n[workloads.{name}]\n{small_load(name)}"
+    runner = HostRunner(lab.agent, scratch=scratch, journal=folder / "results", load=lab.load)
 
-    done = strata(
-        *("run", str(ground / "study.toml"), "--trial", f"ext4.{name}.*", *where),
-        env=os.environ,  # the machine's own cache: unpacking the kernel's source anew takes a minute
-        cwd=ground,
-        check=False,
-    )
+    done = run_text(text, folder, runner, retries=0)
 
-    reasons = [line for line in done.stderr.splitlines() if "skipped:" in line or TOO_FAST in line]
-    if reasons:
-        pytest.skip(reasons[0])
-    assert done.returncode == 0, done.stderr
-    (record,) = records(results).values()
-    assert record.validity.valid
+    failures = (reason for reasons in done.invalid.values() for reason in reasons)
+    if why := [*done.skipped.values(), *(each for each in failures if TOO_FAST in each)]:
+        pytest.skip(why[0])
+    (record,) = records(folder / "results").values()
+    assert record.validity.valid, record.validity.reasons
     assert record.time_domain == "wall"
     assert all(metric.value > 0 for metric in record.metrics if metric.headline)
     assert list(scratch.iterdir()) == []

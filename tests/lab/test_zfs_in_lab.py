@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -50,15 +49,12 @@ STEPS = (
 
 
 def boot(lab: Lab, folder: Path, steps: tuple[Step, ...] = STEPS) -> tuple[Events, list[str]]:
-    """Run the steps on four disks; what happened, and a hash of what each disk holds then."""
+    """Run the steps on four disks; what happened, and a hash of each disk's image."""
     task = bare_task(folder, "wd-re4-500gb", steps, capacity_bytes=2 << 30, disks=4, modules=("zfs",))
     with ExitStack() as opened:
         images = [opened.enter_context(DiskImage(folder)) for _ in range(4)]
         LabRunner(lab).boot(task, Power(images))
-        hashes = []
-        for image in images:
-            with Path(f"/proc/self/fd/{image.descriptor}").open("rb") as file:
-                hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+        hashes = [image.sha256() for image in images]
     events = read_events(folder / "events.jsonl")
     assert events.end is not None
     assert events.end.outcome == "ok", events.end

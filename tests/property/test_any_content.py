@@ -230,7 +230,7 @@ def test_a_drive_that_lies_about_flushes_is_found_out() -> None:
     """The test above can fail: acknowledged flushes that did nothing leave older content than they may."""
     found: list[Stream] = []
 
-    @settings(max_examples=150, database=None)
+    @settings(max_examples=50, database=None)
     @given(streams(devices=(LIAR,)))
     def search(stream: Stream) -> None:
         if after_a_cut(stream, lies=True):
@@ -240,7 +240,7 @@ def test_a_drive_that_lies_about_flushes_is_found_out() -> None:
     assert len(found) >= 3
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(streams(), st.data())
 def test_what_no_mark_has_made_durable_may_go_and_what_one_has_stays(
     stream: Stream, data: st.DataObject

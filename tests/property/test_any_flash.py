@@ -59,7 +59,17 @@ def drives(draw: st.DrawFn) -> tuple[Drive, dict[str, object]]:
         "erase_suspend_ns": draw(st.sampled_from([0, 300_000])),
         "slc_bytes": draw(st.sampled_from([0, 200_000])),
         "slc_program_ns": 10_000,
-        "precondition": draw(st.integers(0, 2)),
+        "precondition": draw(st.integers(0, 3)),
+        "used_filled_ppm": draw(st.sampled_from([0, 300_000, 750_000, 1_000_000])),
+        "used_scattered_ppm": draw(st.sampled_from([0, 500_000, 1_000_000])),
+        "used_collected_ppm": draw(st.sampled_from([0, 500_000, 1_000_000])),
+        "read_spread_ppm": draw(st.sampled_from([0, 60_000, 1_000_000])),
+        "read_retry_ppm": draw(st.sampled_from([0, 300_000, 1_000_000])),
+        "read_retry_again_ppm": draw(st.sampled_from([0, 1_000_000])),
+        "read_retry_ns": draw(st.integers(0, 100_000)),
+        "refresh_page_ns": draw(st.sampled_from([0, 1, 300_000])) if not in_place else 0,
+        "housekeeping_interval_ns": 400_000,
+        "housekeeping_ns": draw(st.sampled_from([0, 1, 200_000])),
         "seed": draw(st.integers(0, 1000)),
     }
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace, arrivals_together
 from volume_texts import network_text
 
 S = 1_000_000_000
@@ -116,6 +116,53 @@ def test_a_command_waits_no_longer_than_an_ideal_bucket_makes_it_wait(
         assert 0 <= at - start - ideal < 1
         level += Fraction((at - start) * bucket.rate, S) - cost
         level = min(level, max(bucket.capacity - cost, 0) + Fraction(bucket.rate - 1, S))
+
+
+@examples(100)
+@given(buckets(), st.lists(st.lists(commands, min_size=1, max_size=40), min_size=2, max_size=3))
+def test_all_volumes_of_a_machine_together_stay_below_its_rate(
+    limit: Bucket, asked: list[list[tuple[int, int, int]]]
+) -> None:
+    line = f"machine_{limit.kind}_bucket={limit.rate},{limit.capacity},{limit.initial}"
+    text = network_text(buckets=["machine=1", line], latency_ns=1000, queue_depth=1024)
+    disks = [ModelledDisk(text) for _ in asked]
+    for disk in disks[1:]:
+        disk.join(disks[0])
+    arrivals = [np.cumsum([pause for _, _, pause in each]) for each in asked]
+    ops = [[op for op, _, _ in each] for each in asked]
+    lengths = [[0 if op == FLUSH else sectors for op, sectors, _ in each] for each in asked]
+
+    traces = arrivals_together(
+        disks, [(ops[at], np.zeros(len(ops[at])), lengths[at], arrivals[at]) for at in range(len(asked))]
+    )
+
+    spent = sorted(
+        (int(arrival) + int(wait), limit.cost(op, sectors))
+        for at, trace in enumerate(traces)
+        for arrival, wait, op, sectors in zip(
+            trace.arrival_ns, trace.part("throttle_ns"), ops[at], lengths[at], strict=True
+        )
+        if op != FLUSH
+    )
+    burst = max([limit.capacity, *(cost for _, cost in spent)])
+    for first, (start, _) in enumerate(spent):
+        sum_tokens = 0
+        for at, cost in spent[first:]:
+            sum_tokens += cost
+            assert sum_tokens <= burst + Fraction((at - start + 1) * limit.rate, S)
+
+
+def test_a_volume_that_waits_for_its_own_tokens_keeps_no_other_volume_waiting() -> None:
+    machine = ["machine=1", "machine_operations_bucket=1000,1000,1000"]
+    slow = ModelledDisk(network_text(buckets=[*machine, "operations_bucket=1,1,1"], queue_depth=1024))
+    fast = ModelledDisk(network_text(buckets=machine, queue_depth=1024))
+    fast.join(slow)
+
+    asked = (READ, np.zeros(20), 8, np.arange(20) * 1000)
+    behind, ahead = arrivals_together([slow, fast], [asked, asked])
+
+    assert behind.part("throttle_ns").max() > 18 * S
+    assert ahead.part("throttle_ns").max() == 0
 
 
 @examples(50)

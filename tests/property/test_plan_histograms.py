@@ -4,7 +4,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.spec.histogram import LATENCY_NS_MAX, decode, empty_histogram, encode, latency_metrics, record
+from strata.spec.histogram import (
+    LATENCY_NS_MAX,
+    QUANTILES,
+    decode,
+    empty_histogram,
+    encode,
+    latency_metrics,
+    record,
+)
 
 LATENCIES = st.lists(st.integers(1, LATENCY_NS_MAX), min_size=1, max_size=200)
 
@@ -34,6 +42,10 @@ def test_percentiles_lie_in_order_within_a_thousandth_of_a_latency(latencies_ns:
     )
     values = [metric.value for metric in percentiles]
 
+    assert values == [
+        min(histogram.get_value_at_percentile(round(quantile * 100, 6)), max(latencies_ns))
+        for _, quantile in QUANTILES
+    ]
     assert values == sorted(values)
     assert values[-1] <= maximum.value
     assert min(latencies_ns) <= mean.value <= maximum.value

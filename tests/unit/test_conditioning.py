@@ -24,10 +24,11 @@ from strata.runners.base import Cancelled, Progress, Task
 from strata.runners.conditioning import Conditioned, Conditioning, Drive, Rules, condition, state_of
 from strata.spec.device import find_device
 from strata.spec.device_kinds.flash import precondition
+from strata.spec.study import StudyDevice
 
 CAPACITY_BYTES = 64 << 20
 # Minutes become tenths of a second.
-RULES = Rules(fill_passes=2, round_s=0.1, rounds_max=2)
+RULES = Rules(fill_passes=2, round_s=0.1, rounds_max=2, pause_s=0.1)
 
 
 @dataclass
@@ -91,7 +92,7 @@ def test_a_fresh_drive_holds_nothing(tmp_path: Path, loop: Path) -> None:
     write_something(loop)
     assert allocated_bytes(tmp_path) > 0
 
-    done = conditioned(tmp_path, loop, "none")
+    done = conditioned(tmp_path, loop, "fresh")
 
     assert (done.reached, done.detail) == (True, "discarded whole")
     assert allocated_bytes(tmp_path) == 0
@@ -107,6 +108,17 @@ def test_a_filled_drive_is_written_once(tmp_path: Path, loop: Path) -> None:
     assert Drive("disk0", loop, "filled").written_bytes - written_before == CAPACITY_BYTES
     assert allocated_bytes(tmp_path) >= CAPACITY_BYTES
     assert all(each.startswith("disk0: ") for each in progress.steps)
+
+
+def test_a_used_drive_is_written_in_part_and_partly_again(tmp_path: Path, loop: Path) -> None:
+    written_before = Drive("disk0", loop, "used").written_bytes
+
+    done = conditioned(tmp_path, loop, "used")
+
+    assert (done.reached, done.rounds) == (True, ())
+    written = Drive("disk0", loop, "used").written_bytes - written_before
+    assert written == pytest.approx(CAPACITY_BYTES * 0.75 * 1.5, rel=0.01)
+    assert allocated_bytes(tmp_path) == pytest.approx(CAPACITY_BYTES * 0.75, rel=0.01)
 
 
 def test_a_steady_drive_is_written_twice_and_then_at_random_for_five_rounds_or_more(
@@ -172,9 +184,9 @@ def users_of(node: Path) -> list[str]:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + 60
-    while not condition() and time.monotonic() < deadline_s:
+    while not condition():
+        assert time.monotonic() < deadline_s
         time.sleep(0.05)
-    assert condition()
 
 
 def test_nothing_writes_to_the_drive_any_more_when_strata_is_killed(tmp_path: Path, loop: Path) -> None:
@@ -214,7 +226,7 @@ def fake_drive(root: Path, **queue: str) -> Drive:
         path = root / "sys/class/block/sdz/queue" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    return Drive("disk0", Path("/dev/sdz"), "none", SystemFiles(root))
+    return Drive("disk0", Path("/dev/sdz"), "fresh", SystemFiles(root))
 
 
 def test_a_rotating_disk_has_no_state(tmp_path: Path) -> None:
@@ -231,10 +243,10 @@ def test_a_drive_without_discards_is_never_fresh(tmp_path: Path) -> None:
 
 
 def test_the_study_says_the_state_and_modelled_devices_are_left_alone(tmp_path: Path) -> None:
-    flash = find_device("samsung-870-evo-1tb")
-    parameters = {**flash.parameters, "precondition": precondition("steady")}
-
-    assert state_of(replace(flash, parameters=parameters)) == "steady"
-    assert state_of(flash) == "none"
-    assert state_of(find_device("wd-re4-500gb")) == "none"
+    flash, real = find_device("samsung-870-evo-1tb"), find_device("wd-re4-500gb")
+    stated = flash.parameters["precondition"]
+    for each, state in ((precondition("steady"), "steady"), (stated, "fresh")):
+        modelled = replace(flash, parameters={**flash.parameters, "precondition": each})
+        used = StudyDevice("disk0", modelled, 1 << 30).replaced_by(StudyDevice("sdz", real, 1 << 30))
+        assert state_of(used.device) == state, "a modelled drive is used by default, a real one fresh"
     assert condition(task_in(tmp_path), {"disk0": "/nonexistent"}, tmp_path) == {}

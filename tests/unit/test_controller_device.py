@@ -79,7 +79,7 @@ def test_a_renamed_copy_of_the_member_is_the_same_device(tmp_path: Path) -> None
         ('value = "raid10"', "value = 10", "single, raid0, raid10, raid5, raid6"),
         ("members = { value = 4", "members = { value = 3", "even number of members"),
         ("members = { value = 4", "members = { value = 33", "out of range"),
-        ("low_water = { value = 50", "low_water = { value = 90", "above the high one"),
+        ("low_water = { value = 50, low = 30, high = 60", "low_water = { value = 90", "above the high one"),
     ],
 )
 def test_a_mistake_is_named_with_its_remedy(tmp_path: Path, old: str, new: str, message: str) -> None:

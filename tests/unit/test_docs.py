@@ -31,6 +31,7 @@ def unknown(text: str, root: Command) -> str | None:
             word for word in words if re.fullmatch(r"[a-z-]+", word) and not text.startswith("make -C")
         ]
         return next((f"the target {each}" for each in targets if each not in TARGETS), None)
+    words = words[: words.index("--")] if "--" in words else words  # behind it is another program's command
     command, options = root, {name for each in root.options for name in each.names}
     while words and (below := next((c for c in command.commands if c.words[-1] == words[0]), None)):
         command, words = below, words[1:]

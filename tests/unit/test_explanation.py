@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from strata.explanation.tables import explanation_plain, tables
 from strata.results.record import (
     TIME_PARTS,
     Charges,
+    ProcessorUse,
     RealTime,
     ResultRecord,
     TraceSummary,
@@ -245,8 +247,27 @@ def test_the_sentences_name_the_causes_with_their_figures() -> None:
         "Written to the disks per transaction: btrfs 8.00 KiB for 1.00 KiB by the application (8.0 ×) and "
         "ext4 2.00 KiB for 1.00 KiB by the application (2.0 ×).",
         "Not explained by the disks: per transaction they stand idle 15.0 ms more under btrfs (60 % of the "
-        "difference), while programs sleep or wait for each other.",
+        "difference), while programs compute, sleep or wait for each other.",
     ]
+
+
+def test_the_processors_time_is_said_where_it_makes_a_difference() -> None:
+    def computing(busy_ms: int, checksums_ms: int) -> ProcessorUse:
+        time_ns = {"system": (busy_ms - checksums_ms) * MS, "checksums": checksums_ms * MS}
+        numbers = {"processors": 1, "window_ns": 100 * MS, "busy_ns": busy_ms * MS, "queued_ns": 0}
+        return ProcessorUse.model_validate({"name": "p", "counts": {}, "time_ns": time_ns, **numbers})
+
+    slow, fast = slow_and_fast()
+    said = sentences(
+        compare(replace(slow, processor=computing(30, 18)), replace(fast, processor=computing(8, 2)))
+    )
+
+    assert said[-1] == (
+        "Per transaction the processors compute for 15.0 ms under btrfs and 4.00 ms under ext4; "
+        'the part "checksums" differs most (+8.00 ms).'
+    )
+    alike = [replace(each, processor=computing(8, 2)) for each in (slow, fast)]
+    assert not any("compute for" in each for each in sentences(compare(*alike)))
 
 
 def test_how_much_a_flush_has_to_do_is_said_where_it_is_counted() -> None:

@@ -88,6 +88,46 @@ def test_every_unit_of_a_preconditioned_drive_has_cells() -> None:
         assert disk.flash_problem() is None
 
 
+USED = {
+    "precondition": 3,
+    "used_filled_ppm": 750_000,
+    "used_scattered_ppm": 500_000,
+    "used_collected_ppm": 500_000,
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_used_drive_holds_data_in_a_part_and_writes_freely_until_its_free_blocks_are_gone(
+    seed: int,
+) -> None:
+    drive = Drive(capacity_bytes=512 * MIB, volatile_cache=0)
+    held = drive.open(**USED, seed=seed).closed_loop(
+        READ, np.arange(0, drive.units, 64) * BLOCK, BLOCK, depth=1
+    )
+    assert np.mean(held.part("cell_ns") > 0) == pytest.approx(0.75, abs=0.02)
+    # Data that was written in order would free whole blocks of so small a drive.
+    disk = drive.open(**USED | {"used_scattered_ppm": 1_000_000}, seed=seed)
+    # Half of the cells without data: 12 % of spare room and a quarter of the capacity.
+    free = (0.12 + 0.25) / 2 * drive.units
+    written = 0
+    while disk.account()["media_write_bytes"] <= written * 4096:
+        disk.closed_loop(WRITE, (written + np.arange(256)) * BLOCK, BLOCK, depth=8)
+        written += 256
+    assert written == pytest.approx(free, rel=0.1)
+    assert disk.flash_problem() is None
+
+
+def test_discarding_a_used_drive_makes_it_fresh_but_for_erases() -> None:
+    drive = Drive(capacity_bytes=256 * MIB, volatile_cache=0)
+    disk = drive.open(**USED)
+    disk.closed_loop(DISCARD, np.arange(0, drive.sectors, 1024), 1024, depth=1)
+    before = disk.account()
+    disk.closed_loop(WRITE, np.arange(drive.units) * BLOCK, BLOCK, depth=32)
+    assert amplification(disk, before) == 1.0
+    assert disk.account()["cleaning_work_ns"] > before["cleaning_work_ns"]
+    assert disk.flash_problem() is None
+
+
 def test_discarding_half_the_drive_makes_its_cells_spare() -> None:
     drive = Drive(capacity_bytes=256 * MIB, spare_ppm=100_000, volatile_cache=0)
     disk = drive.open(**STEADY)

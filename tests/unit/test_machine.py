@@ -163,6 +163,7 @@ def test_a_trials_own_processes_do_not_disturb_it(tree: Tree) -> None:
 
     window = window_between(before, tree.machine.reading(), Own(roots=(AGENT,)))
     assert window.others_cpus == 0
+    assert window.own_cpus == pytest.approx(1.71)
     assert window.disturbances(Limits()) == []
 
 
@@ -208,7 +209,9 @@ def test_kernel_threads_work_for_the_trial(tree: Tree) -> None:
     tree.monotonic_s += 10
     tree.process(2, 0, "kworker/0:1", own_s=9, flags=0x0020_0000)
 
-    assert window_between(before, tree.machine.reading(), Own()).others_cpus == 0
+    window = window_between(before, tree.machine.reading(), Own())
+    assert window.others_cpus == 0
+    assert window.kernel_cpus == pytest.approx(0.9)
 
 
 def test_on_many_cpus_more_is_allowed(tree: Tree) -> None:

@@ -12,7 +12,7 @@ from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
 from strata.spec.device import Device, device_folder, find_device, load_device
 from strata.spec.load import load_study
-from strata.spec.provisioning import limited, provision
+from strata.spec.provisioning import provision
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -122,22 +122,17 @@ def test_a_study_s_volume_has_its_size_and_rates_in_the_identity(tmp_path: Path)
     assert identity["byte_rate"] == 250_000_000 / MIB
 
 
-def test_the_machine_s_limit_is_the_less_of_both(tmp_path: Path) -> None:
+def test_the_machine_s_limit_is_part_of_the_identity_and_leaves_the_volume_as_it_was_bought(
+    tmp_path: Path,
+) -> None:
     limits = 'machine_iops = 2000\nmachine_throughput = "200MiB/s"'
     small = study_device(tmp_path, "aws-ebs-gp3", "", limits)
 
-    assert rates(small) == (2000, 125)
-    assert small.title.endswith("3000 IOPS, 125 MiB/s, of which its machine allows less")
+    assert rates(small) == (3000, 125)
+    assert small.identity()["machine"] == {"iops": 2000, "bytes_per_s": 200 * MIB}
+    assert "machine" not in study_device(tmp_path, "aws-ebs-gp3", "").identity()
     with pytest.raises(DiagnosticsError, match="no cloud volume that this could limit"):
         study_device(tmp_path, "wd-re4-500gb", "", limits)
-
-
-def test_the_machine_limits_a_burst_and_leaves_the_credits() -> None:
-    gp2 = limited(find_device("aws-ebs-gp2"), 1000, None)
-    slow = limited(find_device("aws-ebs-gp2"), 200, None)
-
-    assert (gp2.number("operation_burst_rate"), gp2.number("operation_credits")) == (1000, 5_400_000)
-    assert (slow.number("operation_rate"), slow.number("operation_credits")) == (200, 0)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from strata.report.answer import answer
 from strata.report.page import render
 from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
-from strata.report.wording import metric_title
+from strata.report.wording import covered_words, metric_title
 from strata.results.store import ResultsFolder
 from strata.spec.metric import Metric
 from strata.spec.trial import TrialKey
@@ -324,3 +324,12 @@ def test_a_workload_that_counts_no_operations_has_no_costs(tmp_path: Path) -> No
 
 def test_the_window_of_the_disks_time_is_said_to_be_the_step(page: str) -> None:
     assert "from the start of the measuring step to its end" in page
+
+
+def test_the_methods_say_what_an_interval_covers() -> None:
+    default = covered_words({"drives": "plausible", "phases": "drawn"})
+
+    assert "periodic work" in default
+    assert "drives that may be of these models" in default
+    exact = "Intervals over seeds cover other layouts and accesses and other angles of the platters"
+    assert covered_words({"drives": "exact", "phases": "fixed"}).startswith(exact)

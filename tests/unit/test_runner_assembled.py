@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,6 +203,28 @@ def test_a_connection_is_noted_anew_when_it_was_made_anew(machine: Machine) -> N
     assert connections_left(trial, machine.root) == set()
 
 
+def test_a_device_that_is_released_late_is_reported(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = assembled(machine)
+    trial.kernel = Kernel(machine.root, machine.call, machine.attached, lambda node, expected: None)
+
+    def released(_: float) -> None:
+        for loop in ("loop0", "loop1", "loop9"):
+            if machine.is_attached(loop):
+                machine.drop(loop)
+
+    monkeypatch.setattr(time, "sleep", released)
+
+    removed = trial.take_down()
+
+    assert [line.split()[1] for line in removed if line.startswith("detached")] == [
+        "/dev/loop9",
+        "/dev/loop0",
+        "/dev/loop1",
+    ]
+
+
 def test_what_stays_is_named_with_the_reason(machine: Machine) -> None:
     machine.block("dm-9", "md127", dm__name="foreign\n")
     (machine.root / "sys/block/dm-9/slaves/md127").unlink()  # no longer known to stand on the array
@@ -269,6 +292,7 @@ def attached(file: Path, mebibytes: int) -> str:
     return run("losetup", "--find", "--show", str(file))
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_filesystem_in_an_image_on_a_filesystem_in_an_image(trial: Path) -> None:
     inner_mount = trial / "inner"
     inner_mount.mkdir()

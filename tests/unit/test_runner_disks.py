@@ -145,6 +145,7 @@ def test_what_begins_to_use_a_disk_after_the_last_look_keeps_its_signatures(
     assert contents(loop) == ["ext4"]
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_mount_that_only_another_namespace_sees_is_found(
     attach: Callable[..., str], study: Study, tmp_path: Path
 ) -> None:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from strata.plan.compile import compile_trial
 from strata.servers.database import DatabaseServer, Setting
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.step import Step
 from strata.spec.workload import WorkloadContext
+from study_texts import mistakes, read
 
 
 def step(server: DatabaseServer, step_id: str) -> Step:
@@ -93,3 +97,82 @@ def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:
     assert stopped.takes_down == ("load-server",)
     assert again.takes_down == (started.id,)
     assert started.argv == step(mariadb(), "load-server").argv
+
+
+@pytest.mark.parametrize(
+    ("server", "name", "value", "verdict"),
+    [
+        (PostgresqlServer, "fsync", False, "no"),
+        (PostgresqlServer, "synchronous_commit", "off", "no"),
+        (PostgresqlServer, "synchronous_commit", "local", "yes"),
+        (PostgresqlServer, "full_page_writes", "0", "no"),
+        (MariadbServer, "innodb_flush_log_at_trx_commit", 2, "no"),
+        (MariadbServer, "innodb_flush_log_at_trx_commit", 1, "yes"),
+        (MariadbServer, "innodb_doublewrite", "OFF", "no"),
+        (MariadbServer, "innodb_flush_method", "nosync", "no"),
+    ],
+)
+def test_settings_that_give_durability_away_are_marked(
+    server: type[DatabaseServer], name: str, value: Setting, verdict: str
+) -> None:
+    check = server.durability({name: value})
+
+    assert check.verdict == verdict
+    assert (name in check.detail) == (verdict == "no")
+
+
+_STUDY = """
+[stacks.plain]
+layers = [{ layer = "ext4" }]
+
+[stacks.tuned]
+layers = [{ layer = "ext4" }]
+settings = { postgresql = { full_page_writes = false } }
+
+[workloads.alone]
+workload = "pgbench"
+scale = 1
+clients = 1
+duration = "10s"
+settings = { full_page_writes = "on", work_mem = "8MB" }
+
+[workloads.two]
+workload = "tenants"
+
+[[workloads.two.tenants]]
+name = "db"
+load = { workload = "pgbench", scale = 1, clients = 1, duration = "10s" }
+"""
+_HEAD = """
+[study]
+name = "settings"
+question = "What do torn pages cost?"
+seeds = [1]
+
+[devices.disk0]
+model = "null"
+capacity = "20GiB"
+"""
+
+
+@pytest.mark.parametrize("workload", ["alone", "two"])
+def test_settings_of_a_stack_precede_those_of_the_workload(tmp_path: Path, workload: str) -> None:
+    study = read(tmp_path, _HEAD + _STUDY)
+
+    servers = {}
+    for stack in ("plain", "tuned"):
+        steps = compile_trial(study, stack, workload, 1).steps
+        (servers[stack],) = [step.argv for step in steps if step.id.endswith("-server")]
+
+    assert "full_page_writes=false" in servers["tuned"]
+    assert "full_page_writes=false" not in servers["plain"]
+    assert ("work_mem=8MB" in servers["tuned"]) == (workload == "alone")
+
+
+def test_mistakes_in_the_settings_of_a_stack_are_found(tmp_path: Path) -> None:
+    wrong = _STUDY.replace("full_page_writes = false } }", "shared_bufers = 1 }, oracle = { x = 1 } }", 1)
+
+    found = mistakes(tmp_path, _HEAD + wrong)
+
+    assert "shared_buffers" in found["stacks.tuned.settings.postgresql"]
+    assert "no database server" in found["stacks.tuned.settings.oracle"]

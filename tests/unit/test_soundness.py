@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from execution_factory import TEXT, study_in
 from results_factory import EventLog, S
 
+from strata.execution.computing import without_charges
 from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
@@ -19,9 +21,10 @@ from strata.results.events import Events, read_events
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
 from strata.spec.metric import Metric
 from strata.spec.study import Study
-from strata.spec.warning import Check
+from strata.spec.warning import Check, warnings_of_checks
 
 LONG = TEXT.replace('duration = "2s"', 'duration = "12s"').replace('size = "1GiB"', 'size = "3GiB"')
+LONG = LONG.replace("[study]", '[study]\nphases = "fixed"')  # the fake counts seconds from the trial's start
 BUFFERED = f"{LONG}options = {{ direct = 0 }}\n"
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"
 FIO = SAVED / "fio-3.39-random-mix.json"
@@ -33,6 +36,8 @@ class Log(EventLog):
 
     tells_memory = True
     outputs: Mapping[str, str] = {}
+    disk_busy_ns, computing_ns = 12 * S, 0
+    counted: Mapping[str, int] = {}
 
     def __init__(self, plan: Plan, rate: Callable[[int], int], total_bytes: int | None = None) -> None:
         self.rate = rate
@@ -51,12 +56,20 @@ class Log(EventLog):
             read = 1 << 30 if self.total_bytes is None else 0
             if measured:
                 self.account(step.id, "step_start", {**ACCOUNT, "write_bytes": read})
+                self.processors(step.id, "step_start", 0)
             else:
                 self.account(step.id, "step_start", ACCOUNT)
             self.step(step.id, 12 * S if measured else S, stdout=self.outputs.get(step.id, ""))
             if measured:
-                self.account(step.id, "step_end", {**ACCOUNT, "write_bytes": read + window_bytes})
+                moved = {**ACCOUNT, "write_bytes": read + window_bytes, "busy_ns": self.disk_busy_ns}
+                self.account(step.id, "step_end", moved)
+                self.processors(step.id, "step_end", self.computing_ns)
         self.finish()
+
+    def processors(self, step: str, at: str, busy_ns: int) -> None:
+        used = {"busy_ns": busy_ns, "queued_ns": 0, "processors": 1}
+        used |= {name: count if busy_ns else 0 for name, count in self.counted.items()}
+        self.add("processor_account", step=step, at=at, account=used)
 
 
 def trial(folder: Path, text: str = LONG) -> tuple[Study, Plan]:
@@ -79,6 +92,8 @@ def checks(folder: Path, rate: Callable[[int], int] = lambda _: 100, **carrying:
     text = carrying.pop("text", LONG)
     study, plan = trial(folder, text)
     log = Log(plan, rate, carrying.pop("total_bytes", None))
+    for name in ("disk_busy_ns", "computing_ns", "counted"):
+        setattr(log, name, carrying.pop(name, getattr(log, name)))
     log.carry_out(**carrying)
     return {each.name: each for each in judged(study, plan, events_of(folder, log))}
 
@@ -90,6 +105,7 @@ def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
         "finished": "yes",
         "did-io": "yes",
         "did-io-in-window": "yes",
+        "limited": "yes",
         "larger-than-memory": "yes",
         "steady": "yes",
     }
@@ -141,6 +157,100 @@ def test_a_few_requests_among_very_many_operations_do_not_make_a_window_of_the_d
     assert verdicts(900_000)["did-io-in-window"] == "no"
     assert verdicts(900_000)["steady"] == "unknown"
     assert verdicts(1_000)["did-io-in-window"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("disk_busy_ns", "computing_ns", "more", "verdict"),
+    [
+        (7 * S, 0, "", "yes"),
+        (4 * S, 7 * S, "", "yes"),  # one request at a time: disk and processor take turns
+        (0, 12 * S, "", "yes"),
+        (4 * S, S, "", "no"),
+        (4 * S, S, "options = { rate_iops = 100 }\n", "yes"),
+    ],
+)
+def test_a_load_that_waits_for_neither_disk_nor_processor_is_found(
+    disk_busy_ns: int, computing_ns: int, more: str, verdict: str, tmp_path: Path
+) -> None:
+    found = checks(tmp_path, text=LONG + more, disk_busy_ns=disk_busy_ns, computing_ns=computing_ns)
+
+    assert found["limited"].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "verdict"),
+    [
+        (90, "no"),  # idle even if all of it were in the window
+        (110, "yes"),
+    ],
+)
+def test_a_short_window_is_judged_without_the_loads_start(busy_ms: int, verdict: str, tmp_path: Path) -> None:
+    short = LONG.replace('duration = "12s"', 'duration = "200ms"')
+
+    found = checks(tmp_path, text=short, disk_busy_ns=busy_ms * S // 1000)  # the step takes 12 s
+
+    assert found["limited"].verdict == verdict
+
+
+def test_a_start_that_may_be_all_of_the_computing_leaves_a_short_window_undecided(tmp_path: Path) -> None:
+    short = LONG.replace('duration = "12s"', 'duration = "200ms"')
+
+    found = checks(tmp_path, text=short, disk_busy_ns=0, computing_ns=S)
+
+    assert found["limited"].verdict == "unknown"
+
+
+def test_of_a_stripe_all_disks_together_count(tmp_path: Path) -> None:
+    study, plan = trial(tmp_path)
+    log = Log(plan, lambda _: 100)
+    log.carry_out()
+    events = events_of(tmp_path, log)
+    accounts = [
+        each.model_copy(
+            update={"name": f"disk{number}", "account": {"busy_ns": each.account.get("busy_ns", 0) // 4}}
+        )
+        for each in events.accounts
+        for number in range(4)
+    ]
+
+    (found,) = (
+        each for each in judged(study, plan, replace(events, accounts=accounts)) if each.name == "limited"
+    )
+
+    assert found.verdict == "yes"
+    assert found.detail.startswith("disk0 had requests for 25 % of the window, all 4 disks for at most 100 %")
+
+
+@pytest.mark.parametrize(("cpu", "headline"), [("free", False), ("generic-server-2024", True)])
+@pytest.mark.parametrize("reads_ms", [0, 500])
+def test_what_is_nothing_but_a_charge_is_no_headline(
+    cpu: str, headline: bool, reads_ms: int, tmp_path: Path
+) -> None:
+    study, plan = trial(tmp_path, LONG.replace("[study]", f'[study]\ncpu = "{cpu}"'))
+    log = Log(plan, lambda _: 100)
+    log.disk_busy_ns = reads_ms * S // 1000
+    log.carry_out()
+    rates = [Metric.of(name, 5e6, "1/s", headline=True) for name in ("stats_per_s", "reads_per_s")]
+
+    found = without_charges(rates, plan, events_of(tmp_path, log), study.processor)
+
+    assert [each.headline for each in found] == [headline or reads_ms > 0] * 2
+
+
+@pytest.mark.parametrize(("computing_ns", "verdict"), [(12 * S, "yes"), (S, "no")])
+def test_without_disks_the_processors_decide_whether_anything_was_busy(
+    computing_ns: int, verdict: str, tmp_path: Path
+) -> None:
+    study, plan = trial(tmp_path, LONG)
+    log = Log(plan, lambda _: 100)
+    log.computing_ns = computing_ns
+    log.carry_out()
+    events = events_of(tmp_path, log)
+    events.accounts.clear()
+    found = {each.name: each for each in judged(study, plan, events)}
+
+    assert found["limited"].verdict == verdict
+    assert found["limited"].detail.startswith("there are no disks")
 
 
 def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:
@@ -307,3 +417,20 @@ def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) ->
     reasons = record_of(plan, events, found).validity.reasons
     assert any("exit code 1" in reason for reason in reasons)
     assert not any("did not come to its end" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(("default_ms", "verdict"), [(0, "yes"), (4, "yes"), (400, "no")])
+def test_programs_without_a_price_are_named_with_their_share_of_the_time(
+    default_ms: int, verdict: str, tmp_path: Path
+) -> None:
+    ps = default_ms * 10**9
+    counted = {"user_ps": 10**12, "unpriced_calls:my-tool": default_ms * 10, "unpriced_ps:my-tool": ps}
+    counted["unpriced_faults:my-tool"] = default_ms
+
+    priced = checks(tmp_path, computing_ns=S, counted=counted)["priced"]
+
+    assert priced.verdict == verdict
+    if default_ms == 400:
+        assert priced.detail.startswith("40 % of the processors' time rests on the default price")
+        assert priced.detail.endswith("my-tool (4,000 system calls, 400 page faults)")
+        assert "`strata cpu measure --program" in warnings_of_checks([[priced]])[0].remedy

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from strata.statistics.comparison import compare
 from strata.statistics.interval import Floats, adjusted, skewness_of_mean, standard_error, student
@@ -45,7 +45,7 @@ def test_all_resamples_of_few_seeds_make_the_published_ideal_bootstrap() -> None
 
 def test_the_interval_of_three_seeds_is_students_of_scipy() -> None:
     logs = np.log([100.0, 103.0, 98.0])
-    theirs = stats.ttest_1samp(logs, 0).confidence_interval()
+    theirs = scipy.stats.ttest_1samp(logs, 0).confidence_interval()
 
     found = summarize(series(100, 103, 98)).interval
 
@@ -56,7 +56,7 @@ def test_the_interval_of_three_seeds_is_students_of_scipy() -> None:
 
 def test_without_skewness_the_interval_of_many_seeds_is_students() -> None:
     values = np.exp([-0.03, -0.02, -0.01, 0.01, 0.02, 0.03])
-    theirs = stats.ttest_1samp(np.log(values), 0).confidence_interval()
+    theirs = scipy.stats.ttest_1samp(np.log(values), 0).confidence_interval()
 
     found = interval_of(6, MeanLevel(values))
 
@@ -196,7 +196,7 @@ def test_the_interval_of_a_merged_percentile_says_that_it_is_bootstrapped(n: int
 
 def test_without_pairs_the_interval_is_welchs_of_scipy_but_for_the_skewness() -> None:
     upper, lower = np.array([0.3, 0.31, 0.32, 0.29, 0.28]), np.array([0.1, 0.2, 0.0, 0.15, 0.05, 0.1, 0.1])
-    theirs = stats.ttest_ind(upper, lower, equal_var=False).confidence_interval()
+    theirs = scipy.stats.ttest_ind(upper, lower, equal_var=False).confidence_interval()
 
     found = interval_between((5, MeanLevel(np.exp(upper))), (7, MeanLevel(np.exp(lower))))
 

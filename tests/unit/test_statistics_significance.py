@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from strata.spec.metric import Better
 from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, together
@@ -57,12 +57,12 @@ def test_the_rank_sum_test_gives_the_published_p_values() -> None:
 def test_the_signed_rank_test_is_that_of_scipy(n: int) -> None:
     differences = np.random.default_rng(n).normal(0.3, 1, n)
 
-    assert signed_rank_p_value(differences) == pytest.approx(float(stats.wilcoxon(differences).pvalue))
+    assert signed_rank_p_value(differences) == pytest.approx(float(scipy.stats.wilcoxon(differences).pvalue))
 
 
 def test_ties_and_pairs_without_a_difference_are_exact_as_well() -> None:
     ties = np.array([1, 1, -1, 2, 2, 3, -3, 4.0])
-    assert signed_rank_p_value(ties) == pytest.approx(float(stats.wilcoxon(ties).pvalue))
+    assert signed_rank_p_value(ties) == pytest.approx(float(scipy.stats.wilcoxon(ties).pvalue))
     # Pairs without a difference are left out.
     assert signed_rank_p_value(np.append(ties, [0, 0])) == signed_rank_p_value(ties)
     assert signed_rank_p_value(np.zeros(6)) == 1.0
@@ -80,7 +80,7 @@ def test_the_rank_sum_test_is_that_of_scipy() -> None:
     rng = np.random.default_rng(2)
     upper, lower = rng.normal(0.5, 1, 6), rng.normal(0, 1, 6)
 
-    theirs = stats.mannwhitneyu(upper, lower, method="exact").pvalue
+    theirs = scipy.stats.mannwhitneyu(upper, lower, method="exact").pvalue
     assert rank_sum_p_value(upper, lower) == pytest.approx(float(theirs))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,6 +183,22 @@ def test_a_folder_with_other_things_in_it_is_not_taken(tmp_path: Path) -> None:
 
     with pytest.raises(ResultError, match="holds no results of Strata"):
         ResultsFolder.create(tmp_path, snapshot_of(STACKS, (1,)))
+
+
+def test_a_run_killed_while_it_made_the_folder_can_be_started_again(tmp_path: Path) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    pid = os.fork()
+    if pid == 0:
+        os.replace = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        ResultsFolder.create(killed, snapshot_of(STACKS, (1,)))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert [path.name for path in killed.iterdir()] == [".study.json.part"]
+
+    for path in (killed, whole):
+        with ResultsFolder(path).lock():
+            ResultsFolder.create(path, snapshot_of(STACKS, (1,)))
+
+    assert {path.name for path in killed.iterdir()} == {path.name for path in whole.iterdir()}
 
 
 def test_a_folder_that_is_refused_is_not_written_to(tmp_path: Path) -> None:

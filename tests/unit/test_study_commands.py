@@ -39,6 +39,23 @@ def test_a_sound_study_is_counted(tmp_path: Path) -> None:
     assert "2 stacks × 2 workloads × 2 seeds = 8 trials" in shown.stdout
 
 
+def test_a_program_without_a_price_is_named_unless_computing_is_free(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    on_image = SOUND.replace(
+        '{ layer = "ext4"', '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4"', 1
+    )
+    found = {}
+
+    for cpu in ("generic-server-2024", "free"):
+        file.write_text(on_image.replace("[study]", f'[study]\ncpu = "{cpu}"'))
+        shown = CliRunner().invoke(app, ["check", str(file), "--json"])
+        found[cpu] = [each["text"] for each in json.loads(shown.stdout)["warnings"]]
+
+    assert [text.split()[0] for text in found["generic-server-2024"]] == ["qemu-storage-daemon"]
+    assert "ext4." in found["generic-server-2024"][0]
+    assert found["free"] == []
+
+
 def test_mistakes_end_with_exit_code_2_and_no_traceback(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(SOUND.replace("mount = [", "mout = [").replace("scale = 10", "scale = 0"))

@@ -34,6 +34,11 @@ def refused(workload: Blog, capacity_bytes: int = 1 << 40) -> str:
     return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(capacity_bytes))
 
 
+def test_only_pausing_readers_set_the_pace() -> None:
+    assert blog().is_paced
+    assert not blog(reader_pause="0s").is_paced
+
+
 def test_both_scores_and_all_latencies_come_from_the_load_generators_output() -> None:
     found = {metric.name: metric for metric in blog().metrics(outputs())}
 

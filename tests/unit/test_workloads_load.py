@@ -45,6 +45,17 @@ def test_space_is_reckoned_with_the_sets_of_the_definitions(name: str) -> None:
     assert load(personality=None, definition=text).data_bytes == load(personality=name).data_bytes
 
 
+def test_a_rate_or_an_operation_that_waits_for_the_clock_sets_the_pace() -> None:
+    assert load(rate=500).is_paced
+    for name in PERSONALITIES:
+        text = (PROJECT / "crates" / "load" / "personalities" / f"{name}.toml").read_text()
+        waits = any(
+            op["op"] in {"delay", "limit"} for each in tomllib.loads(text)["groups"] for op in each["loop"]
+        )
+        assert load(personality=name).is_paced == waits
+        assert load(personality=None, definition=text).is_paced == waits
+
+
 def test_every_personality_of_the_generator_is_known() -> None:
     folder = PROJECT / "crates" / "load" / "personalities"
     assert {path.stem for path in folder.glob("*.toml")} == set(PERSONALITIES)

@@ -180,7 +180,7 @@ def test_an_open_loop_has_its_lag_and_its_skipped_transactions_as_metrics() -> N
 def test_an_open_loop_that_could_not_keep_its_schedule_is_reported() -> None:
     checks = {check.name: check.verdict for check in pgbench(**OPEN_LOOP).checks(OPEN_LOOP_OUTPUTS)}
 
-    assert checks == {"no-transaction-failed": "yes", "no-transaction-skipped": "no"}
+    assert (checks["no-transaction-failed"], checks["no-transaction-skipped"]) == ("yes", "no")
 
 
 def test_rates_are_of_whole_seconds() -> None:

@@ -80,6 +80,11 @@ pub enum Event<'a> {
         kind: &'a str,
         account: &'a BTreeMap<String, u64>,
     },
+    ProcessorAccount {
+        step: &'a str,
+        at: At,
+        account: BTreeMap<String, u64>,
+    },
     UndoStart {
         step: &'a str,
         argv: &'a [String],

@@ -2,6 +2,7 @@
 //! The agent as PID 1 of a lab: makes the machine, runs the plan, powers off whatever happened.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,6 +30,12 @@ const EVENTS_TTY: &str = "/dev/ttyS0";
 /// PID 1, too, and a copy of the agent named /init may be tried by hand.
 pub fn is_lab() -> bool {
     Pid::this().as_raw() == 1 && env::args_os().next().is_some_and(|name| name == "/init")
+}
+
+/// The variables that the kernel gives to every program of a lab: how the C library chooses its functions.
+pub fn environment() -> Option<(&'static str, OsString)> {
+    const TUNABLES: &str = "GLIBC_TUNABLES";
+    if is_lab() { env::var_os(TUNABLES).map(|value| (TUNABLES, value)) } else { None }
 }
 
 /// Never returns: PID 1 must not end, a kernel panic would follow.

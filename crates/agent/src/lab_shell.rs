@@ -14,6 +14,7 @@ use nix::unistd::setsid;
 
 use crate::clock;
 use crate::execute::{Failure, Run};
+use crate::lab_init;
 use crate::process::Process;
 use crate::program::ReadyPlan;
 
@@ -48,7 +49,8 @@ impl Run<'_> {
         let console = File::options().read(true).write(true).open(CONSOLE)?;
         io::Write::write_all(&mut &console, greeting(self.plan).as_bytes())?;
         let mut command = Command::new("/bin/bash");
-        command.arg("-l").env_clear().envs(&self.plan.environment).envs(&self.plan.variables);
+        command.arg("-l").env_clear().envs(lab_init::environment());
+        command.envs(&self.plan.environment).envs(&self.plan.variables);
         command.env("TERM", "linux").env("HOME", "/root");
         let mount = self.plan.variables.get("mount").filter(|mount| Path::new(mount).is_dir());
         command.current_dir(mount.map_or("/", String::as_str));

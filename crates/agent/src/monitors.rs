@@ -12,6 +12,8 @@ const SECTOR_BYTES: u64 = 512;
 const NS_PER_MS: u64 = clock::NS_PER_MS;
 /// The applications' requests to each filesystem, in the lab's kernel (kernel/patches).
 const FILESYSTEMS: &str = "/proc/strata_filesystems";
+/// The work of the lab's processors, in the lab's kernel.
+const PROCESSOR: &str = "/proc/strata_cpu";
 /// `USER_HZ`, the unit of /proc/stat, is 100 on every architecture that Strata runs on.
 const NS_PER_TICK: u64 = 10_000_000;
 
@@ -79,6 +81,11 @@ impl Monitors {
     pub fn filesystems(&self) -> Vec<Filesystem> {
         let text = fs::read_to_string(FILESYSTEMS).unwrap_or_default();
         text.lines().filter_map(|line| self.parse_filesystem(line)).collect()
+    }
+
+    /// The account of the lab's processors; empty elsewhere.
+    pub fn processor() -> BTreeMap<String, u64> {
+        parse_account(&fs::read_to_string(PROCESSOR).unwrap_or_default())
     }
 
     /// A line is a name, a type, and pairs of a key and a number.

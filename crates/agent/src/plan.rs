@@ -27,6 +27,8 @@ pub struct Plan {
     pub inputs: Vec<Input>,
     #[serde(default)]
     pub memory_bytes: Option<u64>,
+    #[serde(default)]
+    pub processor: Vec<String>,
     pub monitors: Monitors,
     pub time_limit_ns: u64,
     pub steps: Vec<Step>,

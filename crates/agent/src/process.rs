@@ -18,6 +18,7 @@ use nix::unistd::{Gid, Pid, Uid, setgid, setgroups, setsid, setuid};
 use crate::cgroup::Group;
 use crate::clock;
 use crate::events::{Content, Event, Sink};
+use crate::lab_init;
 use crate::output::Capture;
 use crate::program::Program;
 use crate::sandbox_devices::make_missing_nodes;
@@ -87,7 +88,8 @@ impl Process {
         output_limit_bytes: u64,
     ) -> Result<Self, String> {
         let mut command = Command::new(&program.argv[0]);
-        command.args(&program.argv[1..]).env_clear().envs(&program.environment).current_dir(&program.cwd);
+        command.args(&program.argv[1..]).current_dir(&program.cwd);
+        command.env_clear().envs(lab_init::environment()).envs(&program.environment);
         let stdin = match &program.stdin {
             None => Stdio::null(),
             Some(text) => text_file(text).map_err(|error| format!("stdin: {error}"))?.into(),

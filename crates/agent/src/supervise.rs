@@ -174,12 +174,16 @@ impl Supervisor {
     /// Everything is read before anything is written, so that the figures belong to one instant as nearly as possible.
     pub fn sample_at(&mut self, at: At, step: &str) {
         let (accounts, filesystems) = (self.monitors.accounts(), self.monitors.filesystems());
+        let processor = Monitors::processor();
         let (disks, memory, cpu) = self.monitors.read();
         for (disk, account) in accounts {
             self.sink.emit(&Event::DiskAccount { step, at, disk, account });
         }
         for Filesystem { name, kind, account } in &filesystems {
             self.sink.emit(&Event::FilesystemAccount { step, at, filesystem: name, kind, account });
+        }
+        if !processor.is_empty() {
+            self.sink.emit(&Event::ProcessorAccount { step, at, account: processor });
         }
         self.sink.emit(&Event::Sample { at, step: Some(step), disks, memory, cpu });
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::faults::complain;
-use crate::{blog, extents, fragment, options, storm};
+use crate::{blog, extents, fragment, kernel, options, storm};
 
 /// Load a filesystem; the result is JSON on the standard output
 #[derive(Parser)]
@@ -30,6 +30,8 @@ enum Action {
     Extents(extents::Options),
     /// Create, stat and delete many small files
     Storm(storm::Options),
+    /// Measure the processor time of the kernel's operations, or what the lab counts of them
+    Kernel(kernel::Options),
 }
 
 pub fn main() -> ExitCode {
@@ -47,6 +49,7 @@ pub fn main() -> ExitCode {
         Action::Fragment(options) => fragment::run(options),
         Action::Extents(options) => extents::run(options),
         Action::Storm(options) => storm::run(options),
+        Action::Kernel(options) => kernel::run(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,6 +17,7 @@ mod folder;
 mod fragment;
 mod gamma;
 mod kept;
+mod kernel;
 mod keys;
 mod measured;
 mod options;

@@ -136,7 +136,7 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
     declared = declared_workloads(results.snapshot)
     fitting = _fitting(results.workloads, use, declared)
     has = {
-        workload: [stack for stack in stacks if results.cells[stack, workload].records]
+        workload: [stack for stack in stacks if _counts(results, stack, workload)]
         for names in fitting.values()
         for workload in names
     }
@@ -165,6 +165,10 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
         if kept and stack not in ranked
     )
     return Evidence(tuple(coverage), tuple(parts), tuple(ranked), out, seeds)
+
+
+def _counts(results: StudyResults, stack: str, workload: str) -> bool:
+    return bool(results.cells[stack, workload].records) and not results.unranked(stack, workload)
 
 
 def _fitting(
@@ -223,6 +227,12 @@ def _metrics(
 
 
 def _lacking(results: StudyResults, stack: str, kept: set[str], seeds: int) -> str:
+    unranked = {
+        name: why for name in results.workloads if name in kept and (why := results.unranked(stack, name))
+    }
+    if unranked:
+        whys = "; ".join(dict.fromkeys(unranked.values()))
+        return f"its results of {', '.join(unranked)} have no rank ({whys})"
     missing = [name for name in results.workloads if name in kept and not results.cells[stack, name].records]
     if missing:
         skipped = results.snapshot.skipped

@@ -51,6 +51,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "selftest": "Compare a stack with itself: how often is a difference found?",
         "man": "Write the manual pages, one per command.",
         "devices": "List the modelled devices, or show one with its data sheet.",
+        "cpu": "List the lab's processors, show one, or measure one here.",
         "lab": "Build, show, enter and remove the lab.",
         "new": "Write the skeleton of a new layer, workload or device.",
     },

@@ -3,23 +3,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from strata.cli.output import print_json
 from strata.cli.parameters import argument, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
+from strata.execution.estimate import Estimate, Past, estimate_of, past_trials
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
+from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
 from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
-from strata.units import format_share
+from strata.spec.warning import ResultWarning
+from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.words import counted
+
+RESULTS: Final = Path("results")
+"""Where runs put their results, and where an estimate looks for similar trials."""
+_LONGEST: Final = 3
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,8 @@ class _Sound:
     study: Study
     runnable: int
     skipped: dict[CellKey, str]
+    warnings: list[ResultWarning]
+    estimate: Estimate
 
 
 def check(
@@ -37,15 +49,18 @@ def check(
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
 
-    In a folder, every file ending in .toml is checked; a sound one is one line. It ends with exit code 2 if
-    there is a mistake.
+    A sound study is followed by an estimate of real time and memory in the lab, by similar trials of the
+    folders in ./results, or by rules of thumb. In a folder, every file ending in .toml is checked; a sound
+    one is one line. It ends with exit code 2 if there is a mistake.
 
     Examples:
         strata check studies/quickstart.toml
         strata check studies
         strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
     """
-    found = {file: _checked(file) for file in (sorted(study.glob("*.toml")) if study.is_dir() else [study])}
+    files = sorted(study.glob("*.toml")) if study.is_dir() else [study]
+    past = cache(lambda: past_trials(sorted(RESULTS.glob("*"))))  # read once, and only for a sound study
+    found = {file: _checked(file, past) for file in files}
     errors = [each for each in found.values() if isinstance(each, StrataError)]
     if not found:
         raise StudyError("a folder without a .toml file", place=str(study), remedy="name a study file")
@@ -61,23 +76,29 @@ def check(
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
-def _checked(file: Path) -> _Sound | StrataError:
+def _checked(file: Path, past: Callable[[], list[Past]]) -> _Sound | StrataError:
     """A study file, or all its mistakes; every trial of a sound one is compiled."""
     try:
         read = load_study(file, catalogue())
         left_out, runnable = skipped(read), trials(read)
-        for trial in runnable:
-            compile_trial(read, trial.stack, trial.workload, trial.seed)
+        for stack, seed in {(trial.stack, trial.seed) for trial in runnable}:
+            read.drawn_devices(stack, seed)
+        plans = [compile_trial(read, trial.stack, trial.workload, trial.seed) for trial in runnable]
     except StrataError as error:
         return error
-    return _Sound(read, len(runnable), dict(left_out))
+    cells = Counter(trial.key.cell for trial in runnable)
+    estimate = estimate_of(read, cells, past())
+    return _Sound(read, len(runnable), dict(left_out), unpriced_warnings(plans, read.processor), estimate)
 
 
 def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
     if isinstance(checked, _Sound):
         left_out = {str(cell): why for cell, why in checked.skipped.items()}
-        head = {"valid": True, "trials": checked.runnable, "skipped": left_out}
-        return {**head, "study": checked.study.describe()}
+        warnings = [
+            {"code": each.code, "text": each.text, "remedy": each.remedy} for each in checked.warnings
+        ]
+        head = {"valid": True, "trials": checked.runnable, "skipped": left_out, "warnings": warnings}
+        return {**head, "estimate": _estimate_plain(checked.estimate), "study": checked.study.describe()}
     mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
     described = []
     for each in mistakes:
@@ -99,5 +120,47 @@ def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
     if in_full and study.precision is not None:
         within = f"±{format_share(study.precision)}"
         print(f"  up to {study.seeds_max} seeds a workload, until ratios are within {within}")
+    for name, kept in study.matrix.same.items() if in_full else ():
+        print(printable(f"  {name} is the same as {kept}, which is run for both"))
     for cell, why in checked.skipped.items() if in_full else ():
         print(printable(f"  {cell} will be skipped: {why}"))
+    if in_full and checked.estimate.cells:
+        _print_estimate(checked.estimate)
+    for warning in checked.warnings if in_full else ():
+        print(printable(f"  {warning.text}\n    {warning.remedy}"))
+
+
+def _print_estimate(estimate: Estimate) -> None:
+    """The real time of a run in the lab, on what it rests, the longest cells, and the memory."""
+    counts = Counter(each.basis for each in estimate.cells)
+    bases = ", ".join(f"{basis} {count}" for basis, count in counts.items())
+    took = format_duration(round(estimate.real_s) * NS_PER_S)
+    labs = counted(estimate.jobs, "lab")
+    print(f"  about {took} in the lab with {labs} at once (cells by what that rests on: {bases})")
+    longest = [
+        f"{each.cell} {format_duration(round(each.real_s) * NS_PER_S)}"
+        for each in estimate.cells[:_LONGEST]
+        if estimate.cells[1:]
+    ]
+    if longest:
+        print(printable(f"  longest: {', '.join(longest)}"))
+    memory, available = format_size(estimate.lab_bytes), format_size(estimate.available_bytes)
+    print(f"  {memory} of memory for each lab, of {available} that are available")
+    if not estimate.fits:
+        print(
+            "    less memory is available than one lab takes: lower `memory` under [study], or end programs"
+        )
+
+
+def _estimate_plain(estimate: Estimate) -> dict[str, Any]:
+    cells = {
+        str(each.cell): {
+            "trials": each.trials,
+            "trial_virtual_s": round(each.trial_ns / NS_PER_S, 1),
+            "trial_real_s": round(each.trial_real_s, 1),
+            "basis": each.basis,
+        }
+        for each in estimate.cells
+    }
+    memory = {"lab_bytes": estimate.lab_bytes, "available_bytes": estimate.available_bytes}
+    return {"real_s": round(estimate.real_s, 1), "jobs": estimate.jobs, **memory, "cells": cells}

@@ -142,10 +142,9 @@ def _print_parameters(console: Console, device: Device) -> None:
         # A parameter whose default is zero or empty is not used.
         unused = _is_default(stated) and not stated.value
         source = Cell(stated.source, tone="doubt" if stated.estimate else "")
-        rows.append(
-            (name, None if unused else str(stated.value), "" if unused else unit_label(stated.unit), source)
-        )
-    heads = columns("parameter", ("value", "figure"), "unit", "source")
+        value, unit = (None, "") if unused else (str(stated.value), unit_label(stated.unit))
+        rows.append((name, value, stated.ends, unit, source))
+    heads = columns("parameter", ("value", "figure"), ("plausible", "figure"), "unit", "source")
     console.print(terminal(Table(heads, rows)))
     defaults = sum(_is_default(stated) for stated in device.parameters.values())
     estimates = sum(stated.estimate for stated in device.parameters.values()) - defaults

@@ -53,7 +53,8 @@ def plan(
 def _print_text(study: Study, found: list[Trial]) -> None:
     trial = found[0]
     console = stdout()
-    for line in plan_lines(compile_trial(study, trial.stack, trial.workload, trial.seed)):
+    plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+    for line in plan_lines(plan, study.drawn_devices(trial.stack, trial.seed)):
         console.print(line, soft_wrap=True)
     if len(found) > 1:
         order = describe_order(study.order, study.order_seed)

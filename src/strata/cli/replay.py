@@ -100,6 +100,7 @@ def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]
 def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Device:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.spec.load import load_study  # noqa: PLC0415
+    from strata.spec.plausible import recorded_drive  # noqa: PLC0415
 
     if source is None:
         raise ResultError(
@@ -109,7 +110,8 @@ def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Devic
     with tempfile.TemporaryDirectory(prefix="strata-study-") as folder:
         file = Path(folder) / "study.toml"
         file.write_text(snapshot.text)
-        return load_study(file, catalogue()).devices[disk].device
+        device = load_study(file, catalogue()).devices[disk].device
+        return recorded_drive(device, source[1].record.drives)
 
 
 def _chosen(trace: Trace, disk: str | None) -> str:

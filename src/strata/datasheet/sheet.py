@@ -30,6 +30,8 @@ _WARM_UP: Final = 0.1  # of a measurement is left out, for a bucket or a buffer 
 _FLUSH_WRITES: Final = (1, 32)
 _CURVE_DEPTHS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _MB: Final = 1_000_000
+PERCENTILES: Final = ("50", "99", "99.9", "99.99", "99.999")
+_BEYOND: Final = 10  # latencies beyond a percentile: fewer say nothing
 _OPERATIONS: Final = {READ: "read", WRITE: "write"}
 
 
@@ -74,6 +76,8 @@ class DataSheet:
     kind: ClassVar[str]
     depths: ClassVar[tuple[int, ...]] = (1, 4, 16, 32, 64, 256)
     """Queue depths of random reads."""
+    latency_depths: ClassVar[tuple[int, ...]] = (1,)
+    """Those with a distribution of latencies."""
 
     def __init__(self, device: Device, *, quick: bool = False) -> None:
         self.device, self.quick = device, quick
@@ -125,11 +129,16 @@ class DataSheet:
     def up_to_queue_depth(self, depths: Sequence[int]) -> list[int]:
         return [depth for depth in depths if depth <= self.device.queue_depth]
 
-    def reads(self, count: int) -> list[Measurement]:
-        return [
-            self.random(self.readable(), READ, depth, count // self.divisor, latencies=depth == 1)
-            for depth in self.up_to_queue_depth(self.depths)
-        ]
+    def reads(self, count: int, for_latencies: int = 0) -> list[Measurement]:
+        """Random reads, ``for_latencies`` of them at the depths whose latencies are shown."""
+        found = []
+        for depth in self.up_to_queue_depth(self.depths):
+            latencies = depth in self.latency_depths
+            number = (latencies and for_latencies) or count
+            found.append(
+                self.random(self.readable(), READ, depth, number // self.divisor, latencies=latencies)
+            )
+        return found
 
     def fresh_writes(self, subject: Subject, most: int, how: str = "") -> list[Measurement]:
         """At most ``most`` random writes to an empty drive, or to an empty cache."""
@@ -161,7 +170,7 @@ class DataSheet:
             rate = rate_per_s(trace, depth=depth, warm_up=warm_up)
             yield name or f"random_{what}_4k_qd{depth}", title, "IOPS", rate
             if latencies:
-                yield from _latencies(trace, what)
+                yield from _latencies(trace, what, depth)
 
         return Measurement(title, run)
 
@@ -209,10 +218,12 @@ class DataSheet:
         return Measurement(title, run)
 
 
-def _latencies(trace: Trace, what: str) -> Found:
-    title = f"random 4-KiB {what} latency, QD 1"
+def _latencies(trace: Trace, what: str, depth: int) -> Found:
+    """The mean, and the percentiles beyond which there are enough of the latencies."""
+    title, name = f"random 4-KiB {what} latency, QD {depth}", f"latency_{what}_4k_qd{depth}"
     values = trace.latency_ns.astype(np.float64) / NS_PER_US
-    yield f"latency_{what}_4k_qd1", f"{title}, mean", "us", float(values.mean())
-    for percentile in (50, 99):
-        name = f"latency_{what}_4k_qd1_p{percentile}"
-        yield name, f"{title}, p{percentile}", "us", float(np.percentile(values, percentile))
+    yield name, f"{title}, mean", "us", float(values.mean())
+    for text in PERCENTILES:
+        if len(values) * (1 - float(text) / 100) > _BEYOND:
+            key = f"{name}_p{text.replace('.', '')}"
+            yield key, f"{title}, p{text}", "us", float(np.percentile(values, float(text)))

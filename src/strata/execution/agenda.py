@@ -79,10 +79,12 @@ def plan_study(
             planned.append(known[key])
             continue
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+        if runner.time_domain == "wall":  # its computing costs what it costs, whatever the study's prices
+            plan = plan.model_copy(update={"processor": ()})
         if unmet := runner.unmet(plan):
             left_out[key.cell] = unmet
             continue
-        devices = {used.name: used.device for used in study.stack_devices(trial.stack)}
+        devices = study.drawn_devices(trial.stack, trial.seed)
         if chosen is None or key in chosen:
             runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
@@ -198,6 +200,8 @@ def stack_title(study: Study, stack: Stack) -> str:
     if stack.each:
         own = " / ".join(title(layer.layer, layer) for layer in stack.each)
         layers += f" / for each tenant ({own})"
+    given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
+    layers += f" ({', '.join(given)})" if given else ""
     models = dict.fromkeys(study.devices[name].device.name for name in stack.devices)
     count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
     return f"{layers} on {count}{', '.join(models)}"

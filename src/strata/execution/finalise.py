@@ -12,6 +12,7 @@ from typing import Any
 
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
+from strata.execution.computing import without_charges
 from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
@@ -21,8 +22,10 @@ from strata.results.build import build_record
 from strata.results.events import Events, read_events
 from strata.results.record import Charges, RealTime, ResultRecord, Throughput, TraceSummary, Versions
 from strata.results.store import Attempt
-from strata.runners.base import MACHINE_NAME, Runner
+from strata.runners.base import MACHINE_NAME, Identity, Runner
 from strata.spec.metric import Metric
+from strata.spec.plausible import drawn_drives
+from strata.spec.processor import Processor
 from strata.spec.study import Study
 from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
@@ -59,8 +62,10 @@ def finalise(
         runner=runner.name,
         time_domain=runner.time_domain,
         versions=Versions(strata=version("strata"), kernel="", agent="", packages=dict(identity.packages)),
-        charges=Charges(**{name: getattr(identity, name) for name in Charges.model_fields}),
+        charges=_charges(identity, study.processor),
+        processor=trial.processor,
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
+        drives=drawn_drives(planned.devices.values()) if in_lab else {},
         console_log=attempt.console_path if in_lab else None,
         kernel_logs=[layer.kernel_log for layer in study.stacks[trial.plan.trial.stack].layers],
         trace=trace,
@@ -70,6 +75,12 @@ def finalise(
     )
     attempt.write_result(record)
     return record
+
+
+def _charges(identity: Identity, processor: Processor) -> Charges:
+    """The lab's charges, which a price of the processor replaces."""
+    names = Charges.model_fields if processor.is_free else ()
+    return Charges(**{name: getattr(identity, name) for name in names})
 
 
 def _events(attempt: Attempt, problems: list[str]) -> Events:
@@ -95,8 +106,9 @@ def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Seq
     if problems or not trial.is_complete:
         return ()
     try:
+        own = trial.load.metrics(trial.outputs)
         return [
-            *trial.load.metrics(trial.outputs),
+            *without_charges(own, trial.plan, trial.events, trial.processor),
             *snapshot_metrics(trial.plan, trial.outputs),
             *fragmentation_metrics(trial.plan, trial.placements, trial.outputs),
             *age_metrics(trial.plan, trial.outputs),

@@ -68,11 +68,12 @@ def cut_and_recover(
     cut, and LabError if a lab could not be started.
     """
     seed = study.seeds[0]
+    study = replace(study, phases="fixed")  # the instant of the cut counts from the boot
     plan = compile_trial(study, stack, workload, seed)
     if after_step is not None:
         plan = with_cut_after(plan, after_step)
     runner.provide(plan, study.inputs.values())
-    devices = {used.name: used.device for used in study.stack_devices(stack)}
+    devices = study.drawn_devices(stack, seed)
     # A declared fault lasts until its boot ends.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
     images = [DiskImage(folder) for _ in plan.devices]

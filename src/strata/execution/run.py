@@ -151,11 +151,16 @@ def worker_cpus(runner: Runner, jobs: int | None, memory_bytes: int = MEMORY_BYT
         return [None]
     cpus = sorted(os.sched_getaffinity(0))
     if jobs is None:
-        jobs = max(1, min(len(cpus), _memory_available_bytes() // (memory_bytes + LAB_OVERHEAD_BYTES)))
+        jobs = lab_jobs(memory_bytes, len(cpus))
     return [cpus[index % len(cpus)] for index in range(jobs)]
 
 
-def _memory_available_bytes() -> int:
+def lab_jobs(memory_bytes: int, cpus: int) -> int:
+    """The labs of this memory that CPUs and memory allow at once, at least one."""
+    return max(1, min(cpus, memory_available_bytes() // (memory_bytes + LAB_OVERHEAD_BYTES)))
+
+
+def memory_available_bytes() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) << 10

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Literal
 
+from strata.execution.computing import computing_checks
 from strata.plan.age import age_checks
 from strata.plan.model import Plan
 from strata.plan.placement import Placement, placements_of
@@ -17,6 +18,7 @@ from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
 from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.metric import Metric, tenant_prefix
+from strata.spec.processor import Processor
 from strata.spec.steadiness import (
     DRIFT_MAX,
     EXCURSION_MAX,
@@ -56,6 +58,7 @@ def checks_of(
     if finished.verdict == "no":
         return [finished]
     found = [finished, *_did_io(plan, events, _operations(metrics, placements))]
+    found += computing_checks(plan, events, trial.processor, load)
     if len(placements) > 1 or placements[0].tenant is not None:
         found += load.checks(trial.outputs)
     for placement in placements:
@@ -271,8 +274,12 @@ class FinishedTrial:
         return self.events.end is not None and self.events.end.outcome == "ok"
 
     @cached_property
+    def processor(self) -> Processor:
+        return self.study.drawn_processor(self.plan.trial.seed)
+
+    @cached_property
     def load(self) -> Workload:
-        return self.study.workloads[self.plan.trial.workload]
+        return self.study.load(self.plan.trial.stack, self.plan.trial.workload)
 
     @cached_property
     def placements(self) -> list[Placement]:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strata.explanation.source import Source
-from strata.results.record import COUNTS, TIME_PARTS
+from strata.results.record import COUNTS, TIME_PARTS, ProcessorUse
 from strata.results.trace import KINDS, Records, Trace, flag, latency_ns, parts_ns
 from strata.units import SECTOR_BYTES
 
@@ -183,6 +183,7 @@ class Explanation:
         window_ns: Length of the measured window.
         operation: The unit that the workload counts, such as a transaction, if any.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
+        drives: The drawn parameters of its plausible drives, by the model's name.
         folder: The results folder, if two trials have the same id.
     """
 
@@ -198,6 +199,8 @@ class Explanation:
     layers: tuple[WriteLevel, ...]
     syncs: int | None
     left_out: int | None
+    processor: ProcessorUse | None = None
+    drives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     folder: str = ""
 
     @property
@@ -252,6 +255,8 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         layers=_levels(record.filesystems, record.disks),
         syncs=sum(syncs) if syncs else None,
         left_out=record.trace.left_out if trace is not None and record.trace is not None else None,
+        processor=record.processor,
+        drives=record.drives,
     )
 
 

@@ -203,8 +203,11 @@ def sentences(comparison: Comparison) -> list[str]:
     found += [_cause(each, comparison, faster, slower) for each in causes]
     if any(each.kind == "flush" for each in causes):
         found += _flushed(comparison, faster, slower)
-    found += _traffic(comparison, faster, slower)
-    return found + _unexplained(comparison, slower)
+    found += _traffic(comparison, faster, slower) + _unexplained(comparison, slower)
+    found += _computing(comparison, faster, slower)
+    if comparison.faster.drives != comparison.slower.drives:
+        found.append("Their drives differ, too, and with them the times: compare trials of one seed.")
+    return found
 
 
 def _share(each: Contribution, comparison: Comparison) -> float:
@@ -331,7 +334,26 @@ def _unexplained(comparison: Comparison, slower: str) -> list[str]:
     return [
         f"Not explained by the disks: per {comparison.faster.operation} they stand idle "
         f"{_ns(abs(gained_ns))} {more} under {slower} ({percent(share)} of the difference), "
-        f"while programs sleep or wait for each other{others}."
+        f"while programs compute, sleep or wait for each other{others}."
+    ]
+
+
+def _computing(comparison: Comparison, faster: str, slower: str) -> list[str]:
+    """The processors' time per operation, where its difference is worth a sentence."""
+    one, other = comparison.faster, comparison.slower
+    if one.processor is None or other.processor is None:
+        return []
+    fast_ns, slow_ns = one.processor.busy_ns / one.operations, other.processor.busy_ns / other.operations
+    if abs(slow_ns - fast_ns) / comparison.difference_ns < _SHARE_MIN:
+        return []
+    parts = {
+        part: ns / other.operations - one.processor.time_ns[part] / one.operations
+        for part, ns in other.processor.time_ns.items()
+    }
+    largest = max(parts, key=lambda part: abs(parts[part]))
+    return [
+        f"Per {one.operation} the processors compute for {_ns(slow_ns)} under {slower} and {_ns(fast_ns)} "
+        f'under {faster}; the part "{largest}" differs most ({_ns(parts[largest], signed=True)}).'
     ]
 
 

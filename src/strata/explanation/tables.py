@@ -13,6 +13,7 @@ from rich.text import Text
 from strata.explanation.analysis import DiskTime, Explanation
 from strata.explanation.comparison import KIND_WORDS, Comparison, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
+from strata.report.terminal import processor_table
 from strata.units import format_duration
 
 _LEVEL_WORDS: Final = {
@@ -31,6 +32,8 @@ _WORK_WORDS: Final = {
 def tables(found: Explanation) -> list[Table]:
     """All figures of a trial, without empty tables."""
     made = [_operation_table(found), _level_table(found)]
+    if found.processor is not None:
+        made.append(processor_table(found.processor, found.operations))
     for disk in found.disks:
         made += [_window_table(disk, found), _kind_table(disk), _wait_table(disk), _part_table(disk)]
     return [table for table in made if table.rows]

@@ -37,19 +37,39 @@ from strata.units import format_size
 START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""
 ENVIRONMENT: Final = ("HOME=/", "PATH=/usr/bin:/bin", "TERM=linux")
+TUNABLES: Final = ":".join(
+    (
+        "glibc.cpu.hwcaps="
+        "-XSAVE,-XSAVEC,-AVX,-AVX2,-AVX512F,-FMA,-FMA4,-BMI1,-BMI2,-LZCNT,-MOVBE,-POPCNT,-SSSE3,-SSE4_1,-SSE4_2,"
+        "-ERMS,-RTM,-Slow_BSF,-Slow_SSE4_2,-Fast_Rep_String,-Fast_Copy_Backward,-Fast_Unaligned_Load,"
+        "-Fast_Unaligned_Copy,-Prefer_PMINUB_for_stringop",
+        "glibc.cpu.x86_data_cache_size=32768",
+        "glibc.cpu.x86_shared_cache_size=1048576",
+        "glibc.cpu.x86_non_temporal_threshold=786432",
+        "glibc.cpu.x86_memset_non_temporal_threshold=786432",
+        "glibc.cpu.x86_rep_movsb_threshold=2048",
+        "glibc.cpu.x86_rep_stosb_threshold=2048",
+    )
+)
+"""The C library of programs in the lab works as on an x86-64 processor without extensions.
+
+It chooses its functions by the processor. Which pages they touch first, how much stack a program's start
+takes, and the last digit of logarithms would depend on the host otherwise.
+"""
 TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
 CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20, "reclaim": 100}
-"""What the kernel charges in virtual time; all other computing is free. Every result states it."""
+"""The kernel's charges in virtual time where the processor is free. Every result states them."""
 
 # The numbers of the descriptors in the lab's process, the same on every machine; the disks' come after them.
 # Our own copies lie above all until they are moved there.
+_PROCESSOR_FD: Final = 59
 _STATUS_FD: Final = 60
 _EVENTS_FD: Final = 61
 _TRACE_FD: Final = 62
 _CONTROL_FD: Final = 63
 _COPY_FD: Final = 128
 _STATUS_PAGE_BYTES: Final = 4096
-_STATUS_LAYOUT: Final = struct.Struct("<8sQQI16s")
+_STATUS_LAYOUT: Final = struct.Struct("<8sQQQI16s")
 
 # The parent may die before its death can be noticed, so the guard looks once more, afterwards. The stack's
 # limit moves the address layout, and a panicking lab would leave a core of its memory: so both are set.
@@ -97,6 +117,7 @@ class Status:
     booted: bool
     virtual_time_ns: int
     context_switches: int
+    entries: int  # of programs into the kernel
     pid: int
     comm: str
 
@@ -115,9 +136,9 @@ class StatusPage:
 
     def read(self) -> Status:
         """The lab's status now."""
-        magic, virtual_time_ns, switches, pid, comm = _STATUS_LAYOUT.unpack_from(self._page)
+        magic, virtual_time_ns, switches, entries, pid, comm = _STATUS_LAYOUT.unpack_from(self._page)
         name = comm.split(b"\0", 1)[0].decode(errors="replace")
-        return Status(magic == b"STRATA01", virtual_time_ns, switches, pid, name)
+        return Status(magic == b"STRATA01", virtual_time_ns, switches, entries, pid, name)
 
     def close(self) -> None:
         """Close it when the lab has ended."""
@@ -182,6 +203,7 @@ def start_lab(
     disks: Sequence[LabDisk],
     entropy_seed: int,
     memory_bytes: int = MEMORY_BYTES,
+    processor: Sequence[str] = (),
     virtual: bool = True,
     power: Power = Power(),
     inputs: Sequence[ProvidedInput] = (),
@@ -189,7 +211,8 @@ def start_lab(
     """Start a lab, in virtual time, as trials run, or in real time.
 
     The calling thread must outlive the lab: ``pdeathsig`` notices its end. The kernel finds the disks in the
-    given order, then the inputs, each on a disk without latency.
+    given order, then the inputs, each on a disk without latency. ``processor`` has the lines of
+    `strata.spec.processor.Processor.kernel_lines`.
     """
     check_tools()
     provide_descriptors(1, len(disks) + len(inputs))
@@ -206,6 +229,7 @@ def start_lab(
                 descriptors[0] = wiring.keyboard
             if wiring.trace is not None:
                 descriptors[_TRACE_FD] = wiring.trace
+            descriptors[_PROCESSOR_FD] = text_file("".join(f"{line}\n" for line in processor), owned)
             descriptors[_CONTROL_FD] = text_file(_control_text(wiring, power), owned)
             descriptors |= disk_files(lab, disks, inputs, power.images, wiring.folder, owned)
         except OSError as error:
@@ -242,6 +266,7 @@ def kernel_arguments(
         *(f"strata.charge_{name}_ns={charge_ns}" for name, charge_ns in CHARGES_NS.items()),
         f"strata.disks={configs}",
         f"strata.status={_STATUS_FD}",
+        f"strata.cpu={_PROCESSOR_FD}",
         f"strata.control={_CONTROL_FD}",
         "con=null",
         "con0=null,fd:1" if keyboard is None else "con0=fd:0,fd:1",
@@ -252,6 +277,7 @@ def kernel_arguments(
         "umid=lab",
         "panic=-1",
         "noreboot",
+        f"GLIBC_TUNABLES={TUNABLES}",  # an unknown parameter is a variable of the first process
         *(["quiet"] if keyboard is not None else []),
     ]
 

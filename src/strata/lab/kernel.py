@@ -117,7 +117,8 @@ def checkpatch(cache: Cache, recipe: Recipe) -> list[str] | None:
         return None
     tree = sources[0].path / "linux"
     found = []
-    copied = {name for name, _ in recipe.copies if name.endswith((".c", ".h"))}
+    # A plugin of GCC is C++.
+    copied = {name for name, _ in recipe.copies if re.search(r"(?<!_plugin)\.[ch]$", name)}
     for name in sorted(copied | set(recipe.patches)):
         patch = [] if name.endswith(".patch") else ["--file"]
         done = subprocess.run(

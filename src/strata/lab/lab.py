@@ -162,17 +162,27 @@ class Project:
         """The kind of cache entry that a part is."""
         return part if self.group(part) is None else MODULES
 
-    def find(self, part: Part) -> Entry | None:
-        kernel = self.find("kernel") if self.group(part) else None
-        if self.group(part) and kernel is None:
+    def find(
+        self, part: Part, kernel: Entry | None = None, entries: Callable[[str], list[Entry]] | None = None
+    ) -> Entry | None:
+        """The newest current entry of a part; modules fit ``kernel``, by default the current one.
+
+        ``entries`` gives the entries of a kind, by default those in the caches now.
+        """
+        if self.group(part) is None:
+            kernel = None
+        elif (kernel := kernel or self.find("kernel")) is None:
             return None
         now, kind = self.wanted(part), self.kind(part)
-        for cache in caches():
-            for entry in cache.entries(kind):
-                fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
-                if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
-                    return entry
+        for entry in (entries or _entries)(kind):
+            fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
+            if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
+                return entry
         return None
+
+
+def _entries(kind: str) -> list[Entry]:
+    return [entry for cache in caches() for entry in cache.entries(kind)]
 
 
 def caches() -> list[Cache]:
@@ -209,7 +219,8 @@ def find_lab() -> Lab | None:
     kernel, image, agent, load = map(project.find, (*ESSENTIAL, "load"))
     if kernel is None or image is None or agent is None:
         return None
-    groups = {group.name: project.find(group.name) for group in project.recipe.groups}
+    read_once = functools.cache(_entries)  # all groups are of one kind
+    groups = {group.name: project.find(group.name, kernel, read_once) for group in project.recipe.groups}
     return Lab(
         KernelBuild.of(kernel),
         ImageBuild.of(image),

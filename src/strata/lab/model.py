@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +63,8 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_disk_account": (None, (_POINTER, _POINTER)),
     "strata_disk_closed_loop": (_S64, (_POINTER, _POINTER, _U64, _U64)),
     "strata_disk_open_list": (_S64, (_POINTER, _POINTER)),
+    "strata_disk_open_lists": (_S64, (_POINTER, _POINTER, _U64)),
+    "strata_disk_join": (None, (_POINTER, _POINTER)),
     "strata_disk_replay": (_S64, (_POINTER, _POINTER, _POINTER)),
     "strata_disk_record_durable": (None, (_POINTER, _POINTER, _U64)),
     "strata_disk_durable_marks": (_U64, (_POINTER,)),
@@ -232,6 +234,11 @@ class ModelledDisk:
         delay = np.array(delay_ns, np.uint64)
         return self._run(ops, sectors, lengths, delay, flags, start_ns=0, depth=0, after=after)
 
+    def join(self, other: ModelledDisk) -> None:
+        """Share the limits of the machine with another volume in the network that names the same one."""
+        library().strata_disk_join(self._handle, other._handle)
+        self._joined = other  # it must last longer
+
     def _run(
         self,
         ops: Any,
@@ -244,17 +251,8 @@ class ModelledDisk:
         depth: int,
         after: Any = None,
     ) -> Trace:
-        count = len(arrival)
-        op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
-        sector = np.array(sectors, np.uint64).reshape(count)
-        # The models rely on the block layer, which never sends such I/O.
-        if np.any((op != FLUSH) & (sector + length > self._capacity_sectors)):
-            raise ValueError("an I/O lies beyond the disk's capacity")
-        complete = np.zeros(count, np.uint64)
-        parts = np.zeros((count, len(part_names())), np.uint64)
-        order = np.full(count, 2**64 - 1, np.uint64)
-        arrays = (op, flag, sector, length, arrival, complete, parts, order)
-        io = _List(count, *(array.ctypes.data for array in arrays))
+        asked = _Asked(self._capacity_sectors, ops, sectors, lengths, arrival, flags)
+        io = asked.io
         if after is not None:
             waits = np.ascontiguousarray(after, np.uint64)
             done = library().strata_disk_replay(self._handle, ctypes.byref(io), waits.ctypes.data)
@@ -266,7 +264,46 @@ class ModelledDisk:
             done = library().strata_disk_open_list(self._handle, ctypes.byref(io))
         if done < 0:
             raise ValueError("the queue was full")
-        return Trace(arrival, complete, parts, order[:done])
+        return asked.trace
+
+
+class _Asked:
+    """A list of I/O as the library takes it, and the room for its outcome."""
+
+    def __init__(  # noqa: PLR0917
+        self, capacity_sectors: int, ops: Any, sectors: Any, lengths: Any, arrival: Counts, flags: Any
+    ) -> None:
+        count = len(arrival)
+        op, length, flag = (_each(values, count) for values in (ops, lengths, 0 if flags is None else flags))
+        sector = np.array(sectors, np.uint64).reshape(count)
+        # The models rely on the block layer, which never sends such I/O.
+        if np.any((op != FLUSH) & (sector + length > capacity_sectors)):
+            raise ValueError("an I/O lies beyond the disk's capacity")
+        complete = np.zeros(count, np.uint64)
+        parts = np.zeros((count, len(part_names())), np.uint64)
+        order = np.full(count, 2**64 - 1, np.uint64)
+        self._arrays = (op, flag, sector, length, arrival, complete, parts, order)
+        self.io = _List(count, *(array.ctypes.data for array in self._arrays))
+
+    @property
+    def trace(self) -> Trace:
+        arrival, complete, parts, order = self._arrays[4:]
+        return Trace(arrival, complete, parts, order[order < len(order)])
+
+
+def arrivals_together(
+    disks: Sequence[ModelledDisk], lists: Sequence[tuple[Any, Any, Any, Any]]
+) -> list[Trace]:
+    """`ModelledDisk.arrivals` of several disks on one clock, each with ops, sectors, lengths and times."""
+    asked = [
+        _Asked(disk._capacity_sectors, ops, sectors, lengths, np.array(arrival, np.uint64), None)
+        for disk, (ops, sectors, lengths, arrival) in zip(disks, lists, strict=True)
+    ]
+    handles = (ctypes.c_void_p * len(disks))(*(disk._handle for disk in disks))
+    ios = (ctypes.c_void_p * len(disks))(*(ctypes.addressof(each.io) for each in asked))
+    if library().strata_disk_open_lists(handles, ios, len(disks)) < 0:
+        raise ValueError("the queue was full")
+    return [each.trace for each in asked]
 
 
 def _each(values: Any, count: int) -> npt.NDArray[np.uint32]:

@@ -147,9 +147,11 @@ class Need:
 
 
 def read_needs(path: Path) -> list[Need]:
-    """Read ``scripts/packages``."""
-    lines = (line.split() for line in path.read_text().splitlines() if line and not line.startswith("#"))
-    return [Need(group, package, check) for group, package, check in lines]
+    """Read ``scripts/packages``; without a gcc the packages of its version are left out."""
+    compiler = output_of(["gcc", "-dumpversion"]).partition(".")[0].strip() if shutil.which("gcc") else ""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    known = (line.replace("@", compiler) for line in lines if compiler or "@" not in line)
+    return [Need(*line.split()) for line in known]
 
 
 def missing(needs: Iterable[Need], *groups: Group) -> list[str]:

@@ -66,6 +66,7 @@ class Recipe:
     folder: Path  # the project's ``kernel`` folder
     series: str  # the kernel's version without its last number, which the patches are for
     copies: tuple[tuple[str, str], ...]  # (file in ``folder``, its place in the kernel tree)
+    for_modules: tuple[tuple[str, str], ...]  # those of them that modules are compiled with
     patches: tuple[str, ...]  # applied in this order, with ``patch -p1``
     config: str  # the configuration fragment over ``allnoconfig``
     target: str  # the make target, and the executable's name
@@ -87,11 +88,8 @@ class Recipe:
             recipe = cls(
                 folder=folder,
                 series=stated["series"],
-                copies=tuple(
-                    (f"{copy['from']}/{name}", f"{copy['to']}/{name}")
-                    for copy in stated["copy"]
-                    for name in _names(folder / copy["from"], copy["files"], copy.get("without", []))
-                ),
+                copies=_copies(folder, stated["copy"]),
+                for_modules=_copies(folder, [copy for copy in stated["copy"] if copy.get("modules")]),
                 patches=_patches(folder, stated["patches"]),
                 config=stated["config"],
                 target=stated["target"],
@@ -128,13 +126,12 @@ class Recipe:
 
     def wanted(self) -> dict[str, str]:
         """The inputs of the kernel that the project states: every file's hash and place."""
-        hashes = {f"file {to}": file_hash(self.folder / name) for name, to in self.copies}
-        return hashes | self.interface_wanted()
+        return self._copy_hashes(self.copies) | self.interface_wanted()
 
     def interface_wanted(self) -> dict[str, str]:
-        """The kernel's inputs that matter to a module: all but the driver, which modules do not use."""
+        """The kernel's inputs that matter to a module: not the driver, which modules do not use."""
         hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
-        return hashes | self.tree_wanted()
+        return hashes | self._copy_hashes(self.for_modules) | self.tree_wanted()
 
     def group_wanted(self, group: ModuleGroup, locked: Mapping[str, str]) -> dict[str, str]:
         """The inputs of a group's modules that the project states.
@@ -148,6 +145,9 @@ class Recipe:
             stated |= {"locked": locked.get(source.package, ""), "flags": " ".join(source.flags)}
             stated |= {"configure": " ".join(source.configure)} | self._patch_hashes(source.patches)
         return stated
+
+    def _copy_hashes(self, copies: tuple[tuple[str, str], ...]) -> dict[str, str]:
+        return {f"file {to}": file_hash(self.folder / name) for name, to in copies}
 
     def _patch_hashes(self, patches: tuple[str, ...]) -> dict[str, str]:
         named = ((f"patch {at:02d} {name}", name) for at, name in enumerate(patches))
@@ -163,6 +163,14 @@ def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
     found = {name for name in patterns if "*" not in name}
     found |= {path.name for pattern in patterns for path in folder.glob(pattern)}
     return sorted(found - set(without))
+
+
+def _copies(folder: Path, stated: list[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (f"{copy['from']}/{name}", f"{copy['to']}/{name}")
+        for copy in stated
+        for name in _names(folder / copy["from"], copy["files"], copy.get("without", []))
+    )
 
 
 def _patches(folder: Path, pattern: str) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
                 disks=lab_disks(plan, devices),
                 entropy_seed=derive_seed(plan.trial.seed, "entropy"),
                 memory_bytes=plan.memory_bytes,
+                processor=plan.processor if virtual else (),
                 virtual=virtual,
             ) as running:
                 running.wait(None)

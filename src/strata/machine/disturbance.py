@@ -49,6 +49,8 @@ class Window:
     seconds: float
     cpus: int
     others: Mapping[str, float]  # processor time of other processes by name, in CPUs, the largest first
+    own_cpus: float | None  # of the trial's processes; None if its agent had ended
+    kernel_cpus: float  # of kernel threads, whoever they worked for
     steal_cpus: float
     steal_share: float
     steal_share_max: float  # in one second
@@ -116,6 +118,11 @@ def window_between(before: Reading, after: Reading, own: Own, *, steal_share_max
         seconds=seconds,
         cpus=after.ticks.cpus,
         others={name: used_s / seconds for name, used_s in used if used_s > 0},
+        own_cpus=None if (own_s := _own_s(before, after, own)) is None else own_s / seconds,
+        kernel_cpus=sum(
+            used_s - before.kernel_threads_s.get(pid, 0.0) for pid, used_s in after.kernel_threads_s.items()
+        )
+        / seconds,
         steal_cpus=(after.ticks.steal_s - before.ticks.steal_s) / seconds,
         steal_share=steal,
         steal_share_max=max(steal, steal_share_max),
@@ -146,6 +153,16 @@ def steal_share(before: Ticks, after: Ticks) -> float:
 
 def _moved_bytes(before: Reading, after: Reading, disk: str) -> int:
     return max(0, after.disk_bytes.get(disk, 0) - before.disk_bytes.get(disk, 0))
+
+
+def _own_s(before: Reading, after: Reading, own: Own) -> float | None:
+    """Processor time of the trial's processes; an ended one counts for the one that waited for it."""
+
+    def spent_s(reading: Reading) -> float:
+        ours = _ours(reading, own) - {*own.alone}
+        return sum(each.own_s + each.waited_s for pid, each in reading.processes.items() if pid in ours)
+
+    return spent_s(after) - spent_s(before) if {*own.roots} <= after.processes.keys() else None
 
 
 def _others_s(before: Reading, after: Reading, own: Own) -> dict[str, float]:

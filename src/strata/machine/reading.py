@@ -87,7 +87,7 @@ def _clocks() -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Process:
-    """A process other than a kernel thread."""
+    """A process."""
 
     pid: int
     parent: int
@@ -130,6 +130,7 @@ class Reading:
     realtime_ns: int
     ticks: Ticks
     processes: Mapping[int, Process] = field(default_factory=dict)
+    kernel_threads_s: Mapping[int, float] = field(default_factory=dict)  # processor time of each
     disk_bytes: Mapping[str, int] = field(default_factory=dict)  # read and written, by the kernel's names
     stall_s: Mapping[str, float] = field(default_factory=dict)  # waiting for cpu, io or memory (PSI)
     swapped_bytes: int = 0
@@ -148,12 +149,14 @@ class Sampler(SystemFiles):
         """Read everything; missing figures are left out or 0."""
         monotonic_ns, boottime_ns, realtime_ns = self.clocks()
         counters = {words[0]: int(words[1]) for words in self.lines("proc/vmstat") if len(words) == 2}
+        tasks = list(self._tasks())
         return Reading(
             monotonic_ns=monotonic_ns,
             boottime_ns=boottime_ns,
             realtime_ns=realtime_ns,
             ticks=self.ticks(),
-            processes={each.pid: each for each in self.processes()},
+            processes={each.pid: each for each, is_kernels in tasks if not is_kernels},
+            kernel_threads_s={each.pid: each.own_s for each, is_kernels in tasks if is_kernels},
             disk_bytes=self._disk_bytes(),
             stall_s=self.stall_s(),
             swapped_bytes=_PAGE_BYTES * (counters.get("pswpin", 0) + counters.get("pswpout", 0)),
@@ -209,6 +212,10 @@ class Sampler(SystemFiles):
 
     def processes(self) -> Iterator[Process]:
         """All processes in ascending order, without kernel threads, which serve the trial, too."""
+        yield from (process for process, is_kernels in self._tasks() if not is_kernels)
+
+    def _tasks(self) -> Iterator[tuple[Process, bool]]:
+        """All processes, and whether each is a kernel thread."""
         # Upwards, so that one that ends meanwhile is missed, and not counted twice: in itself and its parent.
         pids = sorted(int(name) for name in os.listdir(self.root / "proc") if name.isdigit())  # noqa: PTH208
         for pid in pids:
@@ -216,12 +223,13 @@ class Sampler(SystemFiles):
                 yield found
 
 
-def _process(stat: str) -> Process | None:
-    """By proc_pid_stat(5). The name stands in parentheses and may hold any character."""
+def _process(stat: str) -> tuple[Process, bool] | None:
+    """A process, and whether it is a kernel thread, by proc_pid_stat(5). The name may hold any character."""
     head, _, rest = stat.rpartition(")")
     pid, _, name = head.partition(" (")
     words = rest.split()
-    if len(words) < 20 or int(words[6]) & _KERNEL_THREAD:
+    if len(words) < 20:
         return None
     own, waited = (sum(map(int, words[at : at + 2])) / _HZ for at in (11, 13))
-    return Process(int(pid), int(words[1]), int(words[19]), name, own, waited, int(words[2]), words[0])
+    process = Process(int(pid), int(words[1]), int(words[19]), name, own, waited, int(words[2]), words[0])
+    return process, bool(int(words[6]) & _KERNEL_THREAD)

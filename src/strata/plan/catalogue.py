@@ -7,6 +7,8 @@ from functools import cache
 
 import strata.layers
 import strata.workloads
+from strata.servers.mariadb import MariadbServer
+from strata.servers.postgresql import PostgresqlServer
 from strata.spec.layer import Layer
 from strata.spec.registry import Catalogue, discover
 from strata.spec.workload import Workload
@@ -19,4 +21,5 @@ def catalogue() -> Catalogue:
     return Catalogue(
         layers=discover(strata.layers, Layer, "layer"),  # type: ignore[type-abstract]
         workloads=discover(strata.workloads, Workload, "workload"),  # type: ignore[type-abstract]
+        servers={each.kind: each.diagnostics for each in (PostgresqlServer, MariadbServer)},
     )

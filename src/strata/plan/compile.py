@@ -29,10 +29,11 @@ from strata.plan.placement import (
 from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
 from strata.spec.stack import Stack
-from strata.spec.step import INPUT_PREFIX, LOAD, NETWORK_DEVICE_PREFIX, Prerequisites, Step
+from strata.spec.step import INPUT_PREFIX, LOAD, LOAD_USER, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey, derive_seed
 from strata.spec.workload import Workload, loads_of
+from strata.units import NS_PER_MS, NS_PER_S
 
 ENVIRONMENT: Final = {
     # The newest PostgreSQL that the machine has. Debian keeps each major version's programs in a folder of
@@ -48,6 +49,11 @@ ENVIRONMENT: Final = {
 """The complete environment of every step."""
 
 PHASES: Final = ("build", "prepare", "alter", "warmup", "measure", "inspect")
+
+
+_PERIOD_NS_MAX: Final = 30 * NS_PER_S
+
+EXCLUDED: Final = "the study's `exclude` leaves it out"
 
 
 def trials(study: Study) -> list[Trial]:
@@ -118,7 +124,8 @@ def skipped(study: Study) -> dict[CellKey, str]:
         placed = placed_layers(study, stack)
         target = stack.layers[-1].provides if stack.layers else "block"
         for name, workload in study.workloads.items():
-            why = stack.unavailable() or unmet_interventions(placed, workload)
+            why = EXCLUDED if study.matrix.excludes(stack.name, name) else None
+            why = why or stack.unavailable() or unmet_interventions(placed, workload)
             why = why or unmet_fragmentation(target, workload)
             why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, stack)
             if not why and target not in workload.runs_on:
@@ -141,7 +148,7 @@ def find_trial(study: Study, wanted: str) -> Trial:
 def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     """Compile one trial to explicit steps: a pure function of the study's content and the arguments."""
     declared = study.stacks[stack]
-    load = study.workloads[workload]
+    load = study.load(stack, workload)
     shared, placements = placements_of(study, declared, workload, seed)
     steps = [step for each in shared for step in each.build()]
     for placement in placements:
@@ -160,6 +167,10 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         loaded = in_lanes(loaded)
     steps += [*loaded, *intervention_steps(declared, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
+    pause_ns = _pause_ns(study, stack, workload, seed)
+    if pause_ns:
+        prepared = sum(step.phase in {"build", "prepare"} for step in steps)
+        steps.insert(prepared, _pause(pause_ns))
     named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
     inputs = (PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
     return plan_of(
@@ -170,8 +181,33 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         steps,
         prerequisites=_prerequisites(declared, load, placements, steps),
         interval_ns=study.sample_interval_ns,
-        time_limit_ns=study.time_limit_ns,
+        time_limit_ns=study.time_limit_ns + pause_ns,
         inputs=tuple(inputs),
+    )
+
+
+def _pause_ns(study: Study, stack: str, workload: str, seed: int) -> int:
+    """The pause before the load, in whole ms: uniform over the longest of the kernel's periods.
+
+    The load would otherwise meet the kernel's periodic work at the same phase in every seed: dirty pages
+    every 5 s (dirty_writeback_centisecs), ext4's journal and ZFS's transaction groups likewise, btrfs every
+    30 s (`commit`). The pause is the same for all stacks of a block. Times of faults count from the boot, so
+    there is none with faults.
+    """
+    if study.phases == "fixed" or any(used.device.faults for used in study.stack_devices(stack)):
+        return 0
+    return derive_seed(seed, workload, "phase") % (_PERIOD_NS_MAX // NS_PER_MS) * NS_PER_MS
+
+
+def _pause(pause_ns: int) -> Step:
+    return Step(
+        id="drawn-pause",
+        phase="prepare",
+        title="Wait, so that the load meets the kernel's periodic work at a drawn phase",
+        argv=("sleep", f"{pause_ns / NS_PER_S:.3f}"),
+        user=LOAD_USER,
+        cwd="${scratch}",
+        time_limit_ns=2 * _PERIOD_NS_MAX,
     )
 
 
@@ -206,6 +242,7 @@ def plan_of(
         environment=ENVIRONMENT,
         inputs=inputs,
         memory_bytes=study.memory_bytes,
+        processor=study.drawn_processor(seed).kernel_lines,
         monitors=Monitors(interval_ns=interval_ns, disks=stack.all_devices),
         time_limit_ns=time_limit_ns,
         steps=tuple(steps),
@@ -246,12 +283,13 @@ def compile_stack(study: Study, stack: str, seed: int) -> Plan:
 
 
 def spec_sha256(study: Study, plan: Plan) -> str:
-    """The identity of a trial's specification: its plan, its devices' parameters, its metrics' version.
+    """The identity of a trial's specification: its plan, its drives' parameters, its metrics' version.
 
     The study's name and the trial's names are part of the plan, comments and sources are not.
     """
     trial = plan.trial
-    devices = {used.name: used.device.identity() for used in study.stack_devices(trial.stack)}
+    drawn = study.drawn_devices(trial.stack, trial.seed)
+    devices = {name: device.identity() for name, device in drawn.items()}
     versions = [each.metrics_version for each in loads_of(study.workloads[trial.workload])]
     specification = {
         "plan": plan.model_dump(mode="json"),

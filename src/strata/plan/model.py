@@ -79,6 +79,7 @@ class Plan(Frozen):
     environment: dict[str, str]  # the complete environment of every step; nothing is inherited
     inputs: tuple[PlanInput, ...] = ()  # the files that steps read from the machine
     memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)  # memory of the lab's machine; a host has its own
+    processor: tuple[str, ...] = ()  # the prices that the lab's kernel reads; a host's processor has its own
     monitors: Monitors
     time_limit_ns: int = Field(gt=0)  # the time the whole plan may take, in the runner's time domain
     steps: tuple[Step, ...]

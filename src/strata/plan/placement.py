@@ -116,8 +116,7 @@ def placements_of(
     study: Study, stack: Stack, workload: str, seed: int
 ) -> tuple[list[LayerPlace], list[Placement]]:
     """The layers that tenants share, and a placement for each tenant or for the only workload."""
-    load = study.workloads[workload]
-    tenants = load.tenants()
+    tenants = study.workloads[workload].tenants()
     if not tenants:
         return [], [_alone(study, stack, workload, seed)]
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
@@ -142,7 +141,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     return Placement(
         name=workload,
         seed=seed,
-        load=study.workloads[workload],
+        load=study.load(stack.name, workload),
         layers=tuple(layers),
         target=target,
         target_kind=kind,
@@ -155,7 +154,7 @@ def _of_tenant(
     study: Study, stack: Stack, workload: str, name: str, common: tuple[list[LayerPlace], str | None]
 ) -> Placement:
     shared, base = common
-    tenant = study.workloads[workload].tenants()[name]
+    tenant = study.load(stack.name, workload).tenants()[name]
     lowest = shared[-1]
     layer, seed = lowest.layer, lowest.context.seed
     context = replace(lowest.context, tenant=name)

@@ -5,24 +5,32 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rich.text import Text
 
 from strata.plan.model import Plan
+from strata.spec.device import Device
+from strata.spec.plausible import drawn_drives
 from strata.spec.step import Command, Step
 from strata.units import format_duration, format_size
 
 _PLAIN: Final = re.compile(r"""[^ \t\n'"\\;&|<>*?()[\]`]+""")
 
 
-def plan_lines(plan: Plan) -> Iterator[Text]:
-    """The plan, line by line: the trial, its disks, and by phase each step with everything it does."""
+def plan_lines(plan: Plan, devices: Mapping[str, Device] = {}) -> Iterator[Text]:
+    """The plan, line by line: the trial, its disks, and by phase each step with everything it does.
+
+    ``devices`` are the trial's, by name: of plausible drives the drawn values are shown.
+    """
     trial = plan.trial
     yield Text.assemble("trial ", (trial.id, "bold"), f" of study {trial.study}")
     for device in plan.devices:
         yield Text(f"  {device.name}: {format_size(device.capacity_bytes)}", "dim")
+    for model, drawn in drawn_drives(devices.values()).items():
+        values = ", ".join(f"{name} {value:g}" for name, value in drawn.items())
+        yield Text(f"  {model}, drawn for seed {trial.seed}: {values}", "dim")
     yield Text(
         f"  at most {format_duration(plan.time_limit_ns)}; "
         f"sampled every {format_duration(plan.monitors.interval_ns)}",

@@ -244,7 +244,7 @@ def _unknown(advice: Advice) -> Iterator[str]:
         count = len(advice.warnings)
         yield f"{count} warning{'s apply' if count > 1 else ' applies'} to these figures."
     if advice.time_domain == "virtual":
-        yield "Times are virtual, on modelled disks: what processors cost is left out."
+        yield "Times are virtual, on modelled disks and processors."
     else:
         yield "Times are those of one machine."
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -92,11 +92,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Standing:
-    """One metric of a workload: the best stack, and all others against it, best first."""
+    """One metric of a workload: the best stack, and all others against it, best first.
+
+    Attributes:
+        best: Empty if no stack has a rank.
+        unranked: The stacks without a rank, with the reason in a few words.
+    """
 
     kind: MetricKind
     best: str
     others: tuple[Comparison, ...]
+    unranked: Mapping[str, str] = field(default_factory=dict)
 
     def those(self, *verdicts: str) -> list[Comparison]:
         return [each for each in self.others if each.verdict in verdicts]
@@ -109,9 +115,12 @@ def standings(
     chosen = results.leading(workload) if kinds is None else kinds
     found = []
     for kind in chosen:
-        best, *rest = results.ranking(workload, kind)
-        against = {each.stack: each for each in results.against(best, {workload: [kind]})}
-        found.append(Standing(kind, best, tuple(against[stack] for stack in rest if stack in against)))
+        best, *rest = results.ranking(workload, kind) or [""]
+        against = {each.stack: each for each in results.against(best, {workload: [kind]})} if best else {}
+        out = {stack: results.unranked(stack, workload) for stack in results.summaries(workload, kind.name)}
+        unranked = {stack: why for stack, why in out.items() if why}
+        others = tuple(against[stack] for stack in rest if stack in against)
+        found.append(Standing(kind, best, others, unranked))
     return found
 
 
@@ -123,6 +132,8 @@ def answer(
     if not known:
         return Answer(workload, Markup("There is no valid result yet."))
     first, rest = known[0], known[1:]
+    if not first.best:
+        return Answer(workload, Markup(" ").join(_unranked(first, mark)))
     return Answer(
         workload,
         _sentence(results, first, workload, mark),
@@ -180,6 +191,8 @@ def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Ma
     estimate = results.summaries(workload, kind.name)[best].estimate
     value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
     title = metric_title(kind)
+    if not standing.others and standing.unranked:
+        return Markup("Only {} has a rank: {}, {}.").format(mark(best), title, value)
     if not standing.others:
         return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
     equal, behind = standing.those("equal"), standing.those("worse", "too few seeds")
@@ -220,7 +233,7 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
 
 
 def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
-    said, rivals = [], []
+    said, rivals = _unranked(standing, mark), []
     undecided = standing.those("undecided", "better")
     for each in undecided[:_NAMED_MAX]:
         ratio, interval = _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
@@ -233,6 +246,16 @@ def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
     if standing.those("too few seeds"):
         said.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
     return said
+
+
+def _unranked(standing: Standing, mark: Mark) -> list[Markup]:
+    stacks: dict[str, list[Markup]] = {}
+    for stack, why in standing.unranked.items():
+        stacks.setdefault(why, []).append(mark(stack))
+    return [
+        Markup("{} {} no rank: {}.").format(listed(names), "has" if len(names) == 1 else "have", why)
+        for why, names in stacks.items()
+    ]
 
 
 def _lead(each: Comparison) -> Interval | None:

@@ -25,6 +25,7 @@ _TONES: Final[dict[Verdict, Tone]] = {
     "equal": "",
     "undecided": "doubt",
     "too few seeds": "doubt",
+    "not ranked": "doubt",
 }
 _WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside their ratio
 _DIFFERENCES_MAX: Final = 12

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from strata.printable import plain
+from strata.report.effects import effects_objects
 from strata.report.table import Column, Table, columns, objects
 from strata.report.wording import ends_plain, picked
 from strata.results.store import Reading
@@ -80,13 +81,16 @@ def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
         for kind in results.metrics(workload):
             if names and kind.name not in names:
                 continue
-            ranking = results.ranking(workload, kind)
-            against = {each.stack: each for each in results.against(ranking[0], {workload: [kind]})}
-            for stack in ranking:
+            ranking, summaries = results.ranking(workload, kind), results.summaries(workload, kind.name)
+            best = ranking[0] if ranking else None
+            found = results.against(best, {workload: [kind]}) if best is not None else []
+            against = {each.stack: each for each in found}
+            for stack in dict.fromkeys([*ranking, *summaries]):
                 head = (results.snapshot.name, workload, stack, *_kind(kind).values())
-                summary = _summary(results.summaries(workload, kind.name)[stack])
-                to_best = (1.0, 1.0, 1.0, "best", None) if stack == ranking[0] else _ratio(against.get(stack))
-                rows.append((*head, *summary, ranking[0], *to_best, codes[stack]))
+                to_best = (1.0, 1.0, 1.0, "best", None) if stack == best else _ratio(against.get(stack))
+                if stack not in ranking:
+                    to_best = (None, None, None, "not ranked", None)
+                rows.append((*head, *_summary(summaries[stack]), best, *to_best, codes[stack]))
     return Table(CELLS, rows)
 
 
@@ -129,6 +133,7 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
             for reading in results.readings
         ],
         "skipped": {str(cell): why for cell, why in snapshot.skipped.items()},
+        "effects": effects_objects(results),
         "added_seeds": plain(snapshot.added_seeds),
         "not_converged": {str(cell): width for cell, width in snapshot.not_converged.items()},
     }

@@ -28,6 +28,7 @@ from strata.report.sections import comparison_table
 from strata.report.svg import to_png
 from strata.report.table import csv_text, escaped, markdown, parquet
 from strata.report.warnings import grouped_warnings
+from strata.report.wording import covered_words
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 from strata.words import sentence_case
@@ -268,6 +269,7 @@ def _origin(results: StudyResults) -> Iterator[str]:
     yield "## How it was measured\n"
     if snapshot.time_domain == "virtual":
         yield "In virtual time, on modelled disks: the same study gives the same numbers anywhere.\n"
+        yield f"- {covered_words(snapshot.described)}"
     else:
         hosts = escaped(", ".join(found["hosts"]))
         yield f"In wall time, on {hosts or 'a real machine'}: these numbers hold for it alone.\n"

@@ -42,7 +42,8 @@ class HeatCell:
     @property
     def step(self) -> int | None:
         """The shade, from -4 to 4; None without a comparison."""
-        return None if self.comparison is None else shade(self.comparison.gain)
+        found = self.comparison
+        return None if found is None or found.unranked else shade(found.gain)
 
     @property
     def style(self) -> str:
@@ -53,8 +54,8 @@ class HeatCell:
 
     @property
     def text(self) -> str:
-        """The gain: two digits behind the point below ten; a dash for nothing."""
-        if self.comparison is None:
+        """The gain: two digits behind the point below ten; a dash for nothing, or without a rank."""
+        if self.comparison is None or self.comparison.unranked:
             return "1" if self.is_reference else "–"
         gain = self.comparison.gain
         return f"{gain:.2f}" if 0.01 <= gain < 9.995 else ratio_digits(gain, 2)
@@ -262,7 +263,12 @@ def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str
 
 
 def _estimate(results: StudyResults, stack: str, workload: str) -> float | None:
-    """For a reference without comparisons: the page divides the estimates, without an interval."""
+    """For a reference without comparisons: the page divides the estimates, without an interval.
+
+    None without a value or a rank.
+    """
+    if results.unranked(stack, workload):
+        return None
     kinds = results.metrics(workload)[:1]
     summary = results.summaries(workload, kinds[0].name).get(stack) if kinds else None
     return float(f"{summary.estimate:.6g}") if summary else None

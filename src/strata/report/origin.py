@@ -6,9 +6,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
-from strata.results.record import StudySnapshot
+from strata.results.record import ResultRecord, StudySnapshot
 from strata.statistics.study import StudyResults
 from strata.units import percent
 from strata.words import listed
@@ -36,12 +36,28 @@ def origin(results: StudyResults) -> dict[str, Any]:
         "agents": list(dict.fromkeys(record.versions.agent for record in records)),
         "packages": {name: ", ".join(packages[name]) for name in sorted(packages)},
         "fingerprints": list(dict.fromkeys(record.fingerprint for record in records)),
+        "processors": list(dict.fromkeys(map(_processor, records))) if not wall else [],
         "charges": list(dict.fromkeys(record.charges for record in records)),
         "hosts": sorted({record.real_time.host for record in records}) if wall else [],
         "started": min(record.real_time.started_at for record in records) if wall else "",
         "valid": len(records),
         "trials": len(results.readings),
     }
+
+
+class _Computing(NamedTuple):
+    name: str
+    processors: int
+    priced: bool
+
+
+def _processor(record: ResultRecord) -> _Computing:
+    used = record.processor
+    return (
+        _Computing("free", 1, False)
+        if used is None
+        else _Computing(used.name, used.processors, used.busy_ns > 0)
+    )
 
 
 def options(described: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from strata.report.advice_text import headline, recommendation
 from strata.report.answer import check_reportable, overall
 from strata.report.capability_table import capability_table
 from strata.report.data import raw_values
+from strata.report.effects import curves, effects_views
 from strata.report.heat_map import cells_view
 from strata.report.origin import command, declared_seeds, options, origin, precision_notes, seeds_words
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
@@ -27,7 +28,7 @@ from strata.report.sections import section
 from strata.report.stack import stack_views
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
-from strata.report.wording import SIGNS, coded
+from strata.report.wording import SIGNS, coded, covered_words
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
@@ -64,6 +65,7 @@ def render(
         mark=mark,
         parts=PARTS,
         cells=cells_view(results, reference),
+        effects=[(view, curves(results, view)) for view in effects_views(results)],
         gains=list(zip(GAINS, ON_GAINS, strict=True)),
         signs=SIGNS,
         stacks=stack_views(results.snapshot),
@@ -74,6 +76,7 @@ def render(
         command=command(results.snapshot),
         options=options(results.snapshot.described),
         origin=origin(results),
+        covered=covered_words(results.snapshot.described),
         zone=f"±{format_share(PRACTICAL_ZONE)}".replace(" ", "\u00a0"),
         confidence=format_share(CONFIDENCE).replace(" ", "\u00a0"),
         trials=_trials(results),

@@ -18,6 +18,7 @@ from strata.report.table import Cell, Column, Table, columns
 from strata.report.warnings import answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words, metric_title
 from strata.results.record import COUNTS
+from strata.spec.processor import PARTS
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
@@ -63,7 +64,7 @@ def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
         "tables": [comparison_table(results, workload, each) for each in found],
         "wide": [*_rates(results, workload), *chain(*latencies[:shown]), *_disks(results, workload)],
         "folded": [*chain(*latencies[shown:])],
-        "costs": _costs(results, workload),
+        "costs": [table for table in _costs(results, workload) if table.rows],
         "others": _others(results, workload, leading),
     }
 
@@ -74,7 +75,8 @@ def comparison_table(results: StudyResults, workload: str, standing: Standing) -
     against = {each.stack: each for each in standing.others}
     rows: list[tuple[Any, ...]] = []
     for stack, summary in summaries.items():
-        to_best = "best" if stack == standing.best else gain_words(against.get(stack))
+        ranked = "not ranked" if results.unranked(stack, workload) else gain_words(against.get(stack))
+        to_best = "best" if stack == standing.best else ranked
         interval = summary.interval
         ends = between(interval.low, interval.high, kind.unit) if interval else None
         seeds = between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else None
@@ -131,12 +133,43 @@ def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
         yield Shown(figure, Table((_STACK, *parts), rows))
 
 
-def _costs(results: StudyResults, workload: str) -> Table | None:
-    """The disks' work per operation that the workload counts; its rate times the step would be too many."""
+def _costs(results: StudyResults, workload: str) -> list[Table]:
+    """The work of disks and processors per operation that the workload counts.
+
+    Its rate times the step would be too many.
+    """
     counted = {kind.name for kind in results.metrics(workload) if kind.unit == "1"}
     name = next((name for name in COUNTS if name in counted), None)
-    if name is None:
-        return None
+    return (
+        []
+        if name is None
+        else [_disks_cost(results, workload, name), _processors_cost(results, workload, name)]
+    )
+
+
+def _processors_cost(results: StudyResults, workload: str, name: str) -> Table:
+    rows = []
+    for stack in results.stacks:
+        records = [
+            (record.processor, metric.value)
+            for record in results.cells[stack, workload].records.values()
+            if record.processor is not None and (metric := record.metric(name)) is not None and metric.value
+        ]
+        operations = sum(count for _, count in records)
+        if not operations or not any(used.busy_ns for used, _ in records):
+            continue
+        sums: Counter[str] = Counter()
+        for used, _ in records:
+            sums.update(used.time_ns)
+        utilisation = sum(used.utilisation for used, _ in records) / len(records)
+        rows.append((stack, Cell(utilisation, "share"), *(sums[part] / operations for part in PARTS)))
+    heads = columns(("stack", "stack"), ("busy", "share"), *((part, "ns") for part in PARTS))
+    one = COUNTS[name]
+    note = f"time of the lab’s processors per {one}, by part; busy: their share of the measured window"
+    return Table(heads, rows, f"What one {one} cost the processors", note)
+
+
+def _disks_cost(results: StudyResults, workload: str, name: str) -> Table:
     rows = []
     for stack in results.stacks:
         sums: Counter[str] = Counter()
@@ -159,7 +192,7 @@ def _costs(results: StudyResults, workload: str) -> Table | None:
         *(("read", "B"), ("written", "B"), ("wait in the disk’s queue", "ns")),
     )
     note = f"requests and bytes of the disks per {one} that the load counted; mean wait of a request"
-    return Table(heads, rows, f"What one {one} cost the disks", note) if rows else None
+    return Table(heads, rows, f"What one {one} cost the disks", note)
 
 
 def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind]) -> Table:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -12,12 +12,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from strata.report.answer import Standing, chosen_metrics, standings
+from strata.report.effects import effects_views
 from strata.report.figures import window_ns
 from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
 from strata.report.wording import ARROWS, SIGNS, interval_ends, metric_title
-from strata.results.record import TIME_PARTS, ResultRecord, SamplesSummary
+from strata.results.record import TIME_PARTS, ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
@@ -34,6 +35,9 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
     for workload in results.workloads:
         parts += [*_workload_tables(results, workload, metrics, notes), Text()]
+    for view in effects_views(results):
+        parts += [terminal(each, indent=2) for each in (view.effects, view.interactions) if each.rows]
+        parts.append(Text())
     lines = (
         (_cost_line(results), "dim"),
         (_LEGEND, "dim"),
@@ -47,7 +51,7 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
 _LEGEND: Final = (
     "values: geometric means over seeds, percentiles of merged histograms; spread: half of max − min\n"
     "to best: the ratio, its 95 % interval, and ▲ better, = equal within ±3 %, ▼ worse, ? undecided, "
-    "· too few seeds"
+    "· too few seeds, ∅ not ranked"
 )
 
 
@@ -121,6 +125,8 @@ def _standing_table(
             spread = f"±{percent(summary.spread)}" if summary.n > 1 else ""
         if stack == standing.best:
             to_best = f"{_best_sign(standing)} best".strip()
+        elif results.unranked(stack, workload):
+            to_best = f"{SIGNS['not ranked']} not ranked" if summary else ""
         elif comparison is not None:
             interval = comparison.ratio.interval
             to_best = f"{SIGNS[comparison.verdict]} {times(comparison.ratio.ratio)}"
@@ -207,11 +213,27 @@ def trial_view(reading: Reading) -> RenderableType:
     if record.checks:
         parts += [Text(), _checks(record)]
     tables = [metrics_table(record), *(_disk_table(record, disk) for disk in record.disks)]
+    operations = record.operations()
+    if record.processor is not None:
+        tables.append(processor_table(record.processor, operations.value if operations else 0.0))
     if record.samples.available_bytes_min is not None:
         tables.append(_samples_table(record.samples))
+    drawn_models = {**record.drives, **_drawn_processor(record)}
+    tables += [_drive_table(model, drawn) for model, drawn in drawn_models.items()]
     for table in (*tables, _origin_table(record)):
         parts += [Text(), terminal(table, indent=2 if table.title else 0)]
     return Group(*parts)
+
+
+def _drive_table(model: str, drawn: Mapping[str, float]) -> Table:
+    rows = [(name, f"{value:g}") for name, value in drawn.items()]
+    note = "drawn for this seed from the ranges; `strata devices show` and `strata cpu show` have the units"
+    return Table(columns("parameter", ("drawn", "figure")), rows, model, note)
+
+
+def _drawn_processor(record: ResultRecord) -> Mapping[str, Mapping[str, float]]:
+    used = record.processor
+    return {used.name: used.drawn} if used is not None and used.drawn else {}
 
 
 def _checks(record: ResultRecord) -> RenderableType:
@@ -256,6 +278,17 @@ def _disk_table(record: ResultRecord, disk: str) -> Table:
     return Table(heads, rows, disk, note)
 
 
+def processor_table(used: ProcessorUse, operations: float) -> Table:
+    """The work of the lab's processors over the measured window, by part; ``operations`` may be 0."""
+    whole_ns = used.window_ns * used.processors or 1
+    times_ns = [(part, ns) for part, ns in used.time_ns.items() if ns]
+    times_ns += [("busy", used.busy_ns), ("work that waited for a processor", used.queued_ns)]
+    rows = [(part, ns, ns / operations if operations else None, ns / whole_ns) for part, ns in times_ns]
+    heads = columns("", ("time", "ns"), ("per operation", "ns"), ("of the processors", "share"))
+    note = f"{used.processors} x {used.name}: {used.counts.get('system_calls', 0):,} system calls"
+    return Table(heads, rows, "Processors", note)
+
+
 def _samples_table(samples: SamplesSummary) -> Table:
     sizes = {
         "page cache, most": samples.cached_bytes_max,
@@ -291,6 +324,11 @@ def _charges(record: ResultRecord) -> str:
     if record.time_domain == "wall":
         return ""
     each = record.charges
+    if not each.syscall_ns:
+        used = record.processor
+        return (
+            f"the price of {used.processors} x {used.name}" if used else "the price of the study's processor"
+        )
     parts = f"{each.syscall_ns} ns per system call, {each.clock_read_ns} ns per clock read"
     parts += f", {each.yield_ns} ns per yield"
     parts += f", {each.reclaim_ns} ns per page scanned in reclaim" if each.reclaim_ns else ""

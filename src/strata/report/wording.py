@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from markupsafe import Markup, escape
@@ -12,6 +13,7 @@ from strata.spec.metric import Metric
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_value, percentile, ratio_digits, times
+from strata.words import listed
 
 SIGNS: Final[dict[Verdict, str]] = {
     "better": "▲",
@@ -19,11 +21,27 @@ SIGNS: Final[dict[Verdict, str]] = {
     "worse": "▼",
     "undecided": "?",
     "too few seeds": "·",
+    "not ranked": "∅",
 }
 """A verdict beside a number; it must not depend on colour."""
 ARROWS: Final = {"higher": "↑", "lower": "↓"}
 _QUALIFIERS: Final = {"max": "maximum", "min": "minimum", "mean": "mean", "stddev": "standard deviation"}
 _UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
+
+
+def covered_words(described: Mapping[str, Any]) -> str:
+    """The circumstances that the intervals of a study in virtual time cover."""
+    named = ["other layouts and accesses", "other angles of the platters"]
+    if described.get("phases") == "drawn":
+        named.append("other phases of the kernel's periodic work")
+    if described.get("drives") == "plausible":
+        named.append(
+            "other drives that may be of these models (each seed draws one, the same for all stacks)"
+        )
+        prices = described.get("processor", {})
+        if any(value for name, value in prices.items() if name not in {"model", "processors"}):
+            named.append("other processors of this kind (each seed draws prices)")
+    return f"Intervals over seeds cover {listed(named)}; not what the models leave out."
 
 
 def metric_title(metric: Metric | MetricKind) -> str:
@@ -88,6 +106,8 @@ def gain_words(comparison: Comparison | None) -> str:
     """How many times as good a stack is, with the interval, and whether that is undecided."""
     if comparison is None:
         return "–"
+    if comparison.unranked:
+        return "not ranked"
     if comparison.gain_interval is None:
         return times(comparison.gain)
     note = f", {comparison.verdict}" if comparison.verdict in {"equal", "undecided"} else ""

@@ -11,10 +11,12 @@ from typing import Final
 
 from strata.plan.interventions import loses_disk
 from strata.plan.model import Plan, sha256_hex
-from strata.results.events import Events, StepRun
+from strata.results.events import AccountReading, Events, StepRun
 from strata.results.record import (
     Charges,
     Fingerprint,
+    ProcessorUse,
+    ProgramUse,
     RealTime,
     ResultRecord,
     SamplesSummary,
@@ -27,6 +29,7 @@ from strata.results.record import (
 )
 from strata.spec.layer import KernelLog
 from strata.spec.metric import Metric
+from strata.spec.processor import Processor
 from strata.spec.step import Phase, Step
 from strata.spec.warning import FINISHED, Check
 from strata.units import format_duration
@@ -55,6 +58,7 @@ _ANY_STACK: Final = KernelLog(
     ),
     disk_lost=(r".*\bI/O error, dev .*",),
 )
+_UNPRICED: Final = "unpriced_"  # of /proc/strata_cpu (kernel/cpu/strata_cpu.c)
 _STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
 _TROUBLE_LINES_MAX: Final = 5
 
@@ -71,12 +75,14 @@ def build_record(
     versions: Versions,
     charges: Charges,
     real_time: RealTime,
+    drives: Mapping[str, Mapping[str, float]] = {},
     console_log: Path | None = None,
     kernel_logs: Iterable[KernelLog] = (),
     trace: TraceSummary | None = None,
     problems: Iterable[str] = (),
     checks: Sequence[Check] = (),
     throughput: Sequence[Throughput] = (),
+    processor: Processor | None = None,
 ) -> ResultRecord:
     """The record of one attempt.
 
@@ -99,10 +105,12 @@ def build_record(
         time_domain=time_domain,
         runner=runner,
         validity=_validity([*problems, *trouble_in_events(plan, events), *said], metrics, checks),
+        drives={model: dict(drawn) for model, drawn in drives.items()},
         **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
         filesystems=filesystem_accounts(plan, events),
+        processor=None if processor is None else processor_use(plan, events, processor),
         trace=trace,
         checks=tuple(checks),
         throughput=tuple(throughput),
@@ -165,10 +173,54 @@ def filesystem_accounts(plan: Plan, events: Events) -> dict[str, dict[str, int]]
     return _changes((each.name, each.at, each.account) for each in events.filesystems if each.step in steps)
 
 
+def processor_use(plan: Plan, events: Events, processor: Processor) -> ProcessorUse | None:
+    """The work of the lab's processors over the time of `disk_accounts`, also for a stack without disks."""
+    found = _measuring(plan, events.processor)
+    window, changes = _ends_ns(found), _changes((each.name, each.at, each.account) for each in found)
+    if window is None or not changes:
+        return None
+    (counts,) = changes.values()
+    kept = {key: counts.pop(key) for key in ("busy_ns", "queued_ns")}
+    counts.pop("processors")
+    unpriced = _unpriced(counts)
+    return ProcessorUse(
+        name=processor.name,
+        processors=round(processor.number("processors")),
+        window_ns=window[1] - window[0],
+        counts=counts,
+        time_ns=processor.time_ns(counts),
+        drawn=dict(processor.drawn),
+        unpriced=unpriced,
+        **kept,
+    )
+
+
+def _unpriced(counts: dict[str, int]) -> dict[str, ProgramUse]:
+    """Take the work of the programs without a price, such as ``unpriced_calls:sync``, out of the counts."""
+    found: dict[str, dict[str, int]] = {}
+    for key in [key for key in counts if key.startswith(_UNPRICED)]:
+        what, _, name = key.removeprefix(_UNPRICED).partition(":")
+        found.setdefault(name, {})[what] = counts.pop(key)
+    return {
+        name: ProgramUse(
+            system_calls=each["calls"], page_faults=each["faults"], time_ns=round(each["ps"] / 1000)
+        )
+        for name, each in found.items()
+        if any(each.values())
+    }
+
+
 def measured_window_ns(plan: Plan, events: Events) -> tuple[int, int] | None:
     """The instants of the first and the last reading of the disks' accounts in the measured window."""
+    return _ends_ns(_measuring(plan, events.accounts))
+
+
+def _measuring(plan: Plan, readings: Iterable[AccountReading]) -> list[AccountReading]:
     steps = set(foreground(plan, "measure"))
-    found = [each for each in events.accounts if each.step in steps]
+    return [each for each in readings if each.step in steps]
+
+
+def _ends_ns(found: Sequence[AccountReading]) -> tuple[int, int] | None:
     first = next((each.monotonic_ns for each in found if each.at == "step_start"), None)
     last = next((each.monotonic_ns for each in reversed(found) if each.at == "step_end"), None)
     return None if first is None or last is None else (first, last)

@@ -63,7 +63,7 @@ class AccountReading(_Event):
 
     step: str
     at: str
-    name: str = Field(validation_alias=AliasChoices("disk", "filesystem", "name"))
+    name: str = Field("", validation_alias=AliasChoices("disk", "filesystem", "name"))
     account: dict[str, int]
 
 
@@ -96,12 +96,18 @@ _MODELS: Final[dict[str, TypeAdapter[Any]]] = {
     "sample": TypeAdapter(Sample),
     "disk_account": TypeAdapter(AccountReading),
     "filesystem_account": TypeAdapter(AccountReading),
+    "processor_account": TypeAdapter(AccountReading),
     "step_start": TypeAdapter(_StepStart),
     "step_end": TypeAdapter(Ending),
     "undo_end": TypeAdapter(Ending),
 }
 _ONCE: Final = {"agent_start": "start", "agent_end": "end"}
-_LISTS: Final = {"sample": "samples", "disk_account": "accounts", "filesystem_account": "filesystems"}
+_LISTS: Final = {
+    "sample": "samples",
+    "disk_account": "accounts",
+    "filesystem_account": "filesystems",
+    "processor_account": "processor",
+}
 
 
 @dataclass
@@ -140,6 +146,7 @@ class Events:
     samples: list[Sample] = field(default_factory=list)
     accounts: list[AccountReading] = field(default_factory=list)
     filesystems: list[AccountReading] = field(default_factory=list)
+    processor: list[AccountReading] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
     _streams: dict[tuple[str, str], bytearray] = field(default_factory=dict)

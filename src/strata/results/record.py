@@ -92,7 +92,7 @@ class Versions(Frozen):
 
 
 class Charges(Frozen):
-    """Virtual time that the lab charges explicitly; all other processor time is free there.
+    """Virtual time that the lab charges where the study's processor is free.
 
     All zero on a host, where time is not charged but passes.
     """
@@ -101,6 +101,50 @@ class Charges(Frozen):
     yield_ns: int = 0
     clock_read_ns: int = 0
     reclaim_ns: int = 0
+
+
+class ProgramUse(Frozen):
+    """The work of all tasks of a program; ``time_ns`` is its user time at the program's price."""
+
+    system_calls: int
+    page_faults: int
+    time_ns: int
+
+
+class ProcessorUse(Frozen):
+    """The work of the lab's processors over the measured window.
+
+    Attributes:
+        name: The processor's file.
+        processors: Their number.
+        window_ns: The window's length.
+        counts: What the kernel counted, by counter (``kernel/cpu/strata_cpu_counters.h``).
+        time_ns: The time of each part, by the processor's prices; the parts add up.
+        busy_ns: The time that the processors spent on work, all together.
+        queued_ns: The time that work waited for a processor.
+        drawn: The drawn prices of a plausible processor: of parameters, and a factor for ``programs.NAME``.
+        unpriced: The programs without a price of their own, by name, with what they did at the default one.
+    """
+
+    name: str
+    processors: int
+    window_ns: int
+    counts: dict[str, int]
+    time_ns: dict[str, int]
+    busy_ns: int
+    queued_ns: int
+    drawn: dict[str, float] = {}
+    unpriced: dict[str, ProgramUse] = {}
+
+    @property
+    def unpriced_share(self) -> float:
+        """The share of the processors' time that rests on the default price of programs."""
+        return sum(each.time_ns for each in self.unpriced.values()) / (sum(self.time_ns.values()) or 1)
+
+    @property
+    def utilisation(self) -> float:
+        """The busy share of the processors' time, from 0 to 1."""
+        return self.busy_ns / (self.window_ns * self.processors) if self.window_ns else 0.0
 
 
 class RealTime(Frozen):
@@ -155,11 +199,14 @@ class ResultRecord(Frozen):
 
     Attributes:
         spec_sha256: Hash of the plan with the devices' parameters.
+        drives: The drawn parameters of the trial's plausible drives, by the model's name; empty for exact
+            drives and on a host.
         histograms: The distributions behind the metrics, by the metrics' family: encoded HdrHistograms.
         phases_ns: The duration of each phase, without services in the background.
         disks: Per disk the change of its account over the measured window. Modelled disks give the
             ``TIME_PARTS``; real ones the block layer's statistics.
         filesystems: The requests of applications in that time, by filesystem, where the kernel counts them.
+        processor: The lab's processors in that time; null on a host.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
     """
 
@@ -171,10 +218,12 @@ class ResultRecord(Frozen):
     runner: str
     validity: Validity
     metrics: Annotated[tuple[Metric, ...], AfterValidator(_finite)]
+    drives: dict[str, dict[str, int | float]] = {}
     histograms: dict[str, str] = {}
     phases_ns: dict[Phase, int] = {}
     disks: dict[str, dict[str, int]] = {}
     filesystems: dict[str, dict[str, int]] = {}
+    processor: ProcessorUse | None = None
     trace: TraceSummary | None = None
     checks: tuple[Check, ...] = ()
     throughput: tuple[Throughput, ...] = ()

@@ -32,6 +32,7 @@ from strata.files import (
     refuse_link,
     refused,
     sync,
+    temporary_name,
     write_durably,
 )
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text
@@ -86,8 +87,11 @@ def _refuse_below(path: Path) -> None:
 
 
 _ATTEMPT: Final = re.compile(r"attempt-(\d{3,})")
-# A run and `strata capabilities` may write these before study.json.
-_FIRST_NAMES: Final = (".lock", "capabilities.json", "capabilities")
+# A run and `strata capabilities` may write these before study.json, or be killed while they do.
+_FIRST_NAMES: Final = (
+    *(".lock", "capabilities.json", "capabilities"),
+    *(temporary_name("study.json"), temporary_name("capabilities.json")),
+)
 
 
 @dataclass(frozen=True)
@@ -202,9 +206,10 @@ class ResultsFolder:
             else:
                 folder._refuse_foreign()
         make_folder(folder.path)
-        make_folder(folder.trials_path)
         text = json.dumps(snapshot.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        # First, so that a folder without it, as a killed run may leave one, has nothing of value.
         write_durably(folder.study_path, text.encode() + b"\n")
+        make_folder(folder.trials_path)
         return folder
 
     @classmethod

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.errors import ResultError
-from strata.files import create, explained, opened_inside, read_plain, refuse_link, sync
+from strata.files import create, explained, opened_inside, read_plain, refuse_link, sync, temporary_name
 from strata.results.query import offline_connection
 from strata.results.record import TIME_PARTS, TraceSummary
 from strata.results.store import Attempt
@@ -177,7 +177,7 @@ def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
 
 def write_parquet(path: Path, trace: Trace) -> None:
     """Write the table: names instead of numbers, a column for each flag."""
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(temporary_name(path.name))
     notes = f"{{trace_version: '{TRACE_VERSION}', disks: {_quoted(json.dumps(trace.disks))}}}"
     with explained(path, "write the trace"), opened_inside(path.parent) as folder:
         os.close(create(part.name, folder))  # so that DuckDB follows no link of that name

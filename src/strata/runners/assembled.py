@@ -91,23 +91,30 @@ class Assembled:
         """
         removed: list[str] = []
         deadline_s = time.monotonic() + self.patience_s
-        while parts := self.parts():
+        parts = self.parts()
+        while parts:
             refusals = [f"{part}: {why}" for part in self._uppermost(parts) if (why := self._take_down(part))]
             left = self.parts()
-            removed += [part.taken_down for part in parts if part not in left]
-            if left != parts:
-                deadline_s = time.monotonic() + self.patience_s
-            elif time.monotonic() > deadline_s:
-                why = f" ({'; '.join(refusals)})" if refusals else ""
-                remedy = "see what uses it (`lsof`, `fuser -vm`), end that, then run `strata clean` as root"
-                raise RunError(
-                    f"still in use: {', '.join(map(str, left))}{why}", place=str(self.path), remedy=remedy
-                )
-            else:
+            if left == parts:
+                if time.monotonic() > deadline_s:
+                    raise self._still_in_use(left, refusals)
                 time.sleep(_POLL_S)  # devices are released in the background
+                left = self.parts()
+            if left != parts:
+                removed += [part.taken_down for part in parts if part not in left]
+                deadline_s = time.monotonic() + self.patience_s
+                parts = left
         for name in self._real_disks():
             self._forget(name)
         return removed + self._remove_groups() + self._remove_nodes()
+
+    def _still_in_use(self, parts: list[Part], refusals: list[str]) -> RunError:
+        why = f" ({'; '.join(refusals)})" if refusals else ""
+        return RunError(
+            f"still in use: {', '.join(map(str, parts))}{why}",
+            place=str(self.path),
+            remedy="see what uses it (`lsof`, `fuser -vm`), end that, then run `strata clean` as root",
+        )
 
     def _uppermost(self, parts: list[Part]) -> list[Part]:
         """The parts that carry no other part."""

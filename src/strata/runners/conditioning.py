@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preconditions real flash drives before each trial: fresh, filled, or steady.
+"""Preconditions real flash drives before each trial: fresh, filled, used, or steady.
 
-After SNIA's Solid State Storage Performance Test Specification (2.0.1): a purge, twice the capacity in
-sequential writes of 128 KiB, then rounds of a minute each (here of random writes of 4 KiB) until five are
-steady, 25 at most.
+Steady is after SNIA's Solid State Storage Performance Test Specification (2.0.1): a purge, twice the capacity
+in sequential writes of 128 KiB, then rounds of a minute each (here of random writes of 4 KiB) until five are
+steady, 25 at most. Used is the modelled drives' state: a purge, a part of the capacity written in order, a
+part of that overwritten at random, and a pause.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from strata.machine.reading import SystemFiles
 from strata.plan.compile import ENVIRONMENT
 from strata.runners.base import Cancelled, Progress, Task, ended_within
 from strata.spec.device import Device
-from strata.spec.device_kinds.flash import PRECONDITIONS
+from strata.spec.device_kinds.flash import PRECONDITIONS, Flash
 from strata.spec.steadiness import ROUNDS, steadiness
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, percent
 
 _NOTES_NAME: Final = ".conditioned.json"
+_BLOCK_BYTES: Final = 128 << 10
 _POLL_S: Final = 0.2
 _STOP_LIMIT_S: Final = 10.0
 # Earlier rates do not predict the length of a pass. A judgement.
@@ -43,13 +45,14 @@ class Rules:
     fill_passes: int = 2
     round_s: float = 60.0
     rounds_max: int = 25
+    pause_s: float = 60.0  # of a used drive, in which it collects free blocks
 
 
 @dataclass(frozen=True)
 class Conditioned:
     """The preconditioning of a drive before a trial."""
 
-    asked: str  # the study's state: none (nothing written), filled or steady
+    asked: str  # the study's state, of `PRECONDITIONS`
     reached: bool  # whether the drive is in that state
     detail: str  # the work done, as a clause
     rounds: tuple[float, ...] = ()  # random writes per second, by round
@@ -123,9 +126,9 @@ def condition(
 
 
 def state_of(device: Device) -> str:
-    """The state that a study asks of a device, of `PRECONDITIONS`."""
+    """The state that a study asks of a real device, of `PRECONDITIONS`: fresh unless it says so."""
     stated = device.parameters.get("precondition")
-    number = 0 if stated is None else int(stated.value)
+    number = PRECONDITIONS["fresh"] if stated is None else int(stated.value)
     return next(state for state, each in PRECONDITIONS.items() if each == number)
 
 
@@ -140,7 +143,7 @@ class Conditioning:
 
     def run(self) -> Conditioned:
         drive = self.drive
-        if drive.state == "none":
+        if drive.state == "fresh":
             purged = self._purge()
             return Conditioned(
                 drive.state, purged, "discarded whole" if purged else "it takes no discards (TRIM)"
@@ -149,7 +152,26 @@ class Conditioning:
             self._purge()
             self._fill(1)
             return Conditioned(drive.state, reached=True, detail="written once, in order")
-        return self._steady()
+        return self._used() if drive.state == "used" else self._steady()
+
+    def _used(self) -> Conditioned:
+        part, scattered = (_default_part(name) for name in ("used_filled", "used_scattered"))
+        size_bytes = int(self.drive.size_bytes * part) // _BLOCK_BYTES * _BLOCK_BYTES
+        again_bytes = int(size_bytes * scattered)
+        purged = self._purge()
+        options = (f"--size={size_bytes}", f"--randseed={self._seed('use', 1)}")
+        self._write("in order", size_bytes, "--rw=write", "--bs=128k", *options)
+        self._write(
+            "at random", again_bytes, "--rw=randwrite", "--bs=4k", f"--io_size={again_bytes}", *options
+        )
+        with self._running(["sleep", str(self.rules.pause_s)], lambda: "pause") as process:
+            self._succeeded(process)
+        detail = (
+            f"{percent(part)} written in order, {percent(scattered)} of this overwritten at random, paused"
+        )
+        return Conditioned(
+            self.drive.state, purged, detail if purged else f"{detail}; it takes no discards (TRIM)"
+        )
 
     def _steady(self) -> Conditioned:
         """Precondition fully, or repeat only the rounds if nothing was discarded since."""
@@ -185,16 +207,18 @@ class Conditioning:
         return True
 
     def _fill(self, passes: int) -> None:
-        size_bytes = self.drive.size_bytes
         for number in range(1, passes + 1):
-            first, started_s = self.drive.written_bytes, time.monotonic()
+            options = ("--rw=write", "--bs=128k", f"--randseed={self._seed('fill', number)}")
+            self._write(f"in order, {number} of {passes}", self.drive.size_bytes, *options)
 
-            def status(number: int = number, first: int = first, started_s: float = started_s) -> str:
-                done_bytes = self.drive.written_bytes - first
-                left = _left(done_bytes, size_bytes, time.monotonic() - started_s)
-                return f"write {format_size(size_bytes)} in order, {number} of {passes}: {left}"
+    def _write(self, how: str, size_bytes: int, *options: str) -> None:
+        first, started_s = self.drive.written_bytes, time.monotonic()
 
-            self._fio(status, "--rw=write", "--bs=128k", f"--randseed={self._seed('fill', number)}")
+        def status() -> str:
+            left = _left(self.drive.written_bytes - first, size_bytes, time.monotonic() - started_s)
+            return f"write {format_size(size_bytes)} {how}: {left}"
+
+        self._fio(status, *options)
 
     def _rounds(self) -> tuple[list[float], bool]:
         """Write rounds at random until five are steady; returns their rates and whether they are."""
@@ -271,6 +295,10 @@ class Conditioning:
                 remedy="see `dmesg` and the disk's health (`strata disks`)",
             )
         return output
+
+
+def _default_part(name: str) -> float:
+    return float(Flash.parameters[name].default or 0) / 100
 
 
 def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:

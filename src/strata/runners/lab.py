@@ -53,6 +53,8 @@ from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0
+# The same for a program that does not enter the kernel at all.
+SPIN_LIMIT_S: Final = 10.0
 
 _POLL_S: Final = 0.1
 _LOOKS_PER_READING: Final = 10  # while virtual time stands still
@@ -163,6 +165,7 @@ class LabRunner:
                     ),
                     disks=lab_disks(plan, task.devices),
                     memory_bytes=plan.memory_bytes,
+                    processor=plan.processor,
                     entropy_seed=derive_seed(plan.trial.seed, "entropy"),
                     power=power,
                     inputs=provided_inputs(plan),
@@ -182,12 +185,17 @@ class _Watch:
         self._task = task
         self._running = running
         self._stall_limit_s = stall_limit_s
+        # Who raises the limit raises this one, too.
+        self._spin_limit_s = (
+            stall_limit_s if stall_limit_s > STALL_LIMIT_S else min(stall_limit_s, SPIN_LIMIT_S)
+        )
         self._console = task.folder / CONSOLE_NAME
         self._console_read = 0
         self._tail = EventTail(task.folder / EVENTS_NAME, task.plan)
         self._limit_ns = task.plan.time_limit_ns + teardown_limit_ns(task.plan)
         self._still_ns, self._looks = 0, 0  # where virtual time stands still, and since when
         self._used_s = self._used_s_first = self._asleep_s = 0.0
+        self._entries, self._program_s_first = -1, 0.0  # of the last entry into the kernel
 
     def until_the_end(self) -> None:
         """Return when the lab has powered off after its agent's last event, or its power was cut."""
@@ -229,11 +237,17 @@ class _Watch:
         asleep = used_s == self._used_s and all(each.state in "SZ" for each in own)
         self._asleep_s = self._asleep_s + _LOOKS_PER_READING * _POLL_S if asleep else 0.0
         self._used_s = used_s
+        program_s = sum(each.own_s for each in own if each.pid != self._running.pid)
+        if status.entries != self._entries:
+            self._entries, self._program_s_first = status.entries, program_s
         limit = f"{self._stall_limit_s:g}"
         who = (
             f"process {status.pid} ({status.comm})" if status.booted else "the kernel, which did not come up,"
         )
-        if used_s - self._used_s_first > self._stall_limit_s:
+        if program_s - self._program_s_first > self._spin_limit_s:
+            found = f"{who} spins without entering the kernel, for {self._spin_limit_s:g} processor seconds"
+            remedy = "computing takes no virtual time: if it would come to an end, raise --stall-limit"
+        elif used_s - self._used_s_first > self._stall_limit_s:
             found = f"{who} spins or computes without waiting, for {limit} processor seconds"
             remedy = "computing takes no virtual time: if it was only slow, raise --stall-limit"
         elif self._asleep_s > self._stall_limit_s:

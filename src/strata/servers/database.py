@@ -13,6 +13,7 @@ from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Step, literal
+from strata.spec.warning import Check
 from strata.spec.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S
 
@@ -22,6 +23,9 @@ Setting = StrictStr | StrictInt | StrictFloat | StrictBool
 START_LIMIT_NS: Final = 300 * NS_PER_S
 """The time until a server must be ready, recovery after a crash included."""
 STOP_LIMIT_NS: Final = 600 * NS_PER_S  # the time of an orderly shutdown, which writes all dirty data
+DURABLE: Final = "durable-by-settings"
+DURABLE_QUESTION: Final = "do the server's settings keep what it acknowledges through a power cut?"
+OFF: Final = ("off", "0", "false", "no")
 ROLE: Final = "workload"
 """The role of the load's sessions. It owns its database and has no further rights."""
 
@@ -38,6 +42,9 @@ class DatabaseServer(ABC):
     """An estimate of the space for a server without tables and the logs of its first load."""
     owned: ClassVar[Mapping[str, str]]  # the settings that are given already, each with a remedy
     allowed: ClassVar[Forms]  # the settings that a study may give
+    kind: ClassVar[str]  # its name in a stack's settings
+    risky: ClassVar[Mapping[str, Mapping[str, str]]]
+    """The values of settings that give durability away, with what a power cut may then do."""
 
     prefix: str  # the beginning of its steps' ids
     context: WorkloadContext  # the workload's
@@ -115,6 +122,20 @@ class DatabaseServer(ABC):
             remedy = cls.owned_remedy(name)
             yield Diagnostic(f'the setting "{name[:60]}" is given already', remedy=remedy, key="settings")
         yield from pair_diagnostics(f"setting of {cls.title}", given, cls.allowed, key="settings")
+
+    @classmethod
+    def durability(cls, settings: Mapping[str, Setting]) -> Check:
+        """Whether the settings keep what the server acknowledged through a power cut."""
+        given = {
+            name: setting_text(value, true="on", false="off").lower() for name, value in settings.items()
+        }
+        found = [
+            f"{name} = {given[name]}: {each[given[name]]}"
+            for name, each in cls.risky.items()
+            if given.get(name) in each
+        ]
+        detail = "; ".join(found) or f"{cls.title} writes what it acknowledges, by its settings"
+        return Check(name=DURABLE, verdict="no" if found else "yes", detail=detail)
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:

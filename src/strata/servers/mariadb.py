@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from strata.servers.database import ROLE, START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
+from strata.servers.database import OFF, ROLE, START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
 from strata.spec.allowed import Forms, form, one_of
 from strata.spec.page_cache import dropped, synced
 from strata.spec.step import LOAD_USER, Step
@@ -136,6 +136,7 @@ class MariadbServer(DatabaseServer):
 
     tools = ("install", "mariadb", "mariadb-install-db", "mariadbd")
     title = "MariaDB"
+    kind = "mariadb"
     folder = "mariadb"
     # Debian's package of the programs makes no user, and mariadbd does not run as root.
     user = LOAD_USER
@@ -153,6 +154,13 @@ class MariadbServer(DatabaseServer):
         "default_time_zone": "every trial runs in UTC: leave it out",
     }
     allowed: ClassVar[Forms] = SETTINGS
+    risky: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "innodb_flush_log_at_trx_commit": dict.fromkeys(("0", "2"), "it may lose the last second"),
+        "innodb_doublewrite": dict.fromkeys(
+            OFF, "a page that it tears stays torn, unless the filesystem writes pages whole, as ZFS does"
+        ),
+        "innodb_flush_method": {"nosync": "it may damage the whole database"},
+    }
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:

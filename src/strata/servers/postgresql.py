@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from strata.servers.database import ROLE, START_LIMIT_NS, DatabaseServer, setting_text
+from strata.servers.database import OFF, ROLE, START_LIMIT_NS, DatabaseServer, setting_text
 from strata.spec.allowed import Forms, form, one_of
 from strata.spec.step import Step
 
@@ -111,6 +111,7 @@ class PostgresqlServer(DatabaseServer):
 
     tools = ("initdb", "install", "pg_isready", "postgres", "psql")
     title = "PostgreSQL"
+    kind = "postgresql"
     folder = "postgres"
     user = "postgres"
     empty_bytes = 1 << 30
@@ -124,6 +125,13 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
+    risky: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "fsync": dict.fromkeys(OFF, "it may damage the whole database"),
+        "synchronous_commit": dict.fromkeys(OFF, "it may lose the last transactions"),
+        "full_page_writes": dict.fromkeys(
+            OFF, "a page that it tears stays torn, unless the filesystem writes pages whole, as ZFS does"
+        ),
+    }
 
     @property
     def client_environment(self) -> dict[str, str]:

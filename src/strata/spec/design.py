@@ -20,6 +20,13 @@ Order = Literal["blocks", "abba", "file"]
 """``blocks``: stacks in a random order in each block. ``abba``: the blocks of two successive seeds follow one
 another, the second in the mirrored order of the first, so that a drift cancels. ``file``: as declared."""
 
+Drives = Literal["plausible", "exact"]
+"""``plausible``: each seed draws one drive of every model from the ranges of its estimates. ``exact``: all
+seeds have the drive of the device file."""
+
+Phases = Literal["drawn", "fixed"]
+"""``drawn``: a pause, drawn for each block, comes before the load. ``fixed``: the load begins at once."""
+
 SEED_MAX: Final = (1 << 63) - 1
 
 # No interval of fewer seeds counts as precise, however narrow it is.

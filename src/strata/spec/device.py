@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
@@ -17,11 +17,13 @@ from strata.spec.device_kinds import KINDS
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import Fault
 from strata.spec.names import Diagnostic, is_kebab, nearest
-from strata.spec.provisioning import PROVISIONED, Rule, provision
+from strata.spec.provisioning import PROVISIONED, Machine, Rule, provision
 from strata.units import SECTOR_BYTES
 
 DEFAULT_SOURCE: Final = "not stated: the kind's default"
 """The source of a parameter that a device file leaves out."""
+
+P = TypeVar("P", bound=Parameter)
 
 TEXT_PARAMETERS: Final = {"interface": "how it is connected; for the reader"}
 
@@ -38,6 +40,8 @@ class Device:
         published: Figures of data sheets and reviews, by the names of `PUBLISHED`.
         write_cache: False if a study has switched its volatile write cache off.
         faults: The study's faults of the device.
+        machine: The limits of the machine that a volume in the network is attached to.
+        drawn: Of a plausible drive, the drawn values (`strata.spec.plausible`).
     """
 
     name: str
@@ -49,6 +53,8 @@ class Device:
     provisioning: Mapping[str, Rule] = field(default_factory=dict)
     write_cache: bool = True
     faults: tuple[Fault, ...] = ()
+    machine: Machine = field(default_factory=Machine)
+    drawn: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def model(self) -> DeviceKind:
@@ -84,6 +90,8 @@ class Device:
         identity: dict[str, Any] = {"kind": self.kind, "parameters": values}
         if not self.write_cache:
             identity["write_cache"] = False
+        if self.machine:
+            identity["machine"] = asdict(self.machine)
         if self.faults:
             identity["faults"] = [fault.identity() for fault in self.faults]
         return identity
@@ -105,10 +113,14 @@ class _DeviceFile(BaseModel):
     provisioning: dict[str, Any] = Field(default={}, description="a table [provisioning]")
 
 
-def device_folder() -> Path:
+def bundled_folder(name: str) -> Path:
     here = Path(__file__).resolve()
-    packaged = here.parents[1] / "bundled" / "devices"
-    return packaged if packaged.is_dir() else here.parents[3] / "devices"
+    packaged = here.parents[1] / "bundled" / name
+    return packaged if packaged.is_dir() else here.parents[3] / name
+
+
+def device_folder() -> Path:
+    return bundled_folder("devices")
 
 
 def bundled_devices() -> list[str]:
@@ -119,15 +131,17 @@ def find_device(model: str, relative_to: Path | None = None, *, as_member: bool 
     """The bundled device of a name, or the device of a ``.toml`` file; raises as `load_device`."""
     if model.endswith(".toml"):
         return load_device((relative_to or Path()) / model, as_member=as_member)
-    names = bundled_devices()
-    if model not in names:
-        hint = nearest(model, names)
-        joined = f"{hint} Or" if hint.endswith("?") else f"{hint}; or"
-        raise StudyError(
-            f'there is no device "{model}"',
-            remedy=f'{joined} give the path of a device file, "./{model[:40]}.toml"',
-        )
+    check_bundled("device", model, bundled_devices())
     return _bundled_device(device_folder() / f"{model}.toml", as_member=as_member)
+
+
+def check_bundled(kind: str, name: str, names: Collection[str]) -> None:
+    """Raise StudyError if no bundled file of this kind has the name."""
+    if name not in names:
+        hint = nearest(name, names)
+        joined = f"{hint} Or" if hint.endswith("?") else f"{hint}; or"
+        remedy = f'{joined} give the path of a {kind} file, "./{name[:40]}.toml"'
+        raise StudyError(f'there is no {kind} "{name}"', remedy=remedy)
 
 
 @cache
@@ -149,13 +163,20 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
     parameters: dict[str, Parameter] = {}
     rules = _read_rules(tables.get("provisioning"), diagnostics)
     if kind is not None and isinstance(raw, dict):
-        stated = _read("parameters", kind.parameters, TEXT_PARAMETERS, raw, diagnostics)
+        stated = read_parameters(
+            "parameters", kind.parameters, TEXT_PARAMETERS, raw, diagnostics, model=Parameter
+        )
         ruled = {PROVISIONED[name][0] for name in rules}
         for name in ruled & set(raw):
             remedy = "leave it out here, or leave the rule out"
             diagnostics.add(("parameters", name), "a rule of [provisioning] sets this", remedy=remedy)
-        parameters = _completed(stated, kind.parameters, {*raw, *ruled}, diagnostics)
-    published = _read("published", PUBLISHED, (), tables.get("published"), diagnostics)
+        _check_ranges(stated, kind, diagnostics)
+        parameters = complete_parameters(stated, kind.parameters, {*raw, *ruled}, diagnostics)
+    published = read_parameters(
+        "published", PUBLISHED, (), tables.get("published"), diagnostics, model=Parameter
+    )
+    for name in (name for name, each in published.items() if each.low is not None or each.high is not None):
+        diagnostics.add(("published", name), "a published figure has no range", remedy="leave it out")
     if as_member and "member" in parameters:
         diagnostics.add(("kind",), "a controller cannot be a member of a controller", remedy="name a disk")
     diagnostics.raise_all()
@@ -172,7 +193,7 @@ def load_device(file: Path, *, as_member: bool = False) -> Device:
     for each in kind.diagnostics(device):
         diagnostics.add(("parameters", str(each.key), "value"), each.cause, remedy=each.remedy)
     diagnostics.raise_all()
-    return kind.completed(device)
+    return kind.completed(_with_ranges(device))
 
 
 def _read_rules(raw: object, diagnostics: Diagnostics) -> dict[str, Rule]:
@@ -203,27 +224,29 @@ def _find_member(device: Device, file: Path, diagnostics: Diagnostics) -> Device
         return None
 
 
-def _read(
+def read_parameters(
     table: str,
     specs: Mapping[str, ParameterSpec],
     texts: Iterable[str],
     raw: object,
     diagnostics: Diagnostics,
-) -> dict[str, Parameter]:
+    *,
+    model: type[P],
+) -> dict[str, P]:
     """What a table of the file states; a value that is no table was reported with the file's other keys."""
     known, what = [*specs, *texts], "parameter" if table == "parameters" else "figure"
-    read: dict[str, Parameter] = {}
+    read: dict[str, P] = {}
     for name, stated in raw.items() if isinstance(raw, dict) else ():
         if name not in known:
             diagnostics.add((table, name), f'unknown {what} "{name}"', remedy=nearest(name, known))
-        elif (parameter := diagnostics.model(Parameter, stated, (table, name))) is not None:
+        elif (parameter := diagnostics.model(model, stated, (table, name))) is not None:
             read[name] = parameter
             if name in specs:
                 _check_parameter(parameter, specs[name], (table, name), diagnostics)
     return {name: read[name] for name in known if name in read}
 
 
-def _completed(
+def complete_parameters(
     read: Mapping[str, Parameter],
     specs: Mapping[str, ParameterSpec],
     stated: Collection[str],
@@ -240,6 +263,59 @@ def _completed(
         else:
             found[name] = Parameter(value=spec.default, unit=spec.unit, source=DEFAULT_SOURCE, estimate=True)
     return {name: found[name] for name in (*specs, *TEXT_PARAMETERS) if name in found}
+
+
+def _check_ranges(stated: Mapping[str, Parameter], kind: DeviceKind, diagnostics: Diagnostics) -> None:
+    for name, each in stated.items():
+        if each.low is None and each.high is None:
+            if each.range is not None:
+                cause = "this gives a reason for a range that is not stated"
+                diagnostics.add(("parameters", name, "range"), cause, remedy="state low and high")
+            continue
+        spec, path = kind.parameters.get(name), ("parameters", name)
+        spread = kind.spreads.get(name)
+        if spec is None or spec.text or spread is None or spread.low is None:
+            why = spread.reason if spread else "it is a text"
+            cause = f"this does not vary between plausible drives: {why}"
+            diagnostics.add(path, cause, remedy="leave out low and high")
+        elif each.low is None or each.high is None:
+            diagnostics.add(path, "a range has two ends", remedy="state low and high, or neither")
+        elif each.value == 0 and each.high:
+            cause = "a zero says that the drive lacks this, which does not vary"
+            diagnostics.add(path, cause, remedy="state a value above zero, or leave out low and high")
+        else:
+            check_range(each, spec, path, diagnostics)
+
+
+def check_range(
+    parameter: Parameter, spec: ParameterSpec, path: tuple[str, str], diagnostics: Diagnostics
+) -> None:
+    """Report a range that does not hold the value or exceeds the bounds; without a number, nothing."""
+    low, value, high = parameter.low, parameter.value, parameter.high
+    if low is None or high is None or isinstance(value, str):
+        return
+    if not low <= value <= high:
+        cause = f"the value {value:g} is not within its range, {low:g} to {high:g}"
+        diagnostics.add(path, cause, remedy="widen the range; low <= value <= high")
+    elif low < spec.minimum or high > spec.maximum:
+        cause = f"the range exceeds {spec.minimum:g} to {spec.maximum:g} {spec.unit}"
+        diagnostics.add(path, cause, remedy="narrow it")
+
+
+def _with_ranges(device: Device) -> Device:
+    """The device with the kind's range for every estimate without one, and the kind's reason likewise."""
+    found: dict[str, Parameter] = {}
+    for name, each in device.parameters.items():
+        spread, spec = device.model.spreads.get(name), device.model.parameters.get(name)
+        if spread is None or spec is None or isinstance(each.value, str):
+            continue
+        if spread.needs and not device.number(spread.needs):
+            continue
+        if each.low is not None:
+            found[name] = each.model_copy(update={"range": each.range or spread.reason})
+        elif each.estimate and (ends := spread.around(each.value, spec)) is not None:
+            found[name] = each.model_copy(update={"low": ends[0], "high": ends[1], "range": spread.reason})
+    return replace(device, parameters={**device.parameters, **found})
 
 
 def _check_parameter(

@@ -37,15 +37,31 @@ _DRIVER_SCALES: Final = {
 }
 
 
+ASKED: Final = "the study"
+"""The source of a parameter that a study sets."""
+
+
 class Parameter(BaseModel):
-    """A parameter as a device file states it: read in the source, or assumed for the reason given there."""
+    """A parameter as a device file states it: read in the source, or assumed for the reason given there.
+
+    ``low`` and ``high`` are the ends of its plausible values, and ``range`` is the reason for them. Without
+    them a value that was read is exact, and an estimate has the range of its kind.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: StrictInt | StrictFloat | StrictStr
+    low: StrictInt | StrictFloat | None = None
+    high: StrictInt | StrictFloat | None = None
     unit: StrictStr
     source: StrictStr = Field(min_length=1)
+    range: StrictStr | None = Field(None, min_length=1)
     estimate: StrictBool
+
+    @property
+    def ends(self) -> str:
+        """The range for a reader: ``8.5 to 10.7``; empty without one."""
+        return "" if self.low is None or self.high is None else f"{self.low:.4g} to {self.high:.4g}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,44 @@ class ParameterSpec:
     def driver_line(self, value: float) -> str:
         scale = _PPM_PER_PERCENT if self.key.endswith("_ppm") else _DRIVER_SCALES[self.unit]
         return f"{self.key}={nearest(value * scale)}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How an estimate of a parameter varies between plausible drives if its file does not say.
+
+    Attributes:
+        low: The lower end, as a factor of the value; so is ``high``. None for a parameter that never varies.
+        reason: Of the range, or of its absence.
+        needs: A parameter without which, at zero, this one has no effect and does not vary.
+    """
+
+    low: float | None
+    high: float | None
+    reason: str
+    needs: str = ""
+
+    def around(self, value: float, spec: ParameterSpec) -> tuple[float, float] | None:
+        """The ends of the range of a value. A zero stands for a thing that is absent, and does not vary."""
+        if self.low is None or self.high is None or value == 0:
+            return None
+        low, high = max(spec.minimum, value * self.low), min(spec.maximum, value * self.high)
+        return (math.ceil(low), math.floor(high)) if spec.whole else (low, high)
+
+
+def spread_table(table: str) -> dict[str, Spread]:
+    """Spreads from a table: names, ``LOW..HIGH`` as factors or ``fixed``, reason [and needed parameter].
+
+    The columns are two spaces or more apart.
+    """
+    read: dict[str, Spread] = {}
+    for row in re.sub(r"\n {30,}", " ", table).strip().splitlines():
+        names, factors, last = re.split(r" {2,}", row.strip(), maxsplit=2)
+        reason, _, needs = last.rstrip("]").partition(" [")
+        low, dots, high = factors.partition("..")
+        spread = Spread(float(low), float(high), reason, needs) if dots else Spread(None, None, reason)
+        read |= dict.fromkeys(names.split(", "), spread)
+    return read
 
 
 def nearest(value: float) -> int:
@@ -116,6 +170,7 @@ class DeviceKind:
         title: The heading of its devices in the documentation.
         introduction: One sentence on the model.
         parameters: By name, in the order of `strata devices show`.
+        spreads: Of each numeric parameter, how it varies between plausible drives.
         has_write_cache: Whether it has a volatile write cache that a study can switch off.
     """
 
@@ -123,11 +178,16 @@ class DeviceKind:
     title: ClassVar[str]
     introduction: ClassVar[str]
     parameters: ClassVar[Mapping[str, ParameterSpec]]
+    spreads: ClassVar[Mapping[str, Spread]]
     has_write_cache: ClassVar[bool] = False
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         """Mistakes in the relations between parameters, each of which is within its bounds."""
         return ()
+
+    def reconciled(self, values: dict[str, float]) -> dict[str, float]:
+        """Adjust drawn values that depend on each other until they agree."""
+        return values
 
     def completed(self, device: Device) -> Device:
         """The device with its derived parameters."""
@@ -157,7 +217,18 @@ PUBLISHED: Final[Mapping[str, ParameterSpec]] = parameter_table("""
     sequential_read_middle       0.1..1e5 MB/s  sequential reads at half the capacity
     sequential_read_inner        0.1..1e5 MB/s  sequential reads at the last sector
     sequential_write             0.1..1e5 MB/s  sequential writes, wherever the maker measured
-    latency_read_4k_qd1          0.01..1e7 us   latency of random 4-KiB reads, one at a time
+    latency_read_4k_qd1          0.01..1e7 us   latency of random 4-KiB reads, one at a time: mean
+    latency_read_4k_qd1_p50      0.01..1e7 us   latency that half of them have at most
+    latency_read_4k_qd1_p99      0.01..1e7 us   latency that 99 % of them have at most
+    latency_read_4k_qd1_p999     0.01..1e7 us   latency that 99.9 % of them have at most
+    latency_read_4k_qd1_p9999    0.01..1e7 us   latency that 99.99 % of them have at most
+    latency_read_4k_qd1_p99999   0.01..1e7 us   latency that 99.999 % of them have at most
+    latency_read_4k_qd16         0.01..1e7 us   latency of random 4-KiB reads, 16 at a time: mean
+    latency_read_4k_qd16_p50     0.01..1e7 us   latency that half of them have at most
+    latency_read_4k_qd16_p99     0.01..1e7 us   latency that 99 % of them have at most
+    latency_read_4k_qd16_p999    0.01..1e7 us   latency that 99.9 % of them have at most
+    latency_read_4k_qd16_p9999   0.01..1e7 us   latency that 99.99 % of them have at most
+    latency_read_4k_qd16_p99999  0.01..1e7 us   latency that 99.999 % of them have at most
     latency_write_4k_qd1         0.01..1e7 us   latency of random 4-KiB writes, one at a time
     flush_latency                0..1e4 ms      latency of a flush after one 4-KiB write
     flush_rate                   0.01..1e7 1/s  rate of 4-KiB writes with a flush after each

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, TypeVar, get_args
@@ -46,6 +46,8 @@ class Diagnostics:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
+        self.origin: Callable[[Path], Path] = lambda path: path
+        """Where in the file the value at a path comes from."""
         self._text = text
         self._found: list[StudyError] = []
         self._known: set[tuple[Path, str]] = set()
@@ -56,6 +58,7 @@ class Diagnostics:
         return key_lines(self._text)
 
     def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
+        path = self.origin(path)
         if (path, cause) not in self._known:  # several stacks may have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
@@ -88,8 +91,8 @@ class Diagnostics:
         else:
             self.add(where, *_in_words(_model_at(model, detail["loc"][:-1]), detail))
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def __len__(self) -> int:
+        return len(self._found)
 
     def raise_all(self) -> None:
         """Raise `DiagnosticsError` with all mistakes in the order of their lines, if there are any."""

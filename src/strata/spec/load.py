@@ -7,10 +7,11 @@ tables (devices named by stacks, layers on layers) are checked among tables with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from strata.errors import DiagnosticsError, StrataError
 from strata.spec.design import SEEDS_MAX, count_diagnostics, precision_diagnostics
@@ -29,9 +30,11 @@ from strata.spec.fit import (
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.layer import Layer, LowerInterface, Provided
+from strata.spec.matrix import Matrix, expand
 from strata.spec.names import Path as Keys
 from strata.spec.names import kebab_diagnostics, nearest
-from strata.spec.provisioning import limited, provision
+from strata.spec.processor import Processor, find_processor
+from strata.spec.provisioning import Machine, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
@@ -51,7 +54,8 @@ from strata.units import SECTOR_BYTES, describe_size, format_duration
 _AMPLE_BYTES: Final = 1 << 60
 _AMPLE_COUNT: Final = 16
 
-TABLES: Final = ("study", "devices", "stacks", "workloads")
+TABLES: Final = ("study", "devices", "stacks", "workloads", "matrix", "exclude")
+_Found = TypeVar("_Found")
 _Placed = tuple[Keys, Layer | None]
 """A layer, or None if it is invalid, and its path in the file."""
 _EXAMPLES: Final = {
@@ -81,11 +85,13 @@ class _Reader:
     stacks: dict[str, Stack] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
     inputs: dict[str, InputFile] = field(default_factory=dict)
+    matrix: Matrix = field(default_factory=Matrix)
 
     def study(self) -> Study:
         for name in self.tables:
             if name not in TABLES:
                 self.found.add((name,), f'unknown key "{name}"', nearest(name, TABLES))
+        self.tables, self.matrix = expand(self.tables, self.found)
         head = self.found.model(HeadTable, self.tables.get("study", {}), ("study",))
         if head is not None:
             self.found.extend(("study",), precision_diagnostics(head.seeds, head.precision, head.seeds_max))
@@ -102,16 +108,39 @@ class _Reader:
         if head is not None:
             trials = len(head.seeds) * len(self.stacks) * len(self.workloads)
             self.found.extend(("study",), count_diagnostics(trials))
+        processor = self.processor(head) if head is not None else None
         self.found.raise_all()
         assert head is not None
+        assert processor is not None
+        self.leave_out_equals()
         # The machine's limits are in the devices by now.
-        declared = {key: value for key, value in head if not key.startswith("machine_")} | {
+        separate = {"cpu", "cpus", "machine_iops", "machine_throughput_bytes_per_s"}
+        declared = {key: value for key, value in head if key not in separate} | {
             "question": head.question.strip(),
             "seeds": tuple(head.seeds),
             "seeds_max": head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
         }
-        found = {name: getattr(self, name) for name in ("devices", "stacks", "workloads", "inputs", "file")}
-        return Study(**declared, **found)
+        found = {
+            name: getattr(self, name)
+            for name in ("devices", "stacks", "workloads", "inputs", "matrix", "file")
+        }
+        return Study(**declared, **found, processor=processor)
+
+    def leave_out_equals(self) -> None:
+        """Of combinations that come to the same stack or workload, keep the first."""
+        same: dict[str, str] = {}
+        stacks = {name: each.describe() for name, each in self.stacks.items()}
+        workloads = {name: each.model_dump(mode="json") for name, each in self.workloads.items()}
+        variants = ((stacks, self.matrix.stacks), (workloads, self.matrix.workloads))
+        for described, made in variants if self.matrix.factors else ():
+            known: dict[str, str] = {}
+            for name, each in described.items():
+                first = known.setdefault(json.dumps(each, sort_keys=True), name)
+                if first != name and name in made:
+                    same[name] = first
+        self.stacks = {name: each for name, each in self.stacks.items() if name not in same}
+        self.workloads = {name: each for name, each in self.workloads.items() if name not in same}
+        self.matrix = self.matrix.model_copy(update={"same": same})
 
     def named(self, kind: str) -> Mapping[str, Any]:
         """The tables ``[kind.NAME]``; reports missing tables and bad names."""
@@ -158,7 +187,7 @@ class _Reader:
         self.found.extend(path, refused)
         if head is None or device.kind != "network":
             return device
-        return limited(device, head.machine_iops, head.machine_throughput_bytes_per_s)
+        return replace(device, machine=Machine(head.machine_iops, head.machine_throughput_bytes_per_s))
 
     def check_machine(self, head: HeadTable) -> None:
         kinds = {used.device.kind for used in self.devices.values()}
@@ -171,9 +200,16 @@ class _Reader:
                 cause = "the study has no cloud volume that this could limit"
                 self.found.add(("study", key), cause, "leave the key out")
 
+    def processor(self, head: HeadTable) -> Processor | None:
+        processor = self.find(find_processor, head.cpu, ("study", "cpu"))
+        return processor if processor is None or head.cpus is None else processor.with_processors(head.cpus)
+
     def find_device(self, model: str, path: Keys) -> Device | None:
+        return self.find(find_device, model, path)
+
+    def find(self, find: Callable[[str, Path], _Found], name: str, path: Keys) -> _Found | None:
         try:
-            return find_device(model, self.file.parent)
+            return find(name, self.file.parent)
         except DiagnosticsError as error:
             for each in error.diagnostics:
                 self.found.add(path, f"{error.place}: {each.place}: {each.cause}", each.remedy)
@@ -217,7 +253,18 @@ class _Reader:
         self.check_named(devices, placed)
         if self.fits_together(name, devices, placed):
             shared = len(table.layers) if table.each else None
-            self.stacks[name] = Stack(name, tuple(devices), layers, shared, sectors_of(devices, self.devices))
+            sector_bytes = sectors_of(devices, self.devices)
+            self.stacks[name] = Stack(name, tuple(devices), layers, shared, sector_bytes, table.settings)
+        self.check_settings(table.settings, (*path, "settings"))
+
+    def check_settings(self, settings: Mapping[str, Mapping[str, Any]], path: Keys) -> None:
+        for kind, given in settings.items():
+            if kind in self.catalogue.servers:
+                for each in self.catalogue.servers[kind](given):
+                    self.found.add((*path, kind), each.cause, each.remedy)
+            else:
+                remedy = nearest(kind, self.catalogue.servers)
+                self.found.add((*path, kind), f'there is no database server "{kind}"', remedy)
 
     @property
     def declared_devices(self) -> list[str]:

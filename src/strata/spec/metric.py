@@ -32,6 +32,7 @@ class Metric(BaseModel):
         headline: Whether a report shows it first.
         family: Of a mean, quantile or maximum: the name of the distribution, such as ``latency_ns``.
         tenant: The tenant that it was measured of; None: all, or a workload that is alone.
+        steps: The steps whose time it measures, if that is not all of the measured window. A record has none.
         histogram: The distribution, as an encoded HdrHistogram in the same unit. Only metrics on their way to
             a record have it: the record keeps it once for its family.
     """
@@ -48,6 +49,7 @@ class Metric(BaseModel):
     quantile: Annotated[float, Field(ge=0, le=1)] | None = None
     tenant: str | None = None
     histogram: str | None = Field(default=None, exclude=True, repr=False)
+    steps: tuple[str, ...] = Field(default=(), exclude=True, repr=False)
 
     @classmethod
     def of(cls, name: str, value: float, unit: str, **fields: Any) -> Self:

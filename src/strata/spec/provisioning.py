@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -113,21 +113,15 @@ def provision(
 _TITLES: Final = {"capacity": "GiB", "iops": "IOPS", "throughput": "MiB/s"}
 
 
-def limited(device: Device, iops: int | None, throughput_bytes_per_s: int | None) -> Device:
-    """A volume behind its machine's own limits: the less of both."""
-    parameters = dict(device.parameters)
-    throughput = throughput_bytes_per_s and throughput_bytes_per_s / MIB
-    for what, limit in (("operation", iops), ("byte", throughput)):
-        for name in (f"{what}_rate", f"{what}_burst_rate"):
-            stated = parameters[name]
-            if limit is not None and float(stated.value) > limit:
-                source = "the machine's limit, stated by the study"
-                found = {"value": _plain(limit), "source": source, "estimate": False}
-                parameters[name] = stated.model_copy(update=found)
-    if parameters == device.parameters:
-        return device
-    title = f"{device.title}, of which its machine allows less"
-    return replace(device, title=title, parameters=_without_idle_credits(parameters))
+@dataclass(frozen=True)
+class Machine:
+    """The limits that a machine sets to all its volumes in the network together; None: it sets none."""
+
+    iops: int | None = None
+    bytes_per_s: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.iops is not None or self.bytes_per_s is not None
 
 
 def _without_idle_credits(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.layer import Layer
-from strata.spec.names import Path, nearest
+from strata.spec.names import Diagnostic, Path, nearest
 from strata.spec.workload import Workload
 
 T = TypeVar("T", bound=BaseModel)
@@ -61,6 +61,8 @@ class Catalogue:
 
     layers: Registry[Layer]
     workloads: Registry[Workload]
+    servers: Mapping[str, Callable[[Mapping[str, Any]], Iterable[Diagnostic]]] = field(default_factory=dict)
+    """What is wrong with settings of a database server, by its kind."""
 
 
 def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> T | None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from strata.spec.describe import description_of, models_in
 from strata.spec.device import bundled_devices
 from strata.spec.faults import FAULTS
+from strata.spec.matrix import FactorTable
 from strata.spec.registry import Catalogue, Registry
 from strata.spec.study import DeviceTable, HeadTable, StackTable
 from strata.units import describe_duration, describe_size
@@ -50,6 +51,12 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
             "devices": _named(device, "The disks, by name"),
             "stacks": _named(stack, "The stacks to compare, by name"),
             "workloads": _named(workload, "The workloads, by name"),
+            "matrix": _named(_table(FactorTable, definitions), "The factors, by name"),
+            "exclude": {
+                "type": "array",
+                "description": "Combinations that are left out: levels of factors that must all be met",
+                "items": {"type": "object", "minProperties": 1},
+            },
         },
         "$defs": definitions,
     }

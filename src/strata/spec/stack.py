@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from strata.spec.layer import Layer, LayerContext, Provided, Share
@@ -23,6 +23,7 @@ class Stack:
         devices: Those below the lowest layer; keys of layers may name others.
         shared: How many layers, from the lowest on, tenants share; each has the others of its own. None: all.
         sector_bytes: The largest sectors of its devices.
+        settings: Of the workloads' database servers, by kind of server and name.
     """
 
     name: str
@@ -30,11 +31,13 @@ class Stack:
     layers: tuple[Layer, ...]
     shared: int | None = None
     sector_bytes: int = SECTOR_BYTES
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         layers = [layer.model_dump(mode="json") for layer in self.layers]
         shared = {} if self.shared is None else {"shared": self.shared}
-        return {"devices": list(self.devices), "layers": layers, **shared}
+        settings = {"settings": self.settings} if self.settings else {}
+        return {"devices": list(self.devices), "layers": layers, **shared, **settings}
 
     @property
     def common(self) -> tuple[Layer, ...]:

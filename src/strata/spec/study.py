@@ -12,13 +12,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from strata.errors import StudyError
-from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Order, Precision
+from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Drives, Order, Phases, Precision
 from strata.spec.device import Device
+from strata.spec.device_kind import ASKED
 from strata.spec.inputs import InputFile
+from strata.spec.matrix import Matrix
 from strata.spec.names import Diagnostic, KebabName, checked, nearest
+from strata.spec.plausible import plausible_drive, plausible_processor
+from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
 from strata.spec.workload import Workload
@@ -32,7 +45,7 @@ RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
 """The plan's other variables, whose names a device cannot have."""
 
 _ASKED: Final = ("precondition",)
-"""Parameters of a device that a study can set, and which therefore hold for a real disk too."""
+"""Parameters of a device that a study can set, and which then hold for a real disk too."""
 
 
 def _check_seeds(seeds: list[int]) -> list[int]:
@@ -95,6 +108,13 @@ class HeadTable(_Table):
         None, examples=[SEEDS_MAX]
     )
     """With a precision: how many seeds each workload may come to; default: 20"""
+    drives: Drives = Field("plausible", examples=["exact"])
+    """plausible: each seed draws its drives from the ranges of their estimates, and the prices of its
+    processor, the same for all stacks, so that an interval covers what is not known of them; exact: every
+    seed has the values of the device's and the processor's file"""
+    phases: Phases = Field("drawn", examples=["fixed"])
+    """drawn: the load begins after a pause of up to 30 s, drawn from seed and workload, so that it meets the
+    kernel's periodic work at any phase; fixed: at once"""
     age: Age | None = Field(None, examples=['{ fill = "50%", overwrites = 2 }'])
     """Age every filesystem before its workload's own preparation; default: they are new"""
     time_limit_ns: Period = Field(30 * 60 * NS_PER_S, alias="time_limit", examples=["30m"])
@@ -103,9 +123,13 @@ class HeadTable(_Table):
     """How often disks, memory and CPU are sampled"""
     memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
     """Memory of the lab's machine; a host has its own"""
+    cpu: StrictStr = Field(DEFAULT_PROCESSOR, examples=["generic-desktop"])
+    """The lab's processor: a bundled one (`strata cpu`), or the path of a file ending in .toml, relative to
+    the study. `free` takes no time: results are of the disks alone. A host has its own"""
+    cpus: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(None, examples=[4])
+    """The number of the lab's processors; default: what the processor's file says, usually 1"""
     machine_iops: Annotated[StrictInt, Field(ge=1, le=IOPS_MAX)] | None = Field(None, examples=[20000])
-    """The machine's own limit of operations per second on a cloud volume, for each volume alone, even if the
-    study has several; default: none"""
+    """The machine's own limit of operations per second on all its cloud volumes together; default: none"""
     machine_throughput_bytes_per_s: MachineRate | None = Field(
         None, alias="machine_throughput", examples=["500MB/s"]
     )
@@ -127,9 +151,9 @@ class DeviceTable(_Table):
     """Of a provisioned cloud volume: its operations per second; default: the provider's"""
     throughput_bytes_per_s: Rate | None = Field(None, alias="throughput", examples=["250MB/s"])
     """Of a provisioned cloud volume: its data rate; default: the provider's"""
-    precondition: Literal["none", "filled", "steady"] | None = Field(None, examples=["steady"])
-    """Of a flash drive at the start: nothing written, filled once in order, or overwritten at random until
-    its speed no longer changes; default: what the device says, usually none"""
+    precondition: Literal["fresh", "filled", "used", "steady"] | None = Field(None, examples=["steady"])
+    """Of a flash drive at the start: nothing written, filled once in order, used for months and then idle, or
+    overwritten at random until its speed no longer changes; default: what the device says, usually used"""
     write_cache: StrictBool = Field(True, examples=[False])
     """Whether its volatile write cache is on; without it every write is on the medium before it is
     acknowledged"""
@@ -145,6 +169,11 @@ class StackTable(_Table):
     the file"""
     layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
     """The layers from the disks upwards; none: the bare disk"""
+    settings: dict[StrictStr, dict[StrictStr, StrictStr | StrictBool | StrictInt | StrictFloat]] = Field(
+        {}, examples=["{ postgresql = { full_page_writes = false } }"]
+    )
+    """Settings of the workloads' database servers on this stack, by kind of server (`postgresql`, `mariadb`);
+    they precede the workload's own"""
     each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
     """Further layers, which each tenant has of its own on its share of the others"""
 
@@ -163,7 +192,7 @@ class StudyDevice:
         if real is None:
             return self
         mine = self.device
-        asked = {key: mine.parameters[key] for key in _ASKED if key in mine.parameters}
+        asked = {key: each for key, each in mine.parameters.items() if key in _ASKED and each.source == ASKED}
         parameters = {**real.device.parameters, **asked}
         device = replace(real.device, parameters=parameters, write_cache=mine.write_cache, faults=mine.faults)
         return replace(real, name=self.name, device=device)
@@ -184,6 +213,7 @@ class Study:
         inputs: The users' archives that its workloads read, by their names in the study.
         precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
+        matrix: The factors of which its stacks and workloads are combinations.
     """
 
     name: str
@@ -197,17 +227,27 @@ class Study:
     file: Path
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
+    processor: Processor = field(default_factory=lambda: find_processor(DEFAULT_PROCESSOR))
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
     order: Order = "blocks"
     order_seed: int = 1
     precision: float | None = None
     seeds_max: int = SEEDS_MAX
+    drives: Drives = "plausible"
+    phases: Phases = "drawn"
     age: Age | None = None
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    matrix: Matrix = field(default_factory=Matrix)
+    # Drawn once for each seed; a changed copy of the study begins anew.
+    _processors: dict[int, Processor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def trial_count(self) -> int:
         return len(self.stacks) * sum(len(self.seeds_of(workload)) for workload in self.workloads)
+
+    def load(self, stack: str, workload: str) -> Workload:
+        """A workload as it runs on a stack, with the stack's settings."""
+        return self.workloads[workload].with_settings(self.stacks[stack].settings)
 
     def seeds_of(self, workload: str) -> tuple[int, ...]:
         return (*self.seeds, *self.added_seeds.get(workload, ()))
@@ -215,6 +255,21 @@ class Study:
     def stack_devices(self, stack: str) -> Iterator[StudyDevice]:
         """The devices of a stack in its order, then the devices that its layers name."""
         return (self.devices[name] for name in self.stacks[stack].all_devices)
+
+    def drawn_devices(self, stack: str, seed: int) -> dict[str, Device]:
+        """The devices of a stack by name, as the trials of this seed have them."""
+        found = {used.name: used.device for used in self.stack_devices(stack)}
+        if self.drives == "exact":
+            return found
+        return {name: plausible_drive(device, seed) for name, device in found.items()}
+
+    def drawn_processor(self, seed: int) -> Processor:
+        """The processor as the trials of this seed have it."""
+        if self.drives == "exact":
+            return self.processor
+        if seed not in self._processors:
+            self._processors[seed] = plausible_processor(self.processor, seed)
+        return self._processors[seed]
 
     @property
     def capacities_bytes(self) -> Mapping[str, int]:
@@ -230,10 +285,13 @@ class Study:
             order_seed=self.order_seed,
             precision=self.precision,
             seeds_max=None if self.precision is None else self.seeds_max,
+            drives=self.drives,
+            phases=self.phases,
             age=self.age and self.age.model_dump(),
             time_limit_ns=self.time_limit_ns,
             sample_interval_ns=self.sample_interval_ns,
             memory_bytes=None if self.memory_bytes == MEMORY_BYTES else self.memory_bytes,
+            processor={"model": self.processor.name, **self.processor.identity()["parameters"]},
             devices={
                 name: {
                     "model": used.device.name,
@@ -245,6 +303,7 @@ class Study:
             },
             stacks={name: stack.describe() for name, stack in self.stacks.items()},
             workloads={name: each.model_dump(mode="json") for name, each in self.workloads.items()},
+            matrix=self.matrix.model_dump(mode="json") if self.matrix.factors else None,
         )
 
 

@@ -7,6 +7,7 @@ that users read: because checks say "no" or cannot tell, or because of what the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,6 +20,8 @@ FINISHED: Final = "finished"
 DID_IO: Final = "did-io"
 DID_IO_IN_WINDOW: Final = "did-io-in-window"
 LARGER_THAN_MEMORY: Final = "larger-than-memory"
+LIMITED: Final = "limited"
+PRICED: Final = "priced"
 STEADY: Final = "steady"
 AGED: Final = "aged"
 UNDISTURBED: Final = "undisturbed"
@@ -37,6 +40,7 @@ class WarningKind:
     remedy: str = _SEE_TRIAL  # with figures as ``{NAME}``
     grave: bool = False  # whether the reader of an answer must know it; others can stand with the numbers
     check: str | None = None  # that answers the question in each trial; None: the statistics answer it
+    unranks: bool = False  # whether a cell that it is said of is shown without a rank
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
 
     def warning(self, text: str, **figures: object) -> ResultWarning:
@@ -74,6 +78,23 @@ _KINDS: Final = (
         "of the page cache",
         grave=True,
         check=DID_IO_IN_WINDOW,
+    ),
+    WarningKind(
+        "nothing-busy",
+        "did the load wait for the disks or the processors?",
+        "neither disks nor processors were busy",
+        "give it more clients or jobs, or less think time: its numbers are of timers, not of the stack",
+        grave=True,
+        check=LIMITED,
+        unranks=True,
+    ),
+    WarningKind(
+        "default-price",
+        "had the programs that computed prices of their own?",
+        "programs without a price of their own computed",
+        "price the program on a host, as root, and put the entry into the study's processor file: "
+        "`strata cpu measure --program NAME -- COMMAND`",
+        check=PRICED,
     ),
     WarningKind(
         "data-fits-in-memory",
@@ -231,6 +252,18 @@ class Check(BaseModel):
 
     def _of_tenant(self, words: str) -> str:
         return words if self.tenant is None else f"{self.tenant}: {words}"
+
+
+def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
+    """The reason for which a cell has no rank, in a few words: a check denies it in half of its trials."""
+    each = [list(checks) for checks in trials]
+    denied = Counter(
+        check.denial
+        for checks in each
+        for check in checks
+        if check.verdict == "no" and kind_of_check(check.name).unranks
+    )
+    return next((why for why, count in denied.items() if 2 * count >= len(each)), "")
 
 
 def warnings_of_checks(trials: Iterable[Iterable[Check]]) -> list[ResultWarning]:

@@ -228,6 +228,25 @@ class Workload(BaseModel, Allowing, ABC):
     def bypasses_page_cache(self) -> bool:
         return False
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether a rate or think time, which the study chose, limits it."""
+        return False
+
+    @property
+    def server_kind(self) -> str | None:
+        """The kind of its own database server, by which a stack's settings name it; None without one."""
+        return None
+
+    def with_settings(self, settings: Mapping[str, Mapping[str, Any]]) -> Workload:
+        """The workload on a stack that has these settings, by kind of server; they precede its own."""
+        given = settings.get(self.server_kind or "")
+        return (
+            self.model_copy(update={"settings": {**getattr(self, "settings", {}), **given}})
+            if given
+            else self
+        )
+
     def inputs(self) -> Mapping[str, str]:
         """The archives of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}

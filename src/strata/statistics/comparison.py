@@ -15,7 +15,7 @@ from strata.statistics.level import MeanLevel, estimate, interval_between, inter
 from strata.statistics.significance import holm, rank_sum_p_value, shift, shift_between, signed_rank_p_value
 from strata.statistics.summary import Series
 
-Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds"]
+Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds", "not ranked"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Comparison:
         p_value: Of the hypothesis that they do not differ; None with too few seeds.
         p_value_holm: Adjusted by Holm's method for all comparisons made with it.
         zone: Differences of no practical consequence: 0.03 for up to 3 %.
+        unranked: The reason for which one of the two has no rank; empty: both have one.
     """
 
     workload: str
@@ -81,6 +82,7 @@ class Comparison:
     p_value: float | None = None
     p_value_holm: float | None = None
     zone: float = PRACTICAL_ZONE
+    unranked: str = ""
 
     @property
     def gain(self) -> float:
@@ -99,8 +101,11 @@ class Comparison:
         """The place of the interval of ``gain`` relative to the practical zone around 1.
 
         ``equal`` when it lies inside, ``better`` or ``worse`` when it lies outside, ``undecided`` when it
-        straddles the zone's edge, ``too few seeds`` when there is none.
+        straddles the zone's edge, ``too few seeds`` when there is none, ``not ranked`` when the numbers are
+        not of the stacks.
         """
+        if self.unranked:
+            return "not ranked"
         interval = self.gain_interval
         if interval is None:
             return "too few seeds"
@@ -116,7 +121,7 @@ class Comparison:
 
 def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Comparisons made together, with p-values as they are and adjusted, since some differ by chance."""
-    values = [each.ratio.p_value for each in comparisons]
+    values = [None if each.unranked else each.ratio.p_value for each in comparisons]
     adjusted = iter(holm([each for each in values if each is not None]))
     return [
         each if value is None else replace(each, p_value=value, p_value_holm=next(adjusted))

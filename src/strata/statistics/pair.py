@@ -121,7 +121,7 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
         zone=options.zone,
         cells=tuple(cells),
         rows=tuple(replace(row, comparison=each) for row, each in zip(rows, adjusted, strict=True)),
-        overall=tuple(_overall(first.results, cells, options.zone)),
+        overall=tuple(_overall(first.results, _ranked(first.results, second.results, cells), options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
     )
@@ -162,6 +162,17 @@ def _rows(
     return rows, absent
 
 
+def _ranked(
+    first: StudyResults, second: StudyResults, cells: Sequence[pairing.PairedCell]
+) -> list[pairing.PairedCell]:
+    return [
+        cell
+        for cell in cells
+        if not first.unranked(cell.stack, cell.workload)
+        and not second.unranked(cell.other_stack, cell.other_workload)
+    ]
+
+
 def _row(
     first: StudyResults, second: StudyResults, cell: pairing.PairedCell, kind: MetricKind, zone: float
 ) -> Row | None:
@@ -170,7 +181,8 @@ def _row(
     ratio = compare(two, one)
     if ratio is None:
         return None
-    comparison = Comparison(cell.workload, cell.other_stack, cell.stack, kind, ratio, zone=zone)
+    why = first.unranked(cell.stack, cell.workload) or second.unranked(cell.other_stack, cell.other_workload)
+    comparison = Comparison(cell.workload, cell.other_stack, cell.stack, kind, ratio, zone=zone, unranked=why)
     shared = one.values.keys() & two.values.keys()
     seeds = [sorted(shared or each.values) for each in (one, two)]
     levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))

@@ -13,7 +13,7 @@ from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
 from strata.spec.trial import CellKey
-from strata.spec.warning import ResultWarning
+from strata.spec.warning import ResultWarning, unranked_by
 from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, together
 from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.level import Remembering
@@ -96,7 +96,8 @@ class StudyResults(Remembering):
             kinds = found.setdefault(workload, {})
             for record in cell.records.values():
                 for each in record.metrics:
-                    if each.name not in kinds:
+                    known = kinds.get(each.name)
+                    if known is None or each.headline > known.headline:
                         kinds[each.name] = MetricKind.of(each)
         ordered = {
             workload: sorted(kinds.values(), key=lambda kind: not kind.headline)
@@ -126,10 +127,19 @@ class StudyResults(Remembering):
 
         return self.once(("summaries", workload, metric), summarized)
 
+    def unranked(self, stack: str, workload: str) -> str:
+        """The reason for which a cell has no rank, in a few words; empty: it has one."""
+        return self.once(("unranked", stack, workload), lambda: self._unranked(stack, workload))
+
+    def _unranked(self, stack: str, workload: str) -> str:
+        return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
+
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
+        """The stacks that have a rank, the best first."""
         summaries = self.summaries(workload, kind.name)
         sign = -1 if kind.better == "higher" else 1
-        return sorted(summaries, key=lambda stack: sign * summaries[stack].estimate)
+        ranked = [stack for stack in summaries if not self.unranked(stack, workload)]
+        return sorted(ranked, key=lambda stack: sign * summaries[stack].estimate)
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
         upper, lower = (self.cells[each, workload] for each in (stack, baseline))
@@ -137,7 +147,7 @@ class StudyResults(Remembering):
         return self.once(key, lambda: compare(upper.series(metric), lower.series(metric)))
 
     def half_widths(self, workload: str) -> dict[str, float]:
-        """The half-width of each stack's log-ratio to the best stack, by the first headline.
+        """The half-width of each ranked stack's log-ratio to the best stack, by the first headline.
 
         It is infinite with fewer than six seeds. A single stack has that of the logarithm of its own mean.
         The best of several has the widest of the others': every ratio needs its seeds too.
@@ -146,22 +156,25 @@ class StudyResults(Remembering):
 
     def _half_widths_of(self, workload: str) -> dict[str, float]:
         kind = next(iter(self.metrics(workload)), None)
-        if kind is None or not (summaries := self.summaries(workload, kind.name)):
+        ranking = self.ranking(workload, kind) if kind is not None else []
+        if kind is None or not ranking:
             return {}
+        summaries = self.summaries(workload, kind.name)
 
         def width(found: Ratio | Summary | None) -> float:
             return half_width(found.interval) if found is not None and found.n >= SEEDS_WANTED else math.inf
 
-        best, *others = self.ranking(workload, kind)
+        best, *others = ranking
         widths = {stack: width(self.ratio(workload, kind.name, stack, best)) for stack in others}
         return {best: max(widths.values(), default=width(summaries[best])), **widths}
 
     def unconverged(self, target: float = HALF_WIDTH_TARGET) -> dict[CellKey, float]:
         """The cells that need more seeds, with their half-widths by the first headline, in the study's order.
 
-        A cell without a usable value needs seeds too, unless the study skips it.
+        A cell without a usable value needs seeds too, unless the study skips it; one without a rank does not.
         """
-        cells = [CellKey(stack, workload) for workload in self.workloads for stack in self.stacks]
+        every = (CellKey(stack, workload) for workload in self.workloads for stack in self.stacks)
+        cells = [cell for cell in every if not self.unranked(*cell)]
         widths = {cell: self.half_widths(cell.workload).get(cell.stack, math.inf) for cell in cells}
         skipped = self.snapshot.skipped
         return {cell: width for cell, width in widths.items() if width > target and cell not in skipped}
@@ -177,7 +190,8 @@ class StudyResults(Remembering):
                 for stack in self.stacks:
                     ratio = None if stack == baseline else self.ratio(workload, kind.name, stack, baseline)
                     if ratio is not None:
-                        found.append(Comparison(workload, stack, baseline, kind, ratio))
+                        why = self.unranked(stack, workload) or self.unranked(baseline, workload)
+                        found.append(Comparison(workload, stack, baseline, kind, ratio, unranked=why))
         return together(found)
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:

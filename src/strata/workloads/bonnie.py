@@ -115,7 +115,7 @@ class Bonnie(Workload):
         MetricSpec(f"{{{_LARGE},rewrite}}_bytes_per_s", "B/s", "higher", "the large file"),
         MetricSpec("random_seeks_per_s", "1/s", "higher", "seeks in it, each with a read, some with a write"),
         MetricSpec(f"{{{_SMALL}}}_per_s", "1/s", "higher", "small files, by name and at random"),
-        MetricSpec(f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second; free in the lab"),
+        MetricSpec(f"{{{_EVERY}}}_cpu_share", "1", "lower", "CPU seconds per second, by the kernel's ticks"),
         MetricSpec(f"{{{_EVERY}}}_latency_ns_max", "ns", "lower", "the longest of the phase's operations"),
     )
     example: ClassVar[tuple[str, ...]] = ("files",)

@@ -55,7 +55,7 @@ class Dd(Workload):
     content: Literal["zeros", "random"] = key(
         ...,
         "What is written: zeros flatter every stack that compresses, detects zeros or "
-        "deduplicates; random bytes come from /dev/urandom, whose CPU time a host pays, and the lab does not",
+        "deduplicates; random bytes come from /dev/urandom, which takes a processor's time",
         "random",
     )
     size_bytes: Size = key(1 << 30, "Size of the file", "2GiB", alias="size")
@@ -111,9 +111,15 @@ class Dd(Workload):
         sync_ns = outputs.step("dd-sync").duration_ns
         synced_s, size = write_s + sync_ns / NS_PER_S, self.size_bytes
         return [
-            Metric.of("write_sync_bytes_per_s", size / synced_s, "B/s", headline=True),
+            Metric.of(
+                "write_sync_bytes_per_s",
+                size / synced_s,
+                "B/s",
+                headline=True,
+                steps=("dd-write", "dd-sync"),
+            ),
             Metric.of("write_bytes_per_s", size / write_s, "B/s"),
-            Metric.of("read_bytes_per_s", size / read_s, "B/s", headline=True),
+            Metric.of("read_bytes_per_s", size / read_s, "B/s", headline=True, steps=("dd-read",)),
             Metric.of("sync_ns", float(sync_ns), "ns"),
         ]
 

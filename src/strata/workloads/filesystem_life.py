@@ -107,7 +107,7 @@ class FilesystemLife(ArchiveWorkload):
         for name, ids in steps.items():
             took_ns = sum(getattr(outputs.step(step_id), _TOOK.get(name, "duration_ns")) for step_id in ids)
             phase = "build" if name in ("make", "mount") else "measure"
-            marks = {"phase": phase, "headline": name in ("make", "check", "remount")}
+            marks = {"phase": phase, "headline": name in ("make", "check", "remount"), "steps": tuple(ids)}
             metrics += [Metric.of(f"{name}_ns", float(took_ns), "ns", **marks)] if ids else []
         files = self.counted(outputs, "life").files
         return [*metrics, Metric.of("files", float(files), "1", phase="prepare")]

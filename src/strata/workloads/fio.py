@@ -156,6 +156,10 @@ class Fio(Workload):
         return str(self.all_options.get("buffered", 1 - int(str(direct) in {"1", "True"}))) in {"0", "False"}
 
     @property
+    def is_paced(self) -> bool:
+        return any(name.startswith(("rate", "thinktime")) for name in self.all_options)
+
+    @property
     def all_options(self) -> dict[str, Option]:
         return PRESETS.get(self.preset or "", {}) | self.options
 

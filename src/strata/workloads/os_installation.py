@@ -43,7 +43,7 @@ class OsInstallation(Workload):
         "files, forces each package's out with fsync before it renames them into place, rewrites its "
         "database, and runs shell scripts in between. It stresses small synchronous writes, renames and "
         "directory updates, one at a time, as updates of a running system do, too. It leaves out the network "
-        "that packages come from, and the CPU time of unpacking them, which the lab does not charge."
+        "that packages come from."
     )
     tools: ClassVar[tuple[str, ...]] = ("chroot", "install", "rm", "sync", "tar")
     check_questions: ClassVar[Mapping[str, str]] = {

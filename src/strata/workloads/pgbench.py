@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from strata.servers.database import Setting
+from strata.servers.database import DURABLE, DURABLE_QUESTION, Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.histogram import empty_histogram, latency_metrics, record
@@ -68,6 +68,7 @@ class Pgbench(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
     check_questions: ClassVar[Mapping[str, str]] = {
+        DURABLE: DURABLE_QUESTION,
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
     }
@@ -198,6 +199,10 @@ class Pgbench(Workload):
         log, has_lag = outputs.file("pgbench-measure", "transactions"), self.rate_per_s is not None
         return outputs.once(("pgbench", has_lag), lambda: _read_log(log, has_lag=has_lag))
 
+    @property
+    def is_paced(self) -> bool:
+        return self.rate_per_s is not None or "sleep" in (self.script_text or "")
+
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         lines = self._transactions(outputs)
         ends_us = sorted(line.end_us for line in lines if line.latency_us is not None)
@@ -206,7 +211,12 @@ class Pgbench(Workload):
         counts = Counter((end_us - ends_us[0]) // _US_PER_S for end_us in ends_us)
         return [float(counts[second]) for second in range((ends_us[-1] - ends_us[0]) // _US_PER_S)]
 
+    @property
+    def server_kind(self) -> str:
+        return PostgresqlServer.kind
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
+        yield PostgresqlServer.durability(self.settings)
         lines = self._transactions(outputs)
         failed = sum(1 for line in lines if line.outcome == "failed")
         yield yes_or_no("no-transaction-failed", not failed, f"{failed} of {len(lines)} transactions failed")

@@ -208,6 +208,18 @@ class Tenants(Workload):
             for name in each.names
         }
 
+    def with_settings(self, settings: Mapping[str, Mapping[str, Any]]) -> Workload:
+        members = [
+            member.model_copy(
+                update={
+                    "load": member.load.with_settings(settings),
+                    "before": member.before and member.before.with_settings(settings),
+                }
+            )
+            for member in self.members
+        ]
+        return self.model_copy(update={"members": members})
+
     @property
     def window_ns(self) -> int:
         return max((member.load.window_ns for member in self.members), default=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, StrictStr
 
@@ -211,9 +211,18 @@ class Tree(ArchiveWorkload):
             "read": parts["read"],
             "delete": parts["delete"] + parts["delete_sync"],
         }
-        rates = [_rate(f"{name}_files_per_s", contents.files, "1/s", took) for name, took in whole.items()]
+        steps = {
+            "unpack": ("tree-unpack", "tree-sync"),
+            "read": ("tree-read",),
+            "delete": ("tree-delete", "tree-delete-sync"),
+        }
+        rates = [
+            _rate(f"{name}_files_per_s", contents.files, took, unit="1/s", headline=True, steps=steps[name])
+            for name, took in whole.items()
+        ]
         rates += [
-            _rate(f"{name}_bytes_per_s", contents.bytes, "B/s", whole[name]) for name in ("unpack", "read")
+            _rate(f"{name}_bytes_per_s", contents.bytes, whole[name], unit="B/s")
+            for name in ("unpack", "read")
         ]
         return [
             *rates,
@@ -223,5 +232,5 @@ class Tree(ArchiveWorkload):
         ]
 
 
-def _rate(name: str, amount: int, unit: str, took_ns: int) -> Metric:
-    return Metric.of(name, amount * NS_PER_S / max(took_ns, 1), unit, headline=unit == "1/s")
+def _rate(name: str, amount: int, took_ns: int, **fields: Any) -> Metric:
+    return Metric.of(name, amount * NS_PER_S / max(took_ns, 1), **fields)

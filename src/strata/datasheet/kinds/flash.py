@@ -21,6 +21,7 @@ from strata.spec.device_kinds.flash import PRECONDITIONS
 
 # The used part of a drive, with its share of spare room: the map of a whole drive takes seconds.
 _USED_BYTES: Final = 8 << 30
+_USED_WRITES: Final = "random_write_4k_qd32_used"
 _OVERWRITES: Final = 8.0  # of the capacity: by then uniform random writing is close to its steady state
 _SMALL_BYTES: Final = 1 << 28
 _BUFFER_PART: Final = 64  # of the used bytes; a larger buffer would join writes that it does not on the drive
@@ -30,9 +31,15 @@ class FlashSheet(DataSheet):
     """Reads of a filled drive; writes to an empty one and in the steady state."""
 
     kind = "flash"
+    latency_depths = (1, 16)
 
     def readable(self) -> Subject:
         return self._in_state("filled")
+
+    @property
+    def _has_far_tails(self) -> bool:
+        """Whether percentiles are published that take millions of reads."""
+        return any(name.endswith("_p99999") for name in self.device.published)
 
     def _in_state(self, state: str) -> Subject:
         device = self.device
@@ -43,15 +50,20 @@ class FlashSheet(DataSheet):
         return Subject(device, capacity_bytes=used_bytes).with_values(values)
 
     def measurements(self) -> list[Measurement]:
-        empty, steady = self._in_state("none"), self._in_state("steady")
+        empty, used, steady = (self._in_state(state) for state in ("fresh", "used", "steady"))
         depth, count, name = min(32, self.device.queue_depth), 400_000 // self.divisor, STEADY_WRITES
         settled = self.random(steady, WRITE, depth, count, how=", steady state", warm_up=0.5, name=name)
         return [
-            *self.reads(50_000),
+            *self.reads(50_000, for_latencies=2_000_000 if self._has_far_tails else 200_000),
             *self.fresh_writes(empty, WRITES, ", fresh"),
+            self.random(used, WRITE, depth, count, how=", used", warm_up=0.5, name=_USED_WRITES),
             settled,
             self.sequential(self.readable(), READ, 2 << 30),
             self.sequential(empty, WRITE, 4 << 30, how=", fresh"),
+            *(
+                self.sequential(each, WRITE, 2 << 30, how=f", {state}", place=state)
+                for state, each in (("used", used), ("steady", steady))
+            ),
             *self.flushes(200),
         ]
 
@@ -69,7 +81,7 @@ class FlashSheet(DataSheet):
         buffer_mib = min(device.number("write_buffer"), max(used / (1 << 20) / _BUFFER_PART, least_mib))
         slc_gib = device.number("slc_cache") * used / device.capacity_bytes
         empty = Subject(device, capacity_bytes=used).with_values(
-            {"slc_cache": slc_gib, "write_buffer": buffer_mib, "precondition": PRECONDITIONS["none"]}
+            {"slc_cache": slc_gib, "write_buffer": buffer_mib, "precondition": PRECONDITIONS["fresh"]}
         )
         depth, count = min(32, device.queue_depth), int(_OVERWRITES * used / BLOCK_BYTES)
         trace = empty.open().closed_loop(WRITE, random_blocks(empty.sectors, count, "steady"), 8, depth=depth)

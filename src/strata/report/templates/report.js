@@ -50,7 +50,7 @@ function estimated(base) {
     if (j === base || !value || !row[base]) return 0;
     const gain = data.better[i] === "higher" ? value / row[base] : row[base] / value;
     const text = gain > 100 ? "> 100" : gain < 0.01 ? "< 0.01" : gain < 9.995 ? gain.toFixed(2) : String(Math.round(gain));
-    return [text, stepOf(gain), "n", `${text} × (no interval in this page)`, "–", "–"];
+    return [text, stepOf(gain), "", `${text} × (no interval in this page)`, "–", "–"];
   }));
 }
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import ClassVar, Final
 
-from strata.spec.device_kind import DeviceKind, parameter_table
+from strata.spec.device_kind import DeviceKind, parameter_table, spread_table
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)
@@ -25,6 +25,7 @@ class Null(DeviceKind):
         capacity     int 2^20..2^60 B  addressable bytes, a multiple of 512
         queue_depth  int 1..1024       commands that the device holds at once
     """)
+    spreads: ClassVar = spread_table("capacity, queue_depth  fixed  there is no such drive")
 
 
 KINDS: Final[Mapping[str, DeviceKind]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import DeviceKind, Parameter, parameter_table
+from strata.spec.device_kind import DeviceKind, Parameter, parameter_table, spread_table
 from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES
 
@@ -46,6 +46,19 @@ class Controller(DeviceKind):
         queue_depth       int 1..1024       commands that the device holds at once
     """)
 
+    spreads: ClassVar = spread_table("""
+        capacity, members, stripe_size, cache_size, battery  fixed  the configuration; members vary as drives
+        command_overhead  0.7..1.45  acknowledged writes take 50 to 100 us
+        command_interval  0.5..2  40 000 to 160 000 commands/s
+        link_rate  0.75..1.6  PCIe 2.0 x8 has 4000 MB/s, less what the memory allows
+        high_water  0.8..1.12  from two thirds full to nearly full
+        low_water  0.6..1.2  a third to six tenths
+        destage_depth  0.5..2  2 to 8 of a member's queue
+        destage_size  0.25..2  from a few strips to two tracks
+        idle_time  0.2..10  10 to 500 ms; not published
+        queue_depth  fixed  more than the members can serve
+    """)
+
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         level, members = device.text("level"), device.whole("members")
         if members < _MEMBERS_MIN[level]:
@@ -63,6 +76,9 @@ class Controller(DeviceKind):
         if device.number("low_water") > device.number("high_water"):
             remedy = "destaging goes from high_water down to low_water"
             yield Diagnostic("the low water mark is above the high one", key="low_water", remedy=remedy)
+
+    def reconciled(self, values: dict[str, float]) -> dict[str, float]:
+        return values | {"low_water": min(values["low_water"], values["high_water"])}
 
     def completed(self, device: Device) -> Device:
         assert device.member is not None, "a controller's file names its member"

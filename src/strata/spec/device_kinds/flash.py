@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import DeviceKind, Parameter, nearest, parameter_table
+from strata.spec.device_kind import ASKED, DeviceKind, Parameter, nearest, parameter_table, spread_table
 from strata.spec.names import Diagnostic
-from strata.units import NS_PER_US
+from strata.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from strata.spec.device import Device
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 PAGE_TYPES: Final = ("lower", "middle", "upper", "top")
 """The pages of a word line, by their bit of each cell: SLC has one, QLC four."""
 
-PRECONDITIONS: Final = {"none": 0, "steady": 1, "filled": 2}
+_DAY_NS: Final = 86_400 * NS_PER_S
+PRECONDITIONS: Final = {"fresh": 0, "steady": 1, "filled": 2, "used": 3}
 """The states in which a study can start a drive."""
 
 
@@ -46,6 +47,18 @@ class Flash(DeviceKind):
         page_program_time_upper   0..1e6 us = 0     time to program an upper page; 0: none
         page_program_time_top     0..1e6 us = 0     time to program a top page; 0: none
         erase_time                0..1000 ms        time to erase a block [erase_ns]
+        read_spread               0..100 % = 0      by how much a page's reading time differs from its
+                                                    type's, at most [read_spread_ppm]
+        read_retry_share          0..100 % = 0      part of the page reads that fail at first and are repeated
+                                                    [read_retry_ppm]
+        read_retry_time           0..1e5 us = 0     time of one repetition [read_retry_ns]
+        read_retry_again          0..100 % = 25     part of the repetitions that fail, too
+                                                    [read_retry_again_ppm]
+        refresh_period            0..1e4 days = 0   time in which the drive rewrites all its cells, against
+                                                    loss of charge and for even wear; 0: never
+        housekeeping_interval     0..1e6 ms = 0     mean time between pauses of the firmware; 0: none
+                                                    [housekeeping_interval_ns]
+        housekeeping_time         0..1e5 ms = 0     length of such a pause [housekeeping_ns]
         program_suspend_time      0..1e6 us = 0     until a read interrupts a program; 0: never
                                                     [program_suspend_ns]
         erase_suspend_time        0..1e6 us = 0     until a read interrupts an erase; 0: never
@@ -71,10 +84,53 @@ class Flash(DeviceKind):
         slc_program_time          0..1e6 us = 0     time to program a page of it [slc_program_ns]
         slc_idle_time             0..1e6 ms = 0     idleness after which it is folded [slc_idle_ns]
         in_place                  int 0..1 = 0      1: overwrites in place (3D XPoint) [in_place]
-        precondition              int 0..2 = 0      at the start: 0 empty, 1 steady, 2 filled [precondition]
+        precondition              int 0..3 = 3      at the start: 0 fresh, 1 steady, 2 filled, 3 used
+                                                    [precondition]
+        used_filled               0..100 % = 75     part of the capacity that a used drive takes for data
+                                                    [used_filled_ppm]
+        used_scattered            0..100 % = 50     part of these data that was overwritten at random
+                                                    [used_scattered_ppm]
+        used_collected            0..100 % = 50     part of the remaining cells that a pause has made free
+                                                    [used_collected_ppm]
         hardware_queues           int 1..128 = 1    submission queues; more than one: no I/O scheduler (the
                                                     lab has one CPU) [hardware_queues]
         queue_depth               int 1..1024       commands that the device holds at once
+    """)
+
+    spreads: ClassVar = spread_table("""
+        capacity, in_place, precondition  fixed  the model's, or the study's choice
+        dies, channels, page_size  fixed  powers of two that follow from the capacity; the times of a die vary
+        mapping_unit, pages_per_block  fixed  they hardly change a rate
+        over_provisioning  0.85..1.2  a published steady rate leaves 15 %, and it is nearly proportional
+        page_read_time_lower, page_read_time_middle  0.88..1.14  NAND of one generation differs by 15 %
+        page_read_time_upper, page_read_time_top  0.88..1.14  NAND of one generation differs by 15 %
+        page_program_time_lower, page_program_time_middle  0.88..1.14  NAND of one generation differs by 15 %
+        page_program_time_upper, page_program_time_top  0.88..1.14  NAND of one generation differs by 15 %
+        erase_time  0.5..2.6  MQSim has 3.8 ms, FEMU 3 ms, data sheets up to 10 ms
+        read_spread  0.3..2  layers of a word line's stack differ by a few per cent
+        read_retry_share  0.2..5  from new cells to cells near the end of their life
+        read_retry_time  0.5..2  a second sensing, without or with soft decoding
+        read_retry_again  0.4..2  depends on the age of the data
+        refresh_period  0.2..6  from a week to the half year for which unpowered cells keep their charge
+        housekeeping_interval  0.3..4  not published
+        housekeeping_time  0.3..3  not published
+        program_suspend_time  0.2..2  ublk-disksim has 20 us, MQSim 100 us
+        erase_suspend_time  0.1..1.5  ublk-disksim has 20 us, MQSim 700 us
+        link_rate, link_rate_write  0.96..1.03  sequential rates of reviews differ by some per cent
+        channel_rate  0.75..1.5  ONFI's grades: 400 to 1600 MB/s
+        command_time  0.85..1.2  what rates at full depth leave
+        interface_latency_read, interface_latency_write  0.8..1.25  a published latency leaves 10 %, shared
+                                                with the cells
+        write_buffer  0.25..2  not published: a part of the DRAM, or SRAM of the controller
+        flush_time  0.8..1.3  rates of fsync differ by this between firmwares of one model
+        slc_cache  0.8..1.25  depends on the free space
+        slc_program_time  0.7..1.4  a third to a fifth of a TLC page's
+        slc_idle_time  0.2..5  not published
+        used_filled  0.67..1.25  50 to 94 %: from an ample drive to one that is nearly full
+        used_scattered  0.5..1.5  25 to 75 %: from files to databases and images
+        used_collected  0.2..1.8  10 to 90 %: firmware collects little in a pause, or nearly everything
+        power_loss_protection, flush_queued, fua, discard, link_duplex  fixed  the model has it or not
+        hardware_queues, queue_depth  fixed  the interface's
     """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
@@ -96,6 +152,11 @@ class Flash(DeviceKind):
         if device.number("slc_cache") and not device.number("slc_program_time"):
             cause = "an SLC cache needs the time to program its pages"
             yield Diagnostic(cause, key="slc_program_time", remedy="state it, or leave slc_cache out")
+        if device.number("housekeeping_time") > device.number("housekeeping_interval") / 2:
+            cause = "the pauses take more than half of the time"
+            yield Diagnostic(
+                cause, key="housekeeping_time", remedy="lower it, or raise housekeeping_interval"
+            )
         if device.number("in_place") and page != unit:
             cause = "pages that are overwritten in place must be mapping units"
             yield Diagnostic(cause, key="in_place", remedy="set page_size to mapping_unit")
@@ -109,6 +170,7 @@ class Flash(DeviceKind):
         return [
             *super().driver_lines(device, capacity_sectors, queue_depth),
             *(f"{what}_ns=" + ",".join(map(str, _times_ns(device, what))) for what in ("read", "program")),
+            f"refresh_page_ns={_refresh_page_ns(device)}",
             f"volatile_cache={int(volatile)}",
             f"fua={int(volatile and device.number('fua') > 0)}",
             f"atomic_unit_bytes={nearest(device.number('mapping_unit') * 1024)}",
@@ -128,7 +190,14 @@ def _page_time_diagnostics(device: Device) -> Iterable[Diagnostic]:
 
 
 def precondition(state: str) -> Parameter:
-    return Parameter(value=PRECONDITIONS[state], unit="1", source="the study", estimate=False)
+    return Parameter(value=PRECONDITIONS[state], unit="1", source=ASKED, estimate=False)
+
+
+def _refresh_page_ns(device: Device) -> int:
+    """The time from the refresh of a page to that of the next one; 0 if nothing is refreshed."""
+    cells_bytes = device.capacity_bytes * (1 + device.number("over_provisioning") / 100)
+    period_ns = device.number("refresh_period") * _DAY_NS
+    return nearest(period_ns / cells_bytes * device.number("page_size") * 1024)
 
 
 def _times_ns(device: Device, what: str) -> list[int]:

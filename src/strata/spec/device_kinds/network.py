@@ -9,16 +9,18 @@ from decimal import Context, Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import DeviceKind, nearest, parameter_table
+from strata.spec.device_kind import DeviceKind, nearest, parameter_table, spread_table
 from strata.spec.names import Diagnostic
 from strata.units import NS_PER_MS, SECTOR_BYTES
 
 if TYPE_CHECKING:
     from strata.spec.device import Device
+    from strata.spec.provisioning import Machine
 
 _TOKENS_MAX: Final = 1 << 32  # the largest bucket of the driver
 _SECTORS_PER_MIB: Final = (1 << 20) // SECTOR_BYTES
 _SLOW_MS_MAX: Final = 10**9  # between slow phases, the driver's limit
+_MACHINE_INTERVAL_MS: Final = 100  # depth of a machine's buckets: an estimate, as that of volumes
 _OCTAVES: Final = 16
 _STEPS: Final = 8
 # Decimal arithmetic rounds exp correctly everywhere, which the C library's does not promise.
@@ -54,6 +56,20 @@ class Network(DeviceKind):
         queue_depth                int 1..1024       commands that the device holds at once
     """)
 
+    spreads: ClassVar = spread_table("""
+        capacity, operation_rate, byte_rate, operation_size_max  fixed  as bought, and the provider's rule
+        operation_burst_rate, operation_credits, operation_credits_initial  fixed  the provider's rule
+        byte_burst_rate, byte_credits, byte_credits_initial, link_rate  fixed  the provider's rule
+        read_latency_median, write_latency_median  0.6..1.7  providers promise single-digit ms; measured
+                                                medians are 0.4 to 1 ms
+        latency_sigma  0.5..2  99 % of the I/Os within 1.4 to 4 times the median
+        token_interval  0.1..10  not published
+        slow_share  0..2  a promise of 99 % of the time leaves none to twice as much
+        slow_length_mean  0.1..10  long against an I/O, short against a trial [slow_share]
+        slow_factor  0.4..4  2 to 20 times [slow_share]
+        queue_depth  fixed  more than its rates can fill
+    """)
+
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         for what in ("operation", "byte"):
             credits, burst = device.number(f"{what}_credits"), device.number(f"{what}_burst_rate")
@@ -80,6 +96,7 @@ class Network(DeviceKind):
             *super().driver_lines(device, capacity_sectors, queue_depth),
             *_buckets(device, "operation", "operations_bucket", 1, 1),
             *_buckets(device, "byte", "sectors_bucket", _SECTORS_PER_MIB, 1024 * _SECTORS_PER_MIB),
+            *_machine_buckets(device.machine),
             *(f"{op}_latency_ns=" + ",".join(map(str, table)) for op, table in tables.items()),
             *_slow_phases(device),
         ]
@@ -112,6 +129,20 @@ def _buckets(device: Device, what: str, key: str, rate_scale: int, credit_scale:
     initial = min(nearest(device.number(f"{what}_credits_initial") * credit_scale), _TOKENS_MAX)
     burst = device.number(f"{what}_burst_rate") * rate_scale
     return [f"{key}={_tokens(rate)},{_tokens(capacity)},{initial}", shallow(burst)]
+
+
+def _machine_buckets(machine: Machine) -> list[str]:
+    """The buckets of the lab's one machine, which all its volumes share."""
+    limits = {
+        "machine_operations_bucket": machine.iops,
+        "machine_sectors_bucket": machine.bytes_per_s and machine.bytes_per_s / SECTOR_BYTES,
+    }
+    stated = {key: limit for key, limit in limits.items() if limit is not None}
+    lines = ["machine=1"] if stated else []
+    for key, rate in stated.items():
+        held = _tokens(rate * _MACHINE_INTERVAL_MS / 1000)
+        lines.append(f"{key}={_tokens(rate)},{held},{held}")
+    return lines
 
 
 def _tokens(number: float) -> int:

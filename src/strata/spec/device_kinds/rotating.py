@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import DeviceKind, nearest, parameter_table
+from strata.spec.device_kind import DeviceKind, nearest, parameter_table, spread_table
 from strata.spec.device_kinds.mechanism import grown_defects, measured_seeks, mechanism, shingle_cache_bytes
 from strata.spec.names import Diagnostic
 from strata.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
     from strata.spec.device import Device
+
+_BLOCKS_PER_MIB: Final = 256
 
 
 class Rotating(DeviceKind):
@@ -64,6 +66,36 @@ class Rotating(DeviceKind):
         cleaning_idle         0..1e6 ms = 1000  without commands for this long, bands are cleaned
                                                 [cleaning_idle_ns]
     """)
+    spreads: ClassVar = spread_table("""
+        capacity  fixed  it is the model's
+        rotation_speed, rotation_tolerance  fixed  speeds are standard; the tolerance is a range itself
+        seek_average_read, seek_average_write  0.95..1.2  data sheets round down: drives were measured up to
+                                                1.24 times theirs
+        seek_track_to_track  0.5..1.5  stated figures of one class differ threefold
+        seek_full_stroke  0.9..1.15  1.9 to 2.2 times the mean on drives that state both
+        seek_intercept  0.75..1.3  fits to measured drives: 2 to 2.5 ms desktop, 1.5 to 2 ms nearline
+        sustained_rate_outer  0.95..1.05  the outermost zone differs by drive, and tools measure near it
+        sustained_rate_inner  0.91..1.1  outer over inner is 1.9 to 2.3
+        zone_count  0.7..1.8  drives have 16 to 30, some fewer
+        track_skew  0.5..1.6  1/16 to 1/5 revolution
+        command_overhead  0.5..2  0.1 to 0.4 ms; not published
+        buffer_overhead  0.6..2  30 to 100 us: sequential 4-KiB requests reach 40 to 100 MB/s
+        write_settle  0.4..2  write seeks are 0.4 to 2 ms longer
+        physical_sector, grown_defects  fixed  a sector is the model's; defects belong to one drive
+        link_rate, queue_depth  fixed  the interface's standard
+        scheduler_window  0.6..2  desktop drives gain from a queue as if they chose among 5 to 16
+        scheduler_wait_limit  0.5..2  an assumption of models
+        read_segments, read_segment_size  0.5..2  drives have 8 to 32 segments of 1 to 2 MiB, the largest more
+        write_cache  0.5..1.5  firmware divides its buffer: a quarter to three quarters for writes
+        write_cache_runs  0.25..4  not published
+        destage_high  0.67..1.2  half to nine tenths; not published [write_cache]
+        destage_window  0.5..4  from half of what the queue seems to see to the whole queue [write_cache]
+        destage_idle  0.2..4  10 to 200 ms; not published [write_cache]
+        fua, discard  fixed  the model has it or not
+        shingle_cache  0.5..2  tens of GiB; not published
+        shingle_band  0.5..1.6  15 to 40 MB (Aghayev and Desnoyers, 2015)
+        cleaning_idle  0.25..4  not published [shingle_cache]
+    """)
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         yield from _seek_diagnostics(device)
@@ -81,6 +113,13 @@ class Rotating(DeviceKind):
             cause = "the write cache needs both a size and a number of runs"
             remedy = "state write_cache and write_cache_runs, or neither"
             yield Diagnostic(cause, key="write_cache", remedy=remedy)
+
+    def reconciled(self, values: dict[str, float]) -> dict[str, float]:
+        """The seek to the next track is no longer than the intercept, and bands are whole blocks."""
+        return values | {
+            "seek_track_to_track": min(values["seek_track_to_track"], values["seek_intercept"]),
+            "shingle_band": nearest(values["shingle_band"] * _BLOCKS_PER_MIB) / _BLOCKS_PER_MIB,
+        }
 
     def driver_lines(self, device: Device, capacity_sectors: int, queue_depth: int) -> list[str]:
         """With the mechanism, and its zones and defects in the used part."""

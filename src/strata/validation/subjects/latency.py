@@ -82,10 +82,9 @@ def _lognormal_ns(device: Device, count: int) -> Floats:
 
 
 def _modes_us(count: int) -> list[float]:
-    """The three latencies that most reads of the TLC drive have."""
-    latencies = np.round(_model_ns(sheet_of(find_device(_MICRON)).readable(), min(count, 8_000)) / NS_PER_US)
-    values, counts = np.unique(latencies, return_counts=True)
-    return sorted(float(value) for value in values[np.argsort(counts)[-len(_MICRON_MODES_US) :]])
+    """The medians of the thirds of the TLC drive's latencies: one for each type of page."""
+    latencies = np.sort(_model_ns(sheet_of(find_device(_MICRON)).readable(), count)) / NS_PER_US
+    return [float(np.median(third)) for third in np.array_split(latencies, len(_MICRON_MODES_US))]
 
 
 def _picture(device: Device, model: Floats, theory: Floats) -> Picture:

@@ -93,6 +93,10 @@ class Blog(Content, Workload):
     def duration_ns_min(self) -> int:
         return self.intervals * self.interval_ns
 
+    @property
+    def is_paced(self) -> bool:
+        return self.reader_pause_ns > 0
+
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if not self.writers:
             yield Diagnostic("without writers there are no blogs", remedy="write writers = 3", key="writers")

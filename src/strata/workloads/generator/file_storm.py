@@ -114,7 +114,9 @@ class FileStorm(Content, Workload):
         for part, result in results.items():
             took_ns, sync_ns = result["duration_ns"], result["sync_ns"]
             rate = result["files"] * NS_PER_S / max(took_ns + sync_ns, 1)
-            metrics.append(Metric.of(f"{part}_files_per_s", rate, "1/s", headline=True))
+            metrics.append(
+                Metric.of(f"{part}_files_per_s", rate, "1/s", headline=True, steps=(f"storm-{part}",))
+            )
             metrics.append(Metric.of(f"{part}_ns", float(took_ns), "ns"))
             if part not in ("stat", "read"):
                 metrics.append(Metric.of(f"{part}_sync_ns", float(sync_ns), "ns"))

@@ -170,7 +170,8 @@ class FillAndFragment(Content, Workload):
         metrics = []
         for name, (result, phase) in parts.items():
             rate = result["bytes"] * NS_PER_S / max(result["duration_ns"] + result["sync_ns"], 1)
-            marks = {"phase": phase, "headline": name in ("rewrite", "read_after")}
+            step = f"fragment-{name.replace('_', '-')}"
+            marks = {"phase": phase, "headline": name in ("rewrite", "read_after"), "steps": (step,)}
             metrics.append(Metric.of(f"{name}_bytes_per_s", rate, "B/s", **marks))
         ratio = after["duration_ns"] / max(before["duration_ns"], 1)
         return [

@@ -59,6 +59,11 @@ PERSONALITIES: Final = {
 """The bundled personalities, as their definitions in ``crates/load/personalities`` have them."""
 
 
+PACED: Final = ("videoserver",)
+"""The bundled personalities that wait for the clock."""
+_PACING: Final = re.compile(r"""\bop\s*=\s*["'](?:delay|limit)["']""")
+
+
 class Load(Mixture, Workload):
     """A personality's threads on its files.
 
@@ -72,9 +77,8 @@ class Load(Mixture, Workload):
         "server (ten pages are read, then a line goes to the one log), a proxy's cache, a video server. They "
         "stress allocation, directories, small synchronous writes and readahead. Files are taken in "
         "rotation, so nothing is more popular than the rest; clients do not think, unless a rate is given. "
-        "What is found in the caches costs only the lab's charges of virtual time for system calls (200 ns), "
-        "since its CPU is free: with files that fit into memory the lab shows how often the disks must be "
-        "waited for, not how fast a processor would be."
+        "What is found in the caches costs the processor's price: with files that fit into memory, the rate "
+        "is as sure as that."
     )
     check_questions: ClassVar[Mapping[str, str]] = {
         "ran-the-whole-window": "did the load run until the end of its window?",
@@ -273,6 +277,12 @@ class Load(Mixture, Workload):
         for name, part in (("prepare_ns", "build_ns"), ("prepare_sync_ns", "sync_ns")):
             metrics.append(Metric.of(name, float(prepared[part]), "ns", phase="prepare"))
         return metrics
+
+    @property
+    def is_paced(self) -> bool:
+        if self.rate_per_s is not None or self.personality in PACED:
+            return True
+        return _PACING.search(self.definition or "") is not None
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """Operations per second, in the whole seconds of the window."""

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt
 
-from strata.servers.database import ROLE, DatabaseServer, Setting
+from strata.servers.database import DURABLE, DURABLE_QUESTION, ROLE, DatabaseServer, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
@@ -70,6 +70,7 @@ class SysbenchOltp(Workload):
         *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
     )
     check_questions: ClassVar[Mapping[str, str]] = {
+        DURABLE: DURABLE_QUESTION,
         "no-transaction-restarted": "did all transactions go through at the first attempt?",
         "connections-kept": "had each session one connection throughout?",
     }
@@ -255,10 +256,19 @@ class SysbenchOltp(Workload):
         metrics.append(outputs.step("sysbench-prepare").took("prepare_ns", "prepare"))
         return metrics
 
+    @property
+    def is_paced(self) -> bool:
+        return self.rate_per_s is not None
+
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
 
+    @property
+    def server_kind(self) -> str:
+        return self._server_type.kind
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
+        yield self._server_type.durability(self.settings)
         figures = _figures(outputs)
         errors, reconnects = int(figures["errors"]), int(figures["reconnects"])
         attempts = int(figures["transactions"]) + errors

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m bench.processor``: this machine against the lab with this machine's processor, as root.
+
+`strata cpu measure` makes the processor's file; then bench/processor.toml runs on the host runner, with files
+in memory, and in the lab. Of each cell there are two figures: the rate, which on a host is wall time, and the
+processor time per operation, of all its processes and of the kernel's threads, which other work on the
+machine disturbs less. The cheapest of a host's repetitions counts; its interval is over all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from strata.results.record import COUNTS, ResultRecord
+from strata.results.store import Attempt, ResultsFolder
+from strata.runners.base import MACHINE_NAME
+from strata.statistics.selftest import interval_of_means
+from strata.units import NS_PER_S
+
+STUDY: Final = Path(__file__).with_name("processor.toml")
+DEFAULT_CPU: Final = 'cpu = "generic-server-2024"'
+DEFAULT_SEEDS: Final = "seeds = [1, 2, 3]"
+FAR: Final = 1.6
+AIMS: Final = "aims: typical error at most × 1.35, nine of ten within × 1.6"
+# What encrypts, compresses or hashes is compared where it does so.
+TRIALS: Final = (
+    *("ext4.*", "xfs.*", "btrfs.*"),
+    *(
+        f"{stack}.{load}"
+        for stack in ("btrfs-zstd", "ext4-crypt", "zfs")
+        for load in ("storm.*", "tar.*", "append.*")
+    ),
+)
+RATES: Final = (
+    *("transactions_per_s", "operations_per_s"),
+    *(f"{part}_files_per_s" for part in ("create", "stat", "read", "rename", "delete", "unpack")),
+    *("write_sync_bytes_per_s", "read_bytes_per_s"),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a stack and workload, on the host and in the lab."""
+
+    stack: str
+    workload: str
+    figure: str
+    host: tuple[float, ...]
+    lab: float
+    is_rate: bool
+
+    @property
+    def best(self) -> float:
+        return max(self.host) if self.is_rate else min(self.host)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, of the mean of the host's repetitions; all that is possible with less than three."""
+        if len(self.host) < 3:
+            return 0.0, math.inf
+        low, high = interval_of_means(np.log([self.host]))
+        return float(np.exp(low[0])), float(np.exp(high[0]))
+
+    @property
+    def slowness(self) -> float:
+        """How many times the lab takes as long as the host."""
+        return self.best / self.lab if self.is_rate else self.lab / self.best
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How far the lab is off over all cells, and where its ranking of two stacks contradicts the host's."""
+
+    cells: int
+    error_factor: float
+    share_within: float
+    bias: float
+    pairs: int
+    contradicted: tuple[str, ...]
+
+
+def summary(cells: Sequence[Cell]) -> Summary:
+    errors = np.log([each.slowness for each in cells])
+    named = {(each.workload, each.figure, each.stack): each for each in cells}
+    pairs, contradicted = 0, []
+    for workload, figure in dict.fromkeys((each.workload, each.figure) for each in cells):
+        found = [each for key, each in named.items() if key[:2] == (workload, figure)]
+        for one, other in combinations(found, 2):
+            if one.interval[0] <= other.interval[1] and other.interval[0] <= one.interval[1]:
+                continue
+            pairs += 1
+            if (one.best < other.best) != (one.lab < other.lab):
+                contradicted.append(f"{workload} {figure}: {one.stack}, {other.stack}")
+    return Summary(
+        cells=len(cells),
+        error_factor=float(np.exp(np.sqrt(np.mean(errors**2)))),
+        share_within=float(np.mean(np.abs(errors) <= np.log(FAR))),
+        bias=float(np.exp(np.mean(errors))),
+        pairs=pairs,
+        contradicted=tuple(contradicted),
+    )
+
+
+def described(told: Summary) -> str:
+    within = f"{told.share_within:.0%} within × {FAR}"
+    said = f"{told.cells} cells: typical error × {told.error_factor:.2f}, {within} ({AIMS})"
+    wrong = f"the lab contradicts {len(told.contradicted)}: {'; '.join(told.contradicted) or 'none'}"
+    return (
+        f"{said}; the lab takes {told.bias:.2f} × as long on average. "
+        f"Of {told.pairs} pairs of stacks that the machine tells apart, {wrong}"
+    )
+
+
+def host_busy_ns(attempt: Attempt) -> float | None:
+    """The processor time of a trial's measured window on a host: its own, and that of kernel threads."""
+    window = json.loads((attempt.path / MACHINE_NAME).read_text())["window"]
+    if window["own_cpus"] is None:
+        return None
+    return float((window["own_cpus"] + window["kernel_cpus"]) * window["seconds"] * NS_PER_S)
+
+
+def figures(record: ResultRecord, busy_ns: float | None) -> dict[str, float]:
+    """The rates of a trial, and its processor time per operation or in all."""
+    found = {name: metric.value for name in RATES if (metric := record.metric(name)) is not None}
+    is_dd = record.trial.workload == "append"
+    if not is_dd:  # the bytes of files and requests say nothing new
+        found = {name: value for name, value in found.items() if "bytes" not in name}
+    if busy_ns is None:
+        return found
+    if is_dd:  # the same bytes on both sides
+        return found | {"processor_ns": busy_ns}
+    counts = (record.metric(name) for name in (*COUNTS, "files"))
+    count = next(each.value for each in counts if each is not None)
+    return found | {"processor_ns": busy_ns / count}
+
+
+def _measured(folder: Path) -> Mapping[tuple[str, str], list[dict[str, float]]]:
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for reading in ResultsFolder.open(folder).readings():
+        record, attempt = reading.record, reading.attempt
+        if record is None or attempt is None or not record.validity.valid:
+            continue
+        used = record.processor
+        busy_ns = host_busy_ns(attempt) if used is None else float(used.busy_ns)
+        found.setdefault(reading.trial.cell, []).append(figures(record, busy_ns))
+    return found
+
+
+def compare(host: Path, lab: Path) -> Iterator[Cell]:
+    """The cells that both results folders have."""
+    modelled = _measured(lab)
+    for (stack, workload), repeats in _measured(host).items():
+        for said in modelled.get((stack, workload), [])[:1]:
+            for figure in said:
+                values = tuple(each[figure] for each in repeats if figure in each)
+                if values:
+                    yield Cell(stack, workload, figure, values, said[figure], figure != "processor_ns")
+
+
+def _strata(*words: str, first: Iterable[str] = ()) -> int:
+    program = str(Path(sys.executable).parent / "strata")
+    return subprocess.run(
+        [*first, program, "--quiet", *words], check=False, stdout=subprocess.DEVNULL
+    ).returncode
+
+
+def measure(folder: Path, trials: Sequence[str], repeats: int) -> None:
+    """Measure what is missing of the folder."""
+    cpu, study = folder / "this-machine.toml", folder / STUDY.name
+    if not cpu.exists() and _strata("cpu", "measure", "--output", str(cpu)):
+        raise SystemExit("bench: the processor was not measured")
+    text = STUDY.read_text().replace(DEFAULT_CPU, f'cpu = "{cpu.name}"')
+    study.write_text(text.replace(DEFAULT_SEEDS, f"seeds = {[*range(1, repeats + 1)]}"))
+    with tempfile.TemporaryDirectory(prefix="strata-bench-", dir="/run") as scratch:
+        Path(scratch).chmod(0o755)
+        on_host = ("--runner", "host", "--scratch", scratch, "--retries-disturbed", "0")
+        for each in trials:
+            for seeds, results, more in (("*", "host", on_host), ("1", "lab", ())):
+                chosen = ("--trial", f"{each}.s{seeds}", "--results", str(folder / results))
+                # A higher priority, since other work on the machine is not to be measured. One seed of the
+                # lab is enough: they differ less than a host's repetitions.
+                _strata("run", str(study), *chosen, *more, first=("nice", "-n", "-20") if more else ())
+
+
+def show(cells: Sequence[Cell]) -> None:
+    console = Console()
+    for title, is_rate in (("Rates, per second", True), ("Processor time per operation, ns", False)):
+        part = [each for each in cells if each.is_rate is is_rate]
+        if not part:
+            continue
+        table = Table(
+            "workload", "figure", "stack", "this machine", "its interval", "lab", "lab takes", title=title
+        )
+        for each in sorted(part, key=lambda cell: (cell.workload, cell.figure)):
+            low, high = (f"{end:,.4g}" for end in each.interval)
+            values = f"{each.best:,.4g}", f"{low} … {high}", f"{each.lab:,.4g}", f"{each.slowness:.2f} ×"
+            table.add_row(each.workload, each.figure, each.stack, *values)
+        console.print(table)
+        console.print(described(summary(part)), "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.processor", description=__doc__)
+    parser.add_argument("--folder", type=Path, help="keep processor and results here, and go on with them")
+    parser.add_argument("--trial", action="append", help="only these cells, such as 'ext4.select-*'")
+    parser.add_argument("--repeats", type=int, default=3, help="how often the host runs each cell")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    asked = parser.parse_args()
+    if os.geteuid() != 0:
+        raise SystemExit("bench: the host runner needs root")
+    with tempfile.TemporaryDirectory(prefix="strata-bench-") as temporary:
+        folder: Path = asked.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        measure(folder, asked.trial or TRIALS, asked.repeats)
+        cells = list(compare(folder / "host", folder / "lab"))
+    if asked.json:
+        parts = {
+            name: [each for each in cells if each.is_rate is rate]
+            for name, rate in (("rates", True), ("processor_time", False))
+        }
+        said = {name: asdict(summary(part)) for name, part in parts.items() if part}
+        print(json.dumps({"cells": [asdict(each) for each in cells], "summaries": said}, indent=1))
+    else:
+        show(cells)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The price of the processor in virtual time. The kernel's work is counted by the compiler's plugin, in bytes and in events (strata_cpu_counters.h); a
+ * program's is charged for with each of its system calls, page faults, and bytes that it reads and writes. One real processor does all of it, in no
+ * time. What a task owes is then given to the virtual processor that is free first, and the task goes on when that one is done.
+ *
+ *   owed_ps    work done since it was last given to a processor
+ *   ready_ns   when the work that was given to processors is done. A task may run ahead of it inside the kernel, never back in its program. Whom it
+ *              wakes meanwhile is not ready before, either.
+ *
+ * An interrupt's work occupies a processor, and delays whom it wakes. What paying itself costs is not counted.
+ */
+#include <linux/sched/clock.h>
+#include <linux/sched/stat.h>
+#include <linux/strata_cpu_prices.h>
+#include <linux/time-internal.h>
+#include <linux/unistd.h>
+
+/* About what the scheduler gives a task before the next one's turn (base_slice_ns). */
+#define SLICE_NS 700000
+/* A loop in the kernel pays when it has counted this much. */
+#define LOOP_UNITS 16384
+#define LOOP_BYTES 131072
+/* So many readings of the clock without a step of it are a loop that waits for one. */
+#define CLOCK_READS_MAX 256
+
+unsigned long strata_cpu_counts[CPU_COUNTERS] __used;
+EXPORT_SYMBOL(strata_cpu_counts);
+bool strata_cpu_priced;
+struct strata_cpu_use strata_cpu_use;
+
+static u64 priced_since_ns;	/* a sched_clock() of 0 */
+static u64 free_at_ns[STRATA_PROCESSORS_MAX];
+static unsigned long taken[CPU_COUNTERS];	/* the counters when they were last priced */
+static unsigned int clock_reads;
+
+/* The price of what was counted since the last time. */
+static u64 take(void)
+{
+	u64 ps = 0;
+	int i;
+
+	for (i = 0; i < CPU_COUNTERS; i++) {
+		ps += (strata_cpu_counts[i] - taken[i]) * strata_cpu_prices.price_ps[i];
+		taken[i] = strata_cpu_counts[i];
+	}
+	return ps;
+}
+
+/* The boot's first task becomes the idle task; is_idle_task() is true only then. */
+static bool is_idle(const struct task_struct *task)
+{
+	return !task->pid;
+}
+
+/* Forgets what was counted since the last time: the work of paying. */
+static void forget(void)
+{
+	memcpy(strata_cpu_counts, taken, sizeof(taken));
+}
+
+/* Gives work that is not before `from` to the processor that is free first; returns when it is done. */
+static u64 reserve(u64 from, u64 ns)
+{
+	u64 now = strata_cpu_now(), start;
+	unsigned int i, best = 0;
+
+	for (i = 1; i < strata_cpu_prices.processors; i++)
+		if (free_at_ns[i] < free_at_ns[best])
+			best = i;
+	start = max(now, free_at_ns[best]);
+	strata_cpu_use.queued_ns += max(start, from) - from;
+	free_at_ns[best] = start + ns;
+	strata_cpu_use.busy_ns += ns;
+	return max(start, from) + ns;
+}
+
+static bool in_interrupt_handler(void)
+{
+	return in_hardirq() || in_serving_softirq();
+}
+
+/* Interrupts cannot be told what they owe: a processor does it at once. */
+static u64 reserve_interrupt(u64 ps)
+{
+	return reserve(strata_cpu_now(), ps / 1000);
+}
+
+static void settle_slice(struct strata_cpu *cpu, u64 limit_ns)
+{
+	u64 ns = min(cpu->owed_ps / 1000, limit_ns);
+
+	cpu->owed_ps -= ns * 1000;
+	cpu->ready_ns = reserve(max(strata_cpu_now(), cpu->ready_ns), ns);
+}
+
+/*
+ * Moves the clock here, or sleeps while others may use the other processors. On a single processor nobody can: who was woken meanwhile runs when
+ * this task leaves the kernel, or after a slice.
+ */
+static void wait_until(u64 end)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+	u64 now;
+
+	cpu->paying = true;
+	while ((now = strata_cpu_now()) < end) {
+		u64 next = strata_cpu_next_event();
+
+		clock_reads = 0;
+		if (strata_cpu_prices.processors > 1 && (!single_task_running() || need_resched())) {
+			strata_cpu_sleep(end - now);
+			forget();
+			continue;
+		}
+		/* An event of this very instant is delivered by a step of no length. */
+		time_travel_ndelay(min(end, max(next, now)) - now);
+		reserve_interrupt(take());
+	}
+	cpu->paying = false;
+}
+
+static void pay(void)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+
+	cpu->owed_ps += take();
+	do {
+		settle_slice(cpu, SLICE_NS);
+		wait_until(cpu->ready_ns);
+		if (cpu->owed_ps >= 1000)
+			cond_resched();
+	} while (cpu->owed_ps >= 1000);
+}
+
+static bool can_pay(void)
+{
+	return !current->strata_cpu.paying && !is_idle(current) && !(current->flags & PF_EXITING) &&
+	       !irqs_disabled() && !in_interrupt_handler();
+}
+
+/* A program's work before this call or fault. */
+static void charge_program(u64 event_ps, bool is_call)
+{
+	struct task_struct *task = current;
+	struct strata_cpu *cpu = &task->strata_cpu;
+	struct strata_program *program = cpu->program;
+	u64 bytes[2] = { task->ioac.rchar, task->ioac.wchar };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		event_ps += (bytes[i] - cpu->charged_bytes[i]) * program->byte_ps[i];
+		cpu->charged_bytes[i] = bytes[i];
+	}
+	strata_cpu_counts[CPU_USER] += event_ps;
+	program->calls += is_call;
+	program->faults += !is_call;
+	program->charged_ps += event_ps;
+}
+
+void strata_cpu_enter(void)
+{
+	const struct uml_pt_regs *regs = &current->thread.regs.regs;
+	bool submits = UPT_SYSCALL_NR(regs) == __NR_io_submit || UPT_SYSCALL_NR(regs) == __NR_io_uring_enter; /* each I/O is prepared as if alone */
+
+	strata_cpu_count(CPU_SYSTEM_CALL);
+	if (!strata_cpu_priced)
+		return;
+	charge_program(current->strata_cpu.program->call_ps * (submits ? clamp_t(u64, UPT_SYSCALL_ARG2(regs), 1, 4096) : 1), true);
+	pay();
+}
+
+void strata_cpu_fault(void)
+{
+	strata_cpu_count(CPU_PAGE_FAULT);
+	if (strata_cpu_priced)
+		charge_program(current->strata_cpu.program->fault_ps, false);
+}
+
+void strata_cpu_leave(void)
+{
+	if (strata_cpu_priced && can_pay())
+		pay();
+}
+
+/*
+ * Who waits for I/O has just asked for it, in no time: that work comes before the I/O, so it is paid afterwards. Any other wait begins when the work
+ * is done, and ends no earlier.
+ */
+void strata_cpu_block(void)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+
+	if (!strata_cpu_priced || cpu->paying || is_idle(current) || task_is_running(current))
+		return;
+	cpu->owed_ps += take();
+	if (!current->in_iowait && !(READ_ONCE(current->__state) & TASK_UNINTERRUPTIBLE))
+		settle_slice(cpu, U64_MAX);
+}
+
+void strata_cpu_resume(bool slept)
+{
+	if (current->strata_cpu.paying || is_idle(current))
+		return;
+	if (slept)
+		strata_cpu_count(CPU_SWITCH);
+	if (strata_cpu_priced && (current->flags & PF_KTHREAD) && can_pay())
+		pay();
+}
+
+void strata_cpu_switch(struct task_struct *prev, struct task_struct *next)
+{
+	u64 ps;
+
+	if (!strata_cpu_priced)
+		return;
+	if (prev->strata_cpu.paying || (is_idle(prev) && next->strata_cpu.paying)) {
+		forget();
+		return;
+	}
+	ps = take();
+	if (is_idle(prev)) {
+		reserve_interrupt(ps);
+	} else {
+		prev->strata_cpu.owed_ps += ps;
+		if (READ_ONCE(prev->__state) & TASK_DEAD)
+			settle_slice(&prev->strata_cpu, U64_MAX);
+	}
+}
+
+/* A task is woken: it is not ready before its waker was. */
+void strata_cpu_wake(struct task_struct *task)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+	u64 done;
+
+	if (task->strata_cpu.paying)
+		return;
+	strata_cpu_count(CPU_WAKEUP);
+	if (!strata_cpu_priced)
+		return;
+	if (in_interrupt_handler() || is_idle(current) || cpu->paying) {
+		done = reserve_interrupt(take());
+	} else {
+		cpu->owed_ps += take();
+		settle_slice(cpu, U64_MAX);
+		done = cpu->ready_ns;
+	}
+	task->strata_cpu.ready_ns = max(task->strata_cpu.ready_ns, done + strata_cpu_prices.wakeup_latency_ns);
+}
+
+void strata_cpu_resched(void)
+{
+	if (!strata_cpu_priced ||
+	    (strata_cpu_counts[CPU_BLOCK] - taken[CPU_BLOCK] < LOOP_UNITS &&
+	     strata_cpu_counts[CPU_COMPRESSION] - taken[CPU_COMPRESSION] < LOOP_UNITS &&
+	     strata_cpu_counts[CPU_COPY] - taken[CPU_COPY] < LOOP_BYTES))
+		return;
+	if (can_pay() && task_is_running(current))
+		pay();
+}
+
+bool strata_cpu_read_clock(void)
+{
+	strata_cpu_count(CPU_CLOCK_READ);
+	return strata_cpu_priced && clock_reads++ < CLOCK_READS_MAX;
+}
+
+u64 strata_cpu_clock_read_ns(void)
+{
+	return max(strata_cpu_prices.price_ps[CPU_CLOCK_READ] / 1000, 1ULL);
+}
+
+/* With a price, time passes while a task runs, so that the scheduler can tell whose turn it is. */
+u64 strata_cpu_sched_clock(void)
+{
+	return strata_cpu_now() - priced_since_ns;
+}
+
+void strata_cpu_start(void)
+{
+	priced_since_ns = strata_cpu_now() - sched_clock();
+	strata_cpu_priced = true;
+}
+
+void strata_cpu_fork(struct task_struct *child)
+{
+	child->strata_cpu = (struct strata_cpu) { .program = current->strata_cpu.program };
+}

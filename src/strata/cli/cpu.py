@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata cpu``: the lab's processors, their sources, and making one of a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from strata.cli.application import Application
+from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar
+from strata.cli.parameters import AsJson, argument, option
+from strata.errors import StrataError
+from strata.files import refuse_folder, write_page
+from strata.report.table import Cell, Table, columns, terminal
+from strata.spec.processor import (
+    DEFAULT_PROCESSOR,
+    PROCESSOR_PARAMETERS,
+    Processor,
+    bundled_processors,
+    find_processor,
+    load_processor,
+)
+from strata.units import significant, times, unit_label
+
+if TYPE_CHECKING:
+    from strata.pricing.fit import Fit
+
+cpu = Application(no_args_is_help=True)
+
+_FAR: Final = 1.6
+
+
+@cpu.callback()
+def group() -> None:
+    """List the lab's processors, show one, or measure one here.
+
+    Examples:
+        strata cpu list
+        strata cpu show generic-server-2024
+        strata cpu measure --output my-server.toml
+    """
+
+
+@cpu.command("list")
+def list_processors(as_json: AsJson = False) -> None:
+    """List the processors that a study can name.
+
+    Examples:
+        strata cpu list
+        strata cpu list --json | jq -r '.[].name'
+    """
+    found = [find_processor(name) for name in bundled_processors()]
+    if as_json:
+        keys = ("unit_time", "system_call_time", "switch_time", "user_factor")
+        values = [{key: each.number(key) for key in keys} for each in found]
+        names = [{"name": each.name, "title": each.title} for each in found]
+        print_json([name | value for name, value in zip(names, values, strict=True)])
+        return
+    heads = columns("processor", ("kernel code", "ps"), ("system call", "ns"), ("switch", "ns"), "title")
+    rows = [
+        (
+            each.name,
+            *(each.number(key) for key in ("unit_time", "system_call_time", "switch_time")),
+            each.title,
+        )
+        for each in found
+    ]
+    stdout().print(terminal(Table(heads, rows)))
+
+
+@cpu.command()
+def show(
+    name: Annotated[str, argument("A bundled processor, or the path of a file, *.toml.", "PROCESSOR")],
+    as_json: AsJson = False,
+) -> None:
+    """Show a processor's times, ranges, sources, prices of programs.
+
+    Examples:
+        strata cpu show generic-server-2024
+        strata cpu show ./my-server.toml --json
+    """
+    found = find_processor(name, Path())
+    if as_json:
+        print_json(_describe(found))
+        return
+    console = stdout()
+    console.print(f"{found.name}  {found.title}", markup=False)
+    console.print(terminal(_parameters(found)))
+    console.print(terminal(programs_table(found)))
+
+
+@cpu.command()
+def measure(
+    command: Annotated[
+        list[str] | None, argument("With --program: what to run; another load after each --.", "COMMAND...")
+    ] = None,
+    output: Annotated[Path, option("Write the processor here, *.toml.", "FILE")] = Path("this-machine.toml"),
+    program: Annotated[
+        str | None, option("Price the program with this executable's name instead.", "NAME")
+    ] = None,
+    shorten: Annotated[int, option("Measure this many times less.", "N", min=1, max=1000)] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Make a processor file of this machine, or price a program.
+
+    A benchmark of kernel operations runs on this machine and in the lab, whose kernel counts its work. The
+    prices that fit best become the file; a table says how well they fit. As root it also works on ext4,
+    XFS and btrfs. It takes about two minutes, and the machine should do nothing else.
+
+    With --program, as root: run a command and divide the program's user time among its system calls,
+    page faults and bytes. Several commands tell these apart. The entry printed belongs into a processor file.
+
+    Examples:
+        strata cpu measure --output my-server.toml
+        strata cpu measure --program gzip -- gzip -k a.tar -- gzip -dk b.gz
+        strata cpu measure --program postgres -- pgbench -T 10 -c 4 bench
+    """
+    if program is not None:
+        _price(program, command or [], as_json)
+        return
+    if command:
+        raise StrataError("a command is run only with --program", place=command[0], remedy="name the program")
+    if output.suffix != ".toml":
+        raise StrataError("a processor's file ends in .toml", place=str(output), remedy="rename it")
+    refuse_folder(output)
+    from strata.pricing.benchmark import machine  # noqa: PLC0415  these load slowly
+    from strata.pricing.files import processor_toml  # noqa: PLC0415
+
+    found = _measured(shorten)
+    write_page(output, processor_toml(f"Measured on {machine()}", found.parameters))
+    if as_json:
+        residuals = [{**vars(each), "ratio": each.ratio} for each in found.residuals]
+        print_json({"file": str(output), "parameters": found.parameters, "residuals": residuals})
+    else:
+        console = stdout()
+        console.print(terminal(_residuals(found)))
+        console.print(terminal(_parameters(load_processor(output))))
+    print_wrote(output)
+
+
+def _measured(shorten: int) -> Fit:
+    from strata.lab.lab import ensure_lab, require_lab  # noqa: PLC0415
+    from strata.pricing.benchmark import (  # noqa: PLC0415
+        machine,
+        measure_host,
+        measure_lab,
+        usable_filesystems,
+    )
+    from strata.pricing.fit import fit_processor  # noqa: PLC0415
+
+    progress = setup_progress()
+    lab = ensure_lab(progress, only=("load",)) or require_lab()
+    assert lab.load is not None
+    filesystems = usable_filesystems()
+    with task_bar("on this machine", 18 + 12 * len(filesystems)) as update:
+
+        def advance(name: str) -> None:
+            update(advance=1, description=f"on this machine: {name}")
+
+        host = measure_host(lab.load.path, filesystems, advance, shorten=shorten)
+    with task_bar("in the lab", None):
+        counted = measure_lab(lab, filesystems, progress, shorten=shorten)
+    # The default processor says where a price lies that this machine does not show.
+    return fit_processor(host, counted, find_processor(DEFAULT_PROCESSOR), machine())
+
+
+def _price(name: str, command: list[str], as_json: bool) -> None:
+    from strata.pricing.benchmark import machine  # noqa: PLC0415
+    from strata.pricing.files import program_toml  # noqa: PLC0415
+    from strata.pricing.programs import measure_load, price_program  # noqa: PLC0415
+
+    loads: list[list[str]] = [[]]
+    for word in command:
+        if word == "--":
+            loads.append([])
+        else:
+            loads[-1].append(word)
+    if not all(loads):
+        remedy = "such as `strata cpu measure --program gzip -- gzip -k a.tar`"
+        raise StrataError("there is no command to run", place="--program", remedy=remedy)
+    with task_bar(f"running {name}", len(loads)) as update:
+        measured = []
+        for each in loads:
+            measured.append(measure_load(name, each))
+            update(advance=1)
+    count = f"{len(loads)} load{'s' if len(loads) > 1 else ''}"
+    price = price_program(measured, f"{count} on {machine()}")
+    if as_json:
+        print_json({"program": name, **price.model_dump()})
+    else:
+        print_text(program_toml(name, price))
+
+
+def _residuals(found: Fit) -> Table:
+    heads = columns("operation", ("this machine", "ns"), ("lab", "ns"), ("ratio", "figure"))
+    rows = [
+        (
+            each.operation,
+            each.host_ns,
+            each.lab_ns,
+            Cell(f"{each.ratio:.2f}", tone="" if 1 / _FAR < each.ratio < _FAR else "doubt"),
+        )
+        for each in found.residuals
+    ]
+    said = f"{times(found.error_factor)} typical error; {found.share_within(_FAR):.0%} within {times(_FAR)}"
+    return Table(heads, rows, "Operations of the kernel", said)
+
+
+def _describe(found: Processor) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "title": found.title,
+        "parameters": {
+            key: {"meaning": PROCESSOR_PARAMETERS[key].meaning, **dict(each)}
+            for key, each in found.parameters.items()
+        },
+        "programs": found.programs,
+    }
+
+
+def _parameters(found: Processor) -> Table:
+    heads = columns("parameter", ("value", "figure"), ("range", "figure"), "unit", "source")
+    rows = [
+        (
+            name,
+            f"{each.value:g}",
+            f"{each.low:g} … {each.high:g}",
+            unit_label(each.unit),
+            Cell(each.source, tone="doubt" if each.estimate else ""),
+        )
+        for name, each in found.parameters.items()
+    ]
+    return Table(heads, rows)
+
+
+def programs_table(found: Processor) -> Table:
+    """The prices of programs, as they are on the reference processor."""
+    figures = ("call", "fault", "byte read", "byte written")
+    heads = columns("program", *((each, "figure") for each in (*figures, "range")), "")
+    rows = []
+    for name, each in found.programs.items():
+        prices = (
+            (each.system_call_ns, "ns"),
+            (each.page_fault_ns, "ns"),
+            (each.read_ps_per_byte, "ps"),
+            (each.write_ps_per_byte, "ps"),
+        )
+        shown = (f"{significant(value)} {unit}" if value else None for value, unit in prices)
+        kind = Cell("est.", tone="doubt") if each.estimate else ""
+        rows.append((name, *shown, f"{each.low:g} … {each.high:g} ×", kind))
+    factor = significant(found.number("user_factor"))
+    note = f"This processor takes {factor} times as long. --json has the sources."
+    return Table(heads, rows, "User time of programs", note)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study will take in the lab, before anything runs: real time of each cell, and memory.
+
+The virtual time of a trial, and the real seconds for each second of it, come from the most similar trials of
+results folders; without any, from a rule of thumb.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from strata.errors import StrataError
+from strata.execution.forecast import Took
+from strata.execution.run import LAB_OVERHEAD_BYTES, lab_jobs, memory_available_bytes
+from strata.results.store import ResultsFolder
+from strata.spec.study import Study
+from strata.spec.trial import CellKey
+from strata.units import NS_PER_S
+
+Basis = Literal["same cell", "same workload and devices", "rule of thumb"]
+
+# Real seconds for a virtual one, where no trial tells. The quickstart took 0.2 on a rotating disk; faster
+# devices make the processor wait less. Estimates.
+_REAL_PER_VIRTUAL: Final[Mapping[str, float]] = {"rotating": 0.2, "controller": 0.5, "network": 0.5}
+_REAL_PER_VIRTUAL_ELSE: Final = 3.0
+_PAUSE_NS: Final = 15 * NS_PER_S  # the mean of the drawn pauses
+_AROUND_NS: Final = 20 * NS_PER_S  # building, preparing and taking down, by the same rule
+_BOOT_S: Final = 2.0
+
+
+@dataclass(frozen=True)
+class CellEstimate:
+    """The real and the virtual time of one trial of a cell, and the number of its trials."""
+
+    cell: CellKey
+    trials: int
+    trial_ns: float
+    trial_real_s: float
+    basis: Basis
+
+    @property
+    def real_s(self) -> float:
+        return self.trials * self.trial_real_s
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a study takes with this many labs at once, each with its memory; the longest cells first."""
+
+    cells: tuple[CellEstimate, ...]
+    jobs: int
+    lab_bytes: int
+    available_bytes: int
+
+    @property
+    def real_s(self) -> float:
+        return sum(each.real_s for each in self.cells) / self.jobs
+
+    @property
+    def fits(self) -> bool:
+        return self.jobs * self.lab_bytes <= self.available_bytes
+
+
+@dataclass(frozen=True)
+class Past:
+    """A trial of an earlier run, with what its study said of stack, workload and devices."""
+
+    workload: Mapping[str, Any]
+    stack: Mapping[str, Any]
+    models: tuple[str, ...]
+    processor: str
+    took: Took
+
+
+def past_trials(folders: Iterable[Path]) -> list[Past]:
+    """One valid trial of each cell of these results folders in virtual time; a bad folder has none."""
+    found: list[Past] = []
+    for path in folders:
+        with suppress(StrataError, KeyError, TypeError):
+            found += _past_of(ResultsFolder.open(path))
+    return found
+
+
+def _past_of(folder: ResultsFolder) -> Iterator[Past]:
+    snapshot, seen = folder.study(), set[CellKey]()
+    described = snapshot.described
+    for trial in folder.trials() if snapshot.time_domain == "virtual" else ():
+        record = None if trial.cell in seen else folder.read_trial(trial).record
+        if record is None or not record.validity.valid:
+            continue
+        seen.add(trial.cell)
+        stack = described["stacks"][trial.stack]
+        models = tuple(described["devices"][name]["model"] for name in stack["devices"])
+        processor = described["processor"]["model"]
+        yield Past(described["workloads"][trial.workload], stack, models, processor, Took.of(record))
+
+
+def estimate_of(study: Study, cells: Mapping[CellKey, int], past: Sequence[Past]) -> Estimate:
+    """The estimate for the ``cells`` of a study, with the number of trials of each."""
+    described = study.describe()
+    found = [_cell(study, described, cell, count, past) for cell, count in cells.items()]
+    jobs = min(lab_jobs(study.memory_bytes, len(os.sched_getaffinity(0))), max(1, sum(cells.values())))
+    return Estimate(
+        cells=tuple(sorted(found, key=lambda each: -each.real_s)),
+        jobs=jobs,
+        lab_bytes=study.memory_bytes + LAB_OVERHEAD_BYTES,
+        available_bytes=memory_available_bytes(),
+    )
+
+
+def _cell(
+    study: Study, described: Mapping[str, Any], cell: CellKey, count: int, past: Sequence[Past]
+) -> CellEstimate:
+    workload, stack = described["workloads"][cell.workload], described["stacks"][cell.stack]
+    models = tuple(used.device.name for used in study.stack_devices(cell.stack))
+    alike = [
+        each
+        for each in past
+        if each.workload["workload"] == workload["workload"]
+        and (each.models, each.processor) == (models, study.processor.name)
+    ]
+    same = [each for each in alike if (each.workload, each.stack) == (workload, stack)]
+    if same:
+        trial_ns = sum(each.took.trial_ns for each in same) / len(same)
+        real_s = sum(each.took.real_s for each in same) / len(same)
+        return CellEstimate(cell, count, trial_ns, real_s, "same cell")
+    busy_ns = study.workloads[cell.workload].duration_ns_min + _AROUND_NS  # a pause takes no real time
+    trial_ns = float(busy_ns + (_PAUSE_NS if study.phases == "drawn" else 0))
+    if alike:
+        ratio = sum(each.took.real_s for each in alike) / sum(each.took.trial_ns for each in alike)
+        return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
+    kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
+    ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE) for kind in kinds), default=1.0)
+    real_s = _BOOT_S + busy_ns / NS_PER_S * ratio
+    return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of plans that have no price of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from strata.plan.model import Plan
+from strata.spec import page_cache
+from strata.spec.processor import DEFAULT_PROGRAM, Processor
+from strata.spec.step import LOAD, Step
+from strata.spec.warning import WARNINGS, ResultWarning
+from strata.words import counted, listed
+
+# Programs that make some calls and end, or become the program that they start.
+_LITTLE: Final = frozenset((*page_cache.TOOLS, "blockdev", "chroot", "printf", "setpriv"))
+_CELLS_MAX: Final = 3
+
+
+def unpriced_warnings(plans: Iterable[Plan], processor: Processor) -> list[ResultWarning]:
+    """A warning of each program whose time in the measured window will rest on the default price."""
+    if processor.is_free:
+        return []
+    cells: dict[str, dict[str, None]] = {}
+    for plan in plans:
+        for name in _unpriced(plan, processor):
+            cells.setdefault(name, {})[str(plan.trial.key.cell)] = None
+    default = processor.programs[DEFAULT_PROGRAM]
+    found = []
+    for name, where in cells.items():
+        text = (
+            f"{name} has no price of its own: its work may take {default.low:g} to {default.high:g} times "
+            f"the default price; it runs in {_some(list(where))}"
+        )
+        found.append(WARNINGS["default-price"].warning(text))
+    return found
+
+
+def _some(cells: list[str]) -> str:
+    more = len(cells) - _CELLS_MAX
+    return listed([*cells[:_CELLS_MAX], *([counted(more, "other cell")] if more > 0 else [])])
+
+
+def _unpriced(plan: Plan, processor: Processor) -> Iterator[str]:
+    """The services and the programs of the measured window, as far as steps name them."""
+    steps = [
+        step for step in plan.steps if step.background or (step.phase == "measure" and step.purpose is None)
+    ]
+    names = dict.fromkeys(_program(step) for step in steps)
+    yield from (name for name in names if name not in _LITTLE and not processor.prices(name))
+
+
+def _program(step: Step) -> str:
+    name = PurePosixPath(step.argv[0]).name
+    return LOAD if name == f"${{{LOAD}}}" else name

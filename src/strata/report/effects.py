@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The effects of a matrix's factors: tables, and curves where a factor is a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strata.report import svg
+from strata.report.charts import WIDE_PX, names_px
+from strata.report.figures import NamedFigure
+from strata.report.palette import STACKS, Colour, stack_colours
+from strata.report.svg import Drawing
+from strata.report.table import Column, Table
+from strata.report.wording import SIGNS, ends_plain, interval_ends, metric_title, picked
+from strata.spec.matrix import Factor
+from strata.statistics.comparison import MetricKind
+from strata.statistics.effects import Design, Effect, Levels, designs, effects, interactions, means
+from strata.statistics.study import StudyResults
+from strata.statistics.summary import Summary
+from strata.units import format_value, scale_for, times
+from strata.words import sentence_case
+
+_LEFT_PX: Final = 72
+_HEIGHT_PX: Final = 300
+_LOG_FROM: Final = 8  # from this ratio of the largest to the smallest number on, the axis is logarithmic
+_NAME_PX: Final = 15
+
+
+@dataclass(frozen=True)
+class EffectsView:
+    """What is shown of one metric of a declared stack under a declared workload."""
+
+    design: Design
+    kind: MetricKind
+    found: tuple[Effect, ...]
+    mixed: tuple[Effect, ...]
+
+    @property
+    def metric(self) -> str:
+        return metric_title(self.kind)
+
+    @property
+    def effects(self) -> Table:
+        return effects_table(self.design, self.kind, self.found)
+
+    @property
+    def interactions(self) -> Table:
+        return effects_table(self.design, self.kind, self.mixed)
+
+    @property
+    def strongest(self) -> str:
+        """The largest effect in a sentence."""
+        sure = [each for each in self.found if each.comparison.verdict in {"better", "worse"}]
+        if not sure:
+            return "No factor has an effect that is sure."
+        each = max(sure, key=lambda one: abs(math.log(one.comparison.gain)))
+        factor = next(one for one in self.design.factors if one.name == each.factor)
+        level, against = (factor.level(name).text for name in (each.level, each.baseline))
+        gain = times(each.comparison.gain)
+        return f"The largest effect: {each.factor} {level} is {gain} as good as {against}."
+
+
+def effects_views(results: StudyResults) -> list[EffectsView]:
+    """A view for each headline of each design that has results."""
+    found = []
+    for design in designs(results):
+        for kind in headlines(results, design):
+            main, mixed = effects(results, design, kind), interactions(results, design, kind)
+            if main:
+                found.append(EffectsView(design, kind, tuple(main), tuple(mixed)))
+    return found
+
+
+def headlines(results: StudyResults, design: Design) -> list[MetricKind]:
+    """The headlines that every workload of the design has."""
+    each = [
+        results.metrics(workload) for workload in dict.fromkeys(cell[1] for cell in design.cells.values())
+    ]
+    return [kind for kind in each[0] if kind.headline and all(kind in kinds for kinds in each)]
+
+
+def effects_table(design: Design, kind: MetricKind, found: Sequence[Effect]) -> Table:
+    """The effects of factors; of interactions, the column ``where`` has the other factor's levels."""
+    factors = {factor.name: factor for factor in design.factors}
+    rows: list[tuple[Any, ...]] = []
+    for each in found:
+        comparison, factor = each.comparison, factors[each.factor]
+        levels = [factor.level(name).text for name in (each.level, each.baseline)]
+        where = ""
+        if each.where is not None:
+            name, *others = each.where
+            where = "{}: {} against {}".format(name, *(factors[name].level(other).text for other in others))
+        ends = comparison.gain_interval
+        shown = interval_ends(ends, "–") if ends else ""
+        row = (factor.name, *levels, where, comparison.gain, shown, SIGNS[comparison.verdict])
+        rows.append((*row, each.combinations))
+    is_mixed = any(each.where for each in found)
+    heads = (
+        Column("factor"),
+        *(Column(title) for title in ("level", "against")),
+        *([Column("where")] if is_mixed else []),
+        Column("times as good", "ratio", name="ratio"),
+        Column("95 %", "figure", name="interval", tone="dim"),
+        Column("", "figure", name="verdict"),
+        Column("combinations", "count"),
+    )
+    if not is_mixed:
+        rows = [(*row[:3], *row[4:]) for row in rows]
+    title = "Interactions" if is_mixed else "Effects"
+    note = (
+        "an effect at one level of another factor, divided by that at the other"
+        if is_mixed
+        else "over all combinations of the other factors"
+    )
+    return Table(heads, rows, f"{title} on {metric_title(kind)}, {design.name}", note)
+
+
+def effects_objects(results: StudyResults) -> list[dict[str, Any]]:
+    """For JSON: every effect and interaction on every headline."""
+    rows = []
+    for view in effects_views(results):
+        for each in (*view.found, *view.mixed):
+            place = {"stack": view.design.stack, "workload": view.design.workload, "metric": view.kind.name}
+            where = dict(zip(("factor", "level", "baseline"), each.where or (), strict=False))
+            ratio = each.comparison.ratio
+            rows.append(
+                {
+                    **place,
+                    **picked(each, "factor", "level", "baseline"),
+                    "where": where,
+                    "ratio": ratio.ratio,
+                    **ends_plain(ratio.interval, "ratio"),
+                    "verdict": each.comparison.verdict,
+                    "combinations": each.combinations,
+                }
+            )
+    return rows
+
+
+def curves(results: StudyResults, view: EffectsView) -> list[NamedFigure]:
+    """A figure for each factor whose levels are numbers."""
+    numbers = [factor for factor in view.design.factors if factor.is_number]
+    found = (_curve(results, view.design, view.kind, factor) for factor in numbers)
+    return [each for each in found if each is not None]
+
+
+def _curve(results: StudyResults, design: Design, kind: MetricKind, factor: Factor) -> NamedFigure | None:
+    """The metric over a factor's numbers: a line for each combination of the others, or their mean."""
+    place = design.factors.index(factor)
+    lines: dict[str, list[tuple[float, Summary]]] = {}
+    others = {levels[:place] + levels[place + 1 :] for levels in design.cells}
+    apart = len(others) <= len(STACKS)
+    for levels, summary in means(results, design, kind, () if apart else (place,)).items():
+        number = factor.level(levels[place] if apart else levels[0]).number
+        if number is not None:
+            lines.setdefault(_line_name(design, levels, place) if apart else "all", []).append(
+                (number, summary)
+            )
+    lines = {name: sorted(points, key=lambda each: each[0]) for name, points in lines.items()}
+    if not any(len(points) > 1 for points in lines.values()):
+        return None
+    title = f"{metric_title(kind)} by {factor.name}"
+    of = "" if apart else ", the geometric mean over all other combinations"
+    caption = f"Stack {design.stack} under {design.workload}{of}. The bands are 95 % intervals."
+    drawing = _drawn(lines, kind, factor, title)
+    name = f"{design.stack}-{design.workload}-{kind.name}-by-{factor.name}".replace("_", "-")
+    return NamedFigure(name, sentence_case(title), caption, drawing)
+
+
+def _line_name(design: Design, levels: Levels, place: int) -> str:
+    parts = [
+        f"{factor.name} {factor.level(level).text}"
+        for at, (factor, level) in enumerate(zip(design.factors, levels, strict=True))
+        if at != place
+    ]
+    return ", ".join(parts) or design.stack
+
+
+def _drawn(
+    lines: Mapping[str, list[tuple[float, Summary]]], kind: MetricKind, factor: Factor, title: str
+) -> Drawing:
+    numbers = sorted({number for points in lines.values() for number, _ in points})
+    summaries = [summary for points in lines.values() for _, summary in points]
+    top = max(max(each.estimate, each.interval.high if each.interval else 0.0) for each in summaries)
+    top, right = top if top > 0 else 1.0, names_px(lines, WIDE_PX)
+    is_log = numbers[0] > 0 and numbers[-1] / numbers[0] >= _LOG_FROM
+    axis = svg.Logarithmic if is_log else svg.Linear
+    x = axis(numbers[0], numbers[-1], _LEFT_PX + 10, WIDE_PX - right - 10)
+    y = svg.Linear(0, top, 12 + _HEIGHT_PX, 12)
+    scale, unit = scale_for(kind.unit, top), factor.unit or "1"
+    ticks = {tick * scale.divisor: svg.number(tick) for tick in svg.linear_ticks(0, top / scale.divisor, 5)}
+    label = "per second" if scale.label == "/s" else scale.label
+    texts = {each.number: each.text for each in factor.levels if each.number is not None}
+    named = {number: texts[number] if unit != "1" else svg.number(number) for number in numbers}
+    bottom = 12 + _HEIGHT_PX
+    parts = [
+        svg.y_axis(y, ticks, left=_LEFT_PX, right=WIDE_PX - right, title=label),
+        svg.x_axis(x, named, top=12, bottom=bottom, title=factor.name),
+    ]
+    colours = stack_colours(list(lines))
+    at = -math.inf
+    for name in sorted(lines, key=lambda each: y(lines[each][-1][1].estimate)):
+        at = max(at + _NAME_PX, y(lines[name][-1][1].estimate))
+        parts += _line(lines[name], colours[name], x, y)
+        words = svg.shortened(name, right - 14)
+        shown = {"size": svg.NAME_PX, "bold": True, "fill": colours[name].light}
+        parts.append(svg.text(WIDE_PX - right + 10, at, words, **shown))  # type: ignore[arg-type]
+    worded = (
+        f"{name}: "
+        + ", ".join(f"{named[number]} {format_value(each.estimate, kind.unit)}" for number, each in points)
+        for name, points in lines.items()
+    )
+    alternative = f"Line chart, {title}; " + "; ".join(worded)
+    return Drawing(svg.finished(parts, width=WIDE_PX, height=bottom + 52), alternative)
+
+
+def _line(points: list[tuple[float, Summary]], colour: Colour, x: svg.Scale, y: svg.Scale) -> list[str]:
+    fill, band = colour.light, []
+    if all(each.interval for _, each in points) and len(points) > 1:
+        low = [(x(number), y(max(each.interval.low, 0))) for number, each in points if each.interval]
+        high = [(x(number), y(each.interval.high)) for number, each in points if each.interval]
+        band = [svg.band(low, high, fill=fill)]
+    places = [(x(number), y(each.estimate)) for number, each in points]
+    return [*band, svg.line(places, stroke=fill), svg.dots(places, radius=3, fill=fill)]

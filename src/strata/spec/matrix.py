@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``[matrix]``: every combination of stated values of keys, as stacks and workloads of their own.
+
+The tables of the file are expanded before they are read, so that each combination is checked like one that
+was written by hand. `Origins` leads its mistakes back to the file.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+
+from strata.spec.design import TRIALS_MAX
+from strata.spec.diagnostics import Diagnostics
+from strata.spec.names import KebabName, Path, kebab_diagnostics, nearest
+from strata.units import parse_duration, parse_rate, parse_size
+
+Kind = Literal["stacks", "workloads"]
+KINDS: Final[tuple[Kind, ...]] = ("stacks", "workloads")
+_ANY: Final = "*"
+_EXAMPLE: Final = 'recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }'
+_UNITS: Final[Mapping[str, Callable[[object], int]]] = {
+    "B": parse_size,
+    "B/s": parse_rate,
+    "ns": parse_duration,
+}
+
+
+class FactorTable(BaseModel):
+    """A key of ``[matrix]``: one factor."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: StrictStr | list[StrictStr] = Field(examples=["stacks.zfs.layers.zfs.recordsize"])
+    """What it sets: the keys that lead to it, joined by points; an element of a list by its layer's name, or
+    its index from 0; `*` for every stack or workload that has it. A list sets several at once"""
+    values: list[Any] | dict[KebabName, Any] = Field(examples=[["8KiB", "128KiB"]])
+    """Its values, two at least; as a table, each with a name"""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Level(_Frozen):
+    """One value of a factor: its name within names, its text, and its number if it has one."""
+
+    name: str
+    text: str
+    number: float | None = None
+
+
+class Factor(_Frozen):
+    """A key, or several, with the values that are tried; ``unit`` is that of the levels' numbers."""
+
+    name: str
+    levels: tuple[Level, ...]
+    unit: str | None = None
+
+    @property
+    def is_number(self) -> bool:
+        return self.unit is not None
+
+    def level(self, name: str) -> Level:
+        return next(each for each in self.levels if each.name == name)
+
+
+class Variant(_Frozen):
+    """A stack or workload that the matrix made: of which declared one, and the level of each factor."""
+
+    base: str
+    levels: dict[str, str]
+
+
+class Matrix(_Frozen):
+    """The factors of a study, and what was made of them.
+
+    Attributes:
+        stacks: By name; stacks that no factor concerns are not among them. So are workloads.
+        exclude: Combinations that are left out: for each, the levels of factors that must all be met.
+        same: Names of variants that equal another one, with the name of that one, which is run for both.
+    """
+
+    factors: dict[str, Factor] = {}
+    stacks: dict[str, Variant] = {}
+    workloads: dict[str, Variant] = {}
+    exclude: tuple[dict[str, tuple[str, ...]], ...] = ()
+    same: dict[str, str] = {}
+
+    def levels_of(self, stack: str, workload: str) -> dict[str, str]:
+        """The levels of all factors that concern a cell."""
+        found = (self.stacks.get(stack), self.workloads.get(workload))
+        return {name: level for each in found if each is not None for name, level in each.levels.items()}
+
+    def excludes(self, stack: str, workload: str) -> bool:
+        return bool(self.exclude) and self.leaves_out(self.levels_of(stack, workload))
+
+    def leaves_out(self, levels: Mapping[str, str]) -> bool:
+        return any(all(levels.get(name) in names for name, names in each.items()) for each in self.exclude)
+
+
+@dataclass
+class Origins:
+    """Leads a path in the expanded tables to that in the file."""
+
+    variants: dict[tuple[str, str], Variant] = field(default_factory=dict)
+    places: dict[tuple[str, str], dict[str, list[Path]]] = field(default_factory=dict)
+    factors: dict[str, Factor] = field(default_factory=dict)
+
+    def __call__(self, path: Path) -> Path:
+        variant = self.variants.get((str(path[0]), str(path[1]))) if len(path) > 1 else None
+        if variant is None:
+            return path
+        for name, places in self.places[str(path[0]), variant.base].items():
+            if any(path[2 : 2 + len(place)] == place for place in places):
+                names = [each.name for each in self.factors[name].levels]
+                return ("matrix", name, "values", names.index(variant.levels[name]))
+        return (path[0], variant.base, *path[2:])
+
+
+def expand(tables: Mapping[str, Any], found: Diagnostics) -> tuple[dict[str, Any], Matrix]:
+    """The tables with each combination in place of what the factors concern; mistakes are ``found``."""
+    kept = {name: table for name, table in tables.items() if name not in {"matrix", "exclude"}}
+    if "matrix" not in tables:
+        if "exclude" in tables:
+            found.add(("exclude",), "there is no [matrix] to exclude from", f"add [matrix] with {_EXAMPLE}")
+        return kept, Matrix()
+    reader = _Reader(kept, found)
+    reader.read(tables["matrix"], tables.get("exclude", []))
+    return reader.tables, reader.matrix
+
+
+class _Reader:
+    def __init__(self, tables: dict[str, Any], found: Diagnostics) -> None:
+        self.tables = tables
+        self.matrix = Matrix()
+        self._found = found
+        self._origins = Origins()
+        self._values: dict[str, list[Any]] = {}  # of each factor, in the order of its levels
+
+    def read(self, declared: object, exclude: object) -> None:
+        if not isinstance(declared, dict) or not declared:
+            self._found.add(("matrix",), "this must be a table of factors", f"such as {_EXAMPLE}")
+            return
+        known = len(self._found)
+        for name, value in declared.items():
+            self._read_factor(name, value)
+        excluded = tuple(self._exclusions(exclude))
+        if len(self._found) > known:
+            return
+        factors = self._origins.factors
+        if (count := self._count()) > TRIALS_MAX:
+            cause = (
+                f"the factors make {count:,} combinations of a stack or a workload, more than {TRIALS_MAX:,}"
+            )
+            self._found.add(("matrix",), cause, "leave values out")
+            return
+        self.matrix = Matrix(factors=factors, exclude=excluded)
+        made = {str(kind): self._expanded(kind) for kind in KINDS}
+        self.matrix = self.matrix.model_copy(update=made)
+        self._found.origin = self._origins
+
+    def _read_factor(self, name: str, value: object) -> None:
+        path: Path = ("matrix", name)
+        table = self._found.model(FactorTable, value, path)
+        if self._found.extend(path, kebab_diagnostics(name)) or table is None:
+            return
+        levels = self._levels(table, (*path, "values"))
+        for key in [table.key] if isinstance(table.key, str) else table.key:
+            for place in self._places(key, (*path, "key")):
+                of_table = self._origins.places.setdefault(place[:2], {})
+                if any(place[2:] in places for places in of_table.values()):
+                    self._found.add(path, f'another factor sets "{key}", too', "join the two")
+                of_table.setdefault(name, []).append(place[2:])
+        numbers, unit = _numbers([level for _, _, level in levels])
+        made = tuple(
+            Level(name=each, text=text, number=number)
+            for (each, text, _), number in zip(levels, numbers, strict=True)
+        )
+        self._origins.factors[name] = Factor(name=name, levels=made, unit=unit)
+        self._values[name] = [value for _, _, value in levels]
+
+    def _levels(self, table: FactorTable, path: Path) -> list[tuple[str, str, Any]]:
+        """Of each value its name, its text and itself."""
+        if isinstance(table.values, dict):
+            levels = [(name, name, value) for name, value in table.values.items()]
+        else:
+            levels = []
+            for index, value in enumerate(table.values):
+                name = _name_of(value)
+                if name is None:
+                    self._found.add((*path, index), "this value gives no name", "write values = { name = … }")
+                elif name in {each for each, _, _ in levels}:
+                    cause = f'another value is called "{name}", too'
+                    self._found.add((*path, index), cause, "leave one out, or write values = { name = … }")
+                else:
+                    levels.append((name, _text_of(value), value))
+        if len(table.values) < 2:
+            self._found.add(path, "a factor has two values at least", "set a single value in its own table")
+        return levels
+
+    def _places(self, key: str, path: Path) -> Iterator[tuple[Any, ...]]:
+        """The kind, the name and the keys within the table of everything that a factor's key names."""
+        kind, _, rest = key.partition(".")
+        name, _, inner = rest.partition(".")
+        if kind not in KINDS or not inner:
+            cause = f'"{key}" is not a key of a stack or a workload'
+            self._found.add(path, cause, 'write "stacks.NAME.layers.LAYER.KEY" or "workloads.NAME.KEY"')
+            return
+        tables = self.tables.get(kind)
+        tables = tables if isinstance(tables, dict) else {}
+        if name != _ANY and name not in tables:
+            self._found.add(path, f'there is no "{name}" in {kind}', nearest(name, tables))
+            return
+        steps = inner.split(".")
+        reached = {
+            each: _resolve(tables[each], steps, f"{kind}.{each}") for each in tables if name in (_ANY, each)
+        }
+        places = [(kind, each, *place) for each, place in reached.items() if not isinstance(place, str)]
+        if not places:
+            whys = (why for why in reached.values() if isinstance(why, str))
+            self._found.add(path, next(whys, f"there are no {kind}"), 'see "key" in the reference')
+        yield from places
+
+    def _exclusions(self, declared: object) -> Iterator[dict[str, tuple[str, ...]]]:
+        if not isinstance(declared, list):
+            self._found.add(("exclude",), "this must be tables [[exclude]]", "each with levels of factors")
+            return
+        for index, each in enumerate(declared):
+            path: Path = ("exclude", index)
+            if not isinstance(each, dict) or not each:
+                self._found.add(path, "this must be a table of factors", 'such as recordsize = "8KiB"')
+                continue
+            yield {name: tuple(self._excluded(name, value, (*path, name))) for name, value in each.items()}
+
+    def _excluded(self, name: str, value: object, path: Path) -> Iterator[str]:
+        factor = self._origins.factors.get(name)
+        if factor is None:
+            self._found.add(path, f'there is no factor "{name}"', nearest(name, self._origins.factors))
+            return
+        values = self._values[name]
+        for each in value if isinstance(value, list) else [value]:
+            alike = [index for index, one in enumerate(values) if one == each and type(one) is type(each)]
+            names = [level.name for level in factor.levels]
+            alike = alike or [index for index, one in enumerate(names) if one == each]
+            if alike:
+                yield names[alike[0]]
+            else:
+                self._found.add(path, f'"{each}" is no value of {name}', nearest(str(each), names))
+
+    def _count(self) -> int:
+        factors, places = self._origins.factors, self._origins.places
+        return max(
+            (math.prod(len(factors[name].levels) for name in each) for each in places.values()), default=0
+        )
+
+    def _expanded(self, kind: Kind) -> dict[str, Variant]:
+        """Replace the tables of a kind by their combinations."""
+        made: dict[str, Variant] = {}
+        expanded: dict[str, Any] = {}
+        for base, table in self.tables.get(kind, {}).items():
+            places = self._origins.places.get((kind, base))
+            if places is None:
+                expanded[base] = table
+                continue
+            before = len(made)
+            for levels in self._combinations(list(places)):
+                name = "-".join([base, *(f"{factor}-{level}" for factor, level in levels.items())])
+                if name in self.tables[kind] or name in expanded:
+                    self._found.add((kind, base), f'two {kind} would be called "{name}"', "rename a factor")
+                expanded[name] = self._set(table, places, levels)
+                made[name] = self._origins.variants[kind, name] = Variant(base=base, levels=levels)
+            if len(made) == before:
+                self._found.add((kind, base), "[[exclude]] leaves nothing of it", "exclude less")
+        self.tables = {**self.tables, kind: expanded}
+        return made
+
+    def _combinations(self, names: list[str]) -> Iterator[dict[str, str]]:
+        """The combinations of a table's levels, without those that `exclude` names by these levels alone."""
+        factors = self._origins.factors
+        for chosen in itertools.product(*(factors[name].levels for name in names)):
+            levels = {name: level.name for name, level in zip(names, chosen, strict=True)}
+            if not self.matrix.leaves_out(levels):
+                yield levels
+
+    def _set(self, table: Any, places: Mapping[str, list[Path]], levels: Mapping[str, str]) -> Any:
+        made = copy.deepcopy(table)
+        for name, level in levels.items():
+            names = [each.name for each in self._origins.factors[name].levels]
+            value = self._values[name][names.index(level)]
+            for *inner, last in places[name]:
+                node = made
+                for step in inner:
+                    node = node[step]
+                node[last] = copy.deepcopy(value)
+        return made
+
+
+def _resolve(table: object, steps: list[str], shown: str) -> Path | str:
+    """The keys and indices that ``steps`` name in a table; a sentence if there are none."""
+    place: list[str | int] = []
+    node = table
+    for position, step in enumerate(steps):
+        is_last = position == len(steps) - 1
+        if isinstance(node, dict):
+            if step not in node and not is_last:
+                return f'there is no "{step}" in {shown}'
+            place.append(step)
+            node = node.get(step)
+        elif isinstance(node, list):
+            named = [
+                at for at, each in enumerate(node) if isinstance(each, dict) and step == each.get("layer")
+            ]
+            named = [int(step)] if step.isdigit() and int(step) < len(node) else named
+            if len(named) != 1:
+                count = "several" if named else "no"
+                return f'{shown} has {count} "{step}"' + (": give its index" if named else "")
+            place.append(named[0])
+            node = node[named[0]]
+        else:
+            return f"{shown} is no table"
+        shown += f".{step}"
+    return tuple(place)
+
+
+def _name_of(value: object) -> str | None:
+    """The part of a name that a value gives; None for lists and tables."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if not isinstance(value, str | int | float):
+        return None
+    return "-".join(re.findall(r"[a-z0-9]+", str(value).lower())) or None
+
+
+def _text_of(value: object) -> str:
+    return _name_of(value) or "" if isinstance(value, bool) else str(value)
+
+
+def _numbers(values: list[Any]) -> tuple[list[float | None], str | None]:
+    """The values as numbers with their unit, if all are numbers or quantities of one unit."""
+    if values and all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
+        return [float(each) for each in values], "1"
+    for unit, parse in _UNITS.items():
+        try:
+            return [float(parse(each)) for each in values], unit
+        except ValueError:
+            continue
+    return [None] * len(values), None

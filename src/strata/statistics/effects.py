@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The effects of a matrix's factors, and their interactions, on a metric.
+
+Effects are ratios: of the geometric means of the cells with one level and of those with the factor's first
+level, over the combinations of the other factors that have both (the main effects of a factorial design;
+Montgomery, Design and Analysis of Experiments, chapter 5, on logarithms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from strata.spec.matrix import Factor, Matrix, Variant
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, geometric_mean
+from strata.statistics.interval import Interval
+from strata.statistics.study import StudyResults
+from strata.statistics.summary import Series, Summary, summarize
+
+Levels = tuple[str, ...]
+"""A level of each factor of a design, in their order."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The combinations of one declared stack with one declared workload; cells by their levels."""
+
+    stack: str
+    workload: str
+    factors: tuple[Factor, ...]
+    cells: Mapping[Levels, tuple[str, str]]
+
+    @property
+    def name(self) -> str:
+        return f"{self.stack} under {self.workload}"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A metric at one level of a factor against its first level.
+
+    Attributes:
+        comparison: Of the two levels, over the combinations that have both.
+        combinations: How many those are.
+        where: For an interaction, the other factor's name and its levels; the ratio is that of the effect at
+            the first of these levels to the effect at the second.
+    """
+
+    factor: str
+    level: str
+    baseline: str
+    comparison: Comparison
+    combinations: int
+    where: tuple[str, str, str] | None = None
+
+
+def designs(results: StudyResults) -> list[Design]:
+    """Every pair of a declared stack and workload that the study's matrix varies."""
+    matrix = Matrix.model_validate(results.snapshot.described.get("matrix", {}))
+    names = (_by_base(matrix.stacks, results.stacks), _by_base(matrix.workloads, results.workloads))
+    found = []
+    for stack, stacks in names[0].items():
+        for workload, workloads in names[1].items():
+            pairs = {pair: matrix.levels_of(*pair) for pair in ((s, w) for s in stacks for w in workloads)}
+            varied = [factor for name, factor in matrix.factors.items() if name in next(iter(pairs.values()))]
+            cells = {
+                tuple(levels[factor.name] for factor in varied): _run(matrix, pair)
+                for pair, levels in pairs.items()
+            }
+            if varied:
+                found.append(Design(stack, workload, tuple(varied), cells))
+    return found
+
+
+def _by_base(variants: Mapping[str, Variant], names: list[str]) -> dict[str, list[str]]:
+    """The names of stacks, or of workloads, under the name that the file declares."""
+    found: dict[str, list[str]] = {name: [name] for name in names if name not in variants}
+    for name, variant in variants.items():
+        found.setdefault(variant.base, []).append(name)
+    return found
+
+
+def _run(matrix: Matrix, cell: tuple[str, str]) -> tuple[str, str]:
+    stack, workload = cell
+    return matrix.same.get(stack, stack), matrix.same.get(workload, workload)
+
+
+def effects(results: StudyResults, design: Design, kind: MetricKind) -> list[Effect]:
+    """The effect of every factor's further levels."""
+    series = _series(results, design, kind)
+    found = []
+    for place, factor in enumerate(design.factors):
+        first, *others = (level.name for level in factor.levels)
+        for level in others:
+            pairs = [
+                (each, below)
+                for levels, each in series.items()
+                if levels[place] == level and (below := series.get(_with(levels, place, first)))
+            ]
+            ratio = _ratio([upper for upper, _ in pairs], [lower for _, lower in pairs])
+            if ratio is not None:
+                comparison = Comparison(design.workload, level, first, kind, ratio)
+                found.append(Effect(factor.name, level, first, comparison, len(pairs)))
+    return found
+
+
+def interactions(results: StudyResults, design: Design, kind: MetricKind) -> list[Effect]:
+    """For each pair of factors: how much a level's effect differs between levels of the other one."""
+    series = _series(results, design, kind)
+    found = []
+    for (one, factor), (two, other) in combinations(enumerate(design.factors), 2):
+        first, *levels = (level.name for level in factor.levels)
+        base, *others = (level.name for level in other.levels)
+        for level in levels:
+            for further in others:
+                corners = ((level, further), (first, base), (first, further), (level, base))
+                squares = [
+                    [series.get(_with(_with(at, one, a), two, b)) for a, b in corners]
+                    for at in series
+                    if at[one] == first and at[two] == base
+                ]
+                whole = [[each for each in square if each] for square in squares if all(square)]
+                upper = [each for square in whole for each in square[:2]]
+                ratio = _ratio(upper, [each for square in whole for each in square[2:]])
+                if ratio is not None:
+                    comparison = Comparison(design.workload, level, first, kind, _squared(ratio))
+                    where = (other.name, further, base)
+                    found.append(Effect(factor.name, level, first, comparison, len(whole), where))
+    return found
+
+
+def means(
+    results: StudyResults, design: Design, kind: MetricKind, places: tuple[int, ...]
+) -> dict[Levels, Summary]:
+    """A metric by the levels of the factors at ``places``, over all others; of every cell without places."""
+    grouped: dict[Levels, list[Series]] = {}
+    for levels, each in _series(results, design, kind).items():
+        key = tuple(levels[place] for place in places) if places else levels
+        grouped.setdefault(key, []).append(each)
+    found = {}
+    for key, group in grouped.items():
+        if len(group) > 1 and any(value <= 0 for each in group for value in each.values.values()):
+            continue
+        whole = group[0] if len(group) == 1 else geometric_mean(group)
+        if whole.values:
+            found[key] = summarize(whole)
+    return found
+
+
+def _series(results: StudyResults, design: Design, kind: MetricKind) -> dict[Levels, Series]:
+    """A metric by the levels of the cells that have values; without those whose load waited for nothing."""
+    found = {
+        levels: results.cells[cell].series(kind.name)
+        for levels, cell in design.cells.items()
+        if cell in results.cells and not results.unranked(*cell)
+    }
+    return {levels: each for levels, each in found.items() if each.values}
+
+
+def _with(levels: Levels, place: int, level: str) -> Levels:
+    return (*levels[:place], level, *levels[place + 1 :])
+
+
+def _ratio(upper: list[Series], lower: list[Series]) -> Ratio | None:
+    """Of two sides' geometric means, paired by the seeds that all cells have."""
+    every = [*upper, *lower]
+    if not every or any(value <= 0 for each in every for value in each.values.values()):
+        return None
+    if not set.intersection(*(set(each.values) for each in every)):
+        return None
+    if len(upper) == 1:
+        return compare(upper[0], lower[0])  # of percentiles with their histograms
+    return compare(geometric_mean(upper), geometric_mean(lower))
+
+
+def _squared(ratio: Ratio) -> Ratio:
+    """The mean over both factors' sides holds half of an interaction's logarithm."""
+    ends = ratio.interval
+    interval = None if ends is None else Interval(ends.low**2, ends.high**2, ends.method)
+    shift = None if ratio.shift is None else ratio.shift**2
+    return replace(ratio, ratio=ratio.ratio**2, interval=interval, shift=shift)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The price of the processor: the work of one and of several, and that a run with a price is repeatable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_factory import environment, hashes, head, public_folder, records, shared_lab, stacks, strata
+
+from strata.lab import Lab
+from strata.results.record import ProcessorUse, ResultRecord
+
+pytestmark = pytest.mark.lab
+
+LOADS = """
+[workloads.reads]
+workload = "fio"
+size = "16MiB"
+options = { rw = "randread", bs = "4k", direct = 1, numjobs = 4 }
+warmup = "10ms"
+duration = "200ms"
+
+[workloads.copy]
+workload = "dd"
+content = "random"
+size = "16MiB"
+"""
+# Asked for sixteen at a time.
+BATCHES = """
+[workloads.batches]
+workload = "fio"
+size = "16MiB"
+warmup = "10ms"
+duration = "100ms"
+
+[workloads.batches.options]
+rw = "randread"
+bs = "4k"
+direct = 1
+ioengine = "libaio"
+iodepth = 16
+iodepth_batch_submit = 16
+iodepth_batch_complete_min = 16
+"""
+
+
+@pytest.fixture(scope="module")
+def place(lab: Lab) -> Iterator[Path]:
+    with public_folder() as path:
+        env = environment(path / "cache", shared_lab(lab, path / "shared"))
+        base = head("price", [1], "1GiB") + stacks("ext4") + LOADS
+        for name, cpu in {"free": 'cpu = "free"', "one": "cpus = 1", "four": "cpus = 4"}.items():
+            study = path / f"{name}.toml"
+            # With neither disk nor processor a load would take long to get anywhere in time.
+            text = base if name == "free" else base.replace("wd-re4-500gb", "null")
+            more = BATCHES if name == "one" else ""
+            study.write_text(text.replace("time_limit", f"{cpu}\ntime_limit", 1) + more)
+            for results in [name] if name == "free" else [name, f"{name}-again"]:
+                strata("run", str(study), "--results", results, env=env, cwd=path)
+        yield path
+
+
+def found(place: Path, name: str, load: str = "reads") -> tuple[ResultRecord, ProcessorUse]:
+    record = records(place / name)[f"ext4.{load}.s1"]
+    assert record.validity.valid
+    assert record.processor is not None
+    return record, record.processor
+
+
+def rate(record: ResultRecord) -> float:
+    metric = record.metric("operations_per_s")
+    assert metric is not None
+    return metric.value
+
+
+@pytest.mark.parametrize("name", ["one", "four"])
+def test_a_run_with_a_price_is_repeatable(place: Path, name: str) -> None:
+    assert hashes(place / name) == hashes(place / f"{name}-again")
+
+
+@pytest.mark.parametrize("name", ["one", "four"])
+def test_the_parts_add_up_to_the_busy_time(place: Path, name: str) -> None:
+    _, used = found(place, name)
+
+    assert sum(used.time_ns.values()) == pytest.approx(used.busy_ns, rel=0.02)
+    assert used.time_ns["user"] > 0
+    assert 0.1 < used.utilisation <= 1.01
+
+
+def test_a_program_prepares_each_of_the_ios_that_it_asks_for_at_once(place: Path) -> None:
+    record, used = found(place, "one", "batches")
+    operations = record.metric("operations")
+
+    assert operations is not None
+    assert used.counts["system_calls"] < operations.value / 2
+    assert used.time_ns["user"] / operations.value > 400  # fio's price of a call, on a slower processor
+
+
+def test_four_jobs_are_served_by_four_processors_at_once(place: Path) -> None:
+    one, four = (rate(found(place, name)[0]) for name in ("one", "four"))
+
+    assert 2 * one < four < 4.2 * one  # fio's jobs do not begin at once
+
+
+def test_a_free_processor_takes_no_time_and_its_charges_are_stated(place: Path) -> None:
+    record, used = found(place, "free")
+
+    assert used.busy_ns == sum(used.time_ns.values()) == 0
+    assert used.counts["system_calls"] > 0
+    assert record.charges.syscall_ns > 0
+
+
+def test_programs_without_a_price_are_told_from_others_by_name(place: Path) -> None:
+    _, used = found(place, "one", "copy")
+
+    assert used.unpriced.keys() == {"sync", "tee"}  # not dd
+    assert used.unpriced["sync"].system_calls > 10
+    assert 0 < used.unpriced_share < 0.5
+
+
+def test_a_program_that_is_started_by_a_link_has_the_price_of_the_links_name(place: Path) -> None:
+    (events,) = (place / "one" / "trials" / "ext4.copy.s1").glob("*/events.jsonl")
+    accounts = [json.loads(line) for line in events.read_text().splitlines() if "processor_account" in line]
+
+    last = accounts[-1]["account"]
+    assert last["unpriced_calls:mount"] > 0
+    assert "unpriced_calls:mke2fs" not in last  # mkfs.ext4

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study on flash drives of different ages, in the lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import hashes, records, run_text
+
+from strata.lab import Lab
+from strata.runners.lab import LabRunner
+
+pytestmark = pytest.mark.lab
+
+STUDY = """
+[study]
+name = "ages"
+question = "What does the age of a drive cost?"
+seeds = [1]
+
+[devices.used]
+model = "sandisk-readycache-32gb"
+capacity = "512MiB"
+
+[devices.fresh]
+model = "sandisk-readycache-32gb"
+capacity = "512MiB"
+precondition = "fresh"
+
+[devices.steady]
+model = "sandisk-readycache-32gb"
+capacity = "512MiB"
+precondition = "steady"
+
+[stacks]
+used = { devices = ["used"], layers = [{ layer = "ext4" }] }
+fresh = { devices = ["fresh"], layers = [{ layer = "ext4" }] }
+steady = { devices = ["steady"], layers = [{ layer = "ext4" }] }
+
+[workloads.dd]
+workload = "dd"
+size = "192MiB"
+content = "random"
+"""
+
+
+def test_a_used_drive_lies_between_a_fresh_and_a_steady_one_and_is_the_same_again(
+    lab: Lab, tmp_path: Path
+) -> None:
+    folders = tmp_path / "first", tmp_path / "second"
+    for folder in folders:
+        folder.mkdir()
+        run_text(STUDY, folder, LabRunner(lab))
+    found = records(folders[0] / "results")
+
+    assert {trial: record.validity.reasons for trial, record in found.items()} == dict.fromkeys(found, ())
+    assert hashes(folders[0] / "results") == hashes(folders[1] / "results")
+    metrics = {each.trial.stack: each.metric("write_sync_bytes_per_s") for each in found.values()}
+    rates = {stack: metric.value for stack, metric in metrics.items() if metric is not None}
+    assert rates["steady"] < 0.5 * rates["used"] < 0.5 * rates["fresh"]

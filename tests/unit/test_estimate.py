@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study will take: by its own earlier trials, by similar ones, or by a rule of thumb that says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from execution_factory import TEXT, fake_runner, run_tiny, study_in
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.execution import estimate as estimates
+from strata.execution.estimate import Past, estimate_of, past_trials
+from strata.execution.forecast import Took
+from strata.execution.run import LAB_OVERHEAD_BYTES
+from strata.spec.study import Study
+from strata.spec.trial import CellKey
+from strata.units import NS_PER_S
+
+CELLS = {CellKey("ext4", "mix"): 2, CellKey("xfs", "mix"): 2}
+
+
+def past(study: Study, stack: str, real_s: float) -> Past:
+    described = study.describe()
+    took = Took(100.0 * NS_PER_S, real_s)
+    parts = described["workloads"]["mix"], described["stacks"][stack]
+    return Past(*parts, ("wd-re4-500gb",), study.processor.name, took)
+
+
+def test_without_a_trial_a_rule_of_thumb_is_used_and_said(tmp_path: Path) -> None:
+    found = estimate_of(study_in(tmp_path), CELLS, past_trials([tmp_path / "nothing"]))
+
+    assert {each.basis for each in found.cells} == {"rule of thumb"}
+    assert 0 < found.real_s < 600
+
+
+def test_a_cell_takes_what_it_took_before_and_the_longest_comes_first(tmp_path: Path) -> None:
+    study = study_in(tmp_path)
+
+    found = estimate_of(study, CELLS, [past(study, "ext4", 40), past(study, "xfs", 80)])
+
+    assert [(str(each.cell), each.real_s, each.basis) for each in found.cells] == [
+        ("xfs.mix", 160, "same cell"),
+        ("ext4.mix", 80, "same cell"),
+    ]
+    assert found.real_s == 240 / found.jobs
+
+
+def test_a_workload_of_another_length_has_the_speed_of_a_similar_one(tmp_path: Path) -> None:
+    short, long = (study_in(tmp_path, TEXT.replace("2s", length)) for length in ("2s", "1000s"))
+
+    found = estimate_of(long, CELLS, [past(short, "ext4", 40)])
+
+    assert {each.basis for each in found.cells} == {"same workload and devices"}
+    assert found.cells[0].trial_real_s == pytest.approx(0.4 * found.cells[0].trial_ns / NS_PER_S)
+    assert found.cells[0].trial_ns > 1000 * NS_PER_S
+
+
+def test_memory_that_no_lab_finds_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimates, "memory_available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(estimates, "lab_jobs", lambda *_: 1)
+
+    found = estimate_of(study_in(tmp_path), CELLS, [])
+
+    assert found.lab_bytes == (1 << 30) + LAB_OVERHEAD_BYTES
+    assert not found.fits
+
+
+def test_check_finds_the_trials_of_the_results_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_tiny(tmp_path, fake_runner())
+
+    shown = CliRunner().invoke(app, ["check", "tiny.toml", "--json"])
+    assert {each["basis"] for each in json.loads(shown.stdout)["estimate"]["cells"].values()} == {
+        "rule of thumb"
+    }
+
+    (tmp_path / "results").rename(tmp_path / "earlier")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "earlier").rename(tmp_path / "results" / "tiny")
+    shown = CliRunner().invoke(app, ["check", "tiny.toml", "--json"])
+    assert {each["basis"] for each in json.loads(shown.stdout)["estimate"]["cells"].values()} == {"same cell"}
+    assert "longest: " in CliRunner().invoke(app, ["check", "tiny.toml"]).stdout

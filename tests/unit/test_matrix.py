@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix of a study: its combinations, its mistakes, and the effects of its factors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from results_factory import good_log, plan_of, snapshot_of, store_trial
+from typer.testing import CliRunner
+
+from strata.cli import app
+from strata.errors import DiagnosticsError, StudyError
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import trials
+from strata.report.page import page_of
+from strata.results.store import ResultsFolder
+from strata.spec.load import load_study
+from strata.spec.matrix import Factor, Level, Matrix, Variant
+from strata.spec.metric import Metric
+from strata.spec.study import Study
+from strata.statistics.effects import designs, effects, interactions
+from strata.statistics.study import gather
+
+TEXT = """
+[study]
+name = "matrix"
+question = "Which recordsize?"
+seeds = [1, 2]
+
+[devices.disk0]
+model = "null"
+capacity = "20GiB"
+
+[stacks.zfs]
+layers = [{ layer = "zpool" }, { layer = "zfs" }]
+
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+
+[workloads.oltp]
+workload = "pgbench"
+clients = 1
+scale = 1
+duration = "10s"
+
+[matrix]
+recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }
+clients = { key = "workloads.oltp.clients", values = [1, 4] }
+"""
+FACTORS = TEXT.partition("[matrix]\n")[2]
+
+
+def read(tmp_path: Path, text: str) -> Study:
+    file = tmp_path / "study.toml"
+    file.write_text(text)
+    return load_study(file, catalogue())
+
+
+def mistakes(tmp_path: Path, factors: str) -> list[tuple[str | None, str]]:
+    with pytest.raises(DiagnosticsError) as caught:
+        read(tmp_path, TEXT.replace(FACTORS, factors))
+    return [(each.key, each.cause) for each in caught.value.diagnostics if isinstance(each, StudyError)]
+
+
+def test_every_combination_is_a_stack_and_a_workload(tmp_path: Path) -> None:
+    study = read(tmp_path, TEXT)
+
+    assert list(study.stacks) == ["zfs-recordsize-8kib", "zfs-recordsize-128kib", "ext4"]
+    assert list(study.workloads) == ["oltp-clients-1", "oltp-clients-4"]
+    sizes = [
+        study.stacks[name].layers[-1].model_dump()["recordsize_bytes"] for name in list(study.stacks)[:2]
+    ]
+    assert sizes == [8 << 10, 128 << 10]
+    assert len(trials(study)) == 3 * 2 * 2
+
+
+def test_an_excluded_combination_is_not_run(tmp_path: Path) -> None:
+    study = read(tmp_path, TEXT + '[[exclude]]\nrecordsize = "128KiB"\nclients = [4]\n')
+
+    cells = {(trial.stack, trial.workload) for trial in trials(study)}
+
+    assert ("zfs-recordsize-128kib", "oltp-clients-4") not in cells
+    assert len(cells) == 5
+
+
+def test_a_combination_excluded_by_one_table_alone_is_not_made(tmp_path: Path) -> None:
+    more = 'atime = { key = "stacks.zfs.layers.zfs.atime", values = [true, false] }\n'
+    study = read(tmp_path, TEXT + more + '[[exclude]]\nrecordsize = "8KiB"\natime = true\n')
+
+    assert [name for name in study.stacks if name.startswith("zfs")] == [
+        "zfs-recordsize-8kib-atime-off",
+        "zfs-recordsize-128kib-atime-on",
+        "zfs-recordsize-128kib-atime-off",
+    ]
+
+
+def test_equal_combinations_are_run_once(tmp_path: Path) -> None:
+    text = TEXT.replace('"8KiB", "128KiB"', '"128KiB", "131072B"')
+
+    study = read(tmp_path, text)
+
+    assert list(study.stacks) == ["zfs-recordsize-128kib", "ext4"]
+    assert study.matrix.same == {"zfs-recordsize-131072b": "zfs-recordsize-128kib"}
+
+
+def test_a_key_of_all_stacks_and_values_with_names(tmp_path: Path) -> None:
+    factors = (
+        'top = { key = "stacks.*.layers.0", values = { raw = { layer = "ext4" }, log = { layer = "xfs" } } }'
+    )
+    text = TEXT.replace(FACTORS, factors).replace(
+        '{ layer = "zpool" }, { layer = "zfs" }', '{ layer = "f2fs" }'
+    )
+
+    study = read(tmp_path, text)
+
+    found = {name: stack.layers[0].layer for name, stack in study.stacks.items()}
+    assert found["zfs-top-raw"] == "ext4"
+    assert found["zfs-top-log"] == "xfs"
+    assert study.matrix.same == {"ext4-top-raw": "zfs-top-raw", "ext4-top-log": "zfs-top-log"}
+
+
+@pytest.mark.parametrize(
+    ("factors", "key", "cause"),
+    [
+        (
+            'x = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB"] }',
+            "matrix.x.values",
+            "two values",
+        ),
+        (
+            'x = { key = "stacks.nfs.layers.zfs.atime", values = [1, 2] }',
+            "matrix.x.key",
+            'no "nfs" in stacks',
+        ),
+        ('x = { key = "stacks.zfs.layers.xfs.atime", values = [1, 2] }', "matrix.x.key", 'has no "xfs"'),
+        (
+            'x = { key = "study.seeds", values = [1, 2] }',
+            "matrix.x.key",
+            "not a key of a stack or a workload",
+        ),
+        ('x = { key = "workloads.oltp.clients", values = [4, 4] }', "matrix.x.values[1]", 'called "4", too'),
+        (
+            'x = { key = "workloads.oltp.clients", values = [[1], [2]] }',
+            "matrix.x.values[0]",
+            "gives no name",
+        ),
+        ('x = { key = "workloads.oltp.clients", values = [4, -1] }', "matrix.x.values[1]", "too small"),
+        (
+            'x = { key = "workloads.oltp.clients", values = [4, 8] }\n[[exclude]]\nx = 5',
+            "exclude[0].x",
+            "no value of x",
+        ),
+        (
+            'x = { key = "workloads.oltp.clients", values = [4, 8] }\n[[exclude]]\nx = [4, 8]',
+            "workloads.oltp",
+            "leaves nothing of it",
+        ),
+        (
+            'x = { key = "workloads.oltp.clients", values = [4, 8] }\n'
+            'y = { key = "workloads.oltp.clients", values = [1, 2] }',
+            "matrix.y",
+            "another factor sets",
+        ),
+    ],
+)
+def test_a_mistake_is_told_where_it_stands(tmp_path: Path, factors: str, key: str, cause: str) -> None:
+    found = mistakes(tmp_path, factors)
+
+    assert any(where == key and cause in what for where, what in found), found
+
+
+def test_too_many_combinations_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    values = list(range(1, 60))
+    factors = "\n".join(
+        f'{name} = {{ key = "workloads.oltp.{name}", values = {values} }}'
+        for name in ("clients", "scale", "threads")
+    )
+
+    assert any("more than 100,000" in cause for _, cause in mistakes(tmp_path, factors))
+
+
+MATRIX = Matrix(
+    factors={
+        "recordsize": Factor(
+            name="recordsize",
+            levels=(
+                Level(name="8kib", text="8KiB", number=8192),
+                Level(name="128kib", text="128KiB", number=131072),
+            ),
+            unit="B",
+        ),
+        "clients": Factor(
+            name="clients",
+            levels=tuple(Level(name=str(count), text=str(count), number=count) for count in (1, 4, 16)),
+            unit="1",
+        ),
+    },
+    stacks={f"zfs-{size}": Variant(base="zfs", levels={"recordsize": size}) for size in ("8kib", "128kib")},
+    workloads={
+        f"oltp-{count}": Variant(base="oltp", levels={"clients": count}) for count in ("1", "4", "16")
+    },
+)
+
+
+def measured(path: Path, rate: Callable[[str, str], float]) -> ResultsFolder:
+    """A finished study of the matrix; each seed moves all cells alike."""
+    stacks, seeds = dict.fromkeys(MATRIX.stacks, 1.0), (1, 2, 3, 4, 5, 6)
+    snapshot = snapshot_of(stacks, seeds, tuple(MATRIX.workloads))
+    described = {"matrix": MATRIX.model_dump(mode="json")}
+    folder = ResultsFolder.create(path, snapshot.model_copy(update={"described": described}))
+    for stack, of_stack in MATRIX.stacks.items():
+        for workload, of_workload in MATRIX.workloads.items():
+            for seed in seeds:
+                value = rate(of_stack.levels["recordsize"], of_workload.levels["clients"]) * (1 + seed / 50)
+                metric = Metric(
+                    name="transactions_per_s", value=value, unit="1/s", better="higher", headline=True
+                )
+                plan = plan_of(stack, workload, seed)
+                store_trial(folder, plan, [metric], good_log(plan, value))
+    return folder
+
+
+def test_effects_are_the_factors_of_a_product(tmp_path: Path) -> None:
+    clients = {"1": 1.0, "4": 3.0, "16": 5.0}
+    sizes = {"8kib": 2.0, "128kib": 1.0}
+    results = gather(measured(tmp_path / "r", lambda size, count: 100 * sizes[size] * clients[count]))
+    (design,) = designs(results)
+    kind = results.metrics("oltp-1")[0]
+
+    main = {(each.factor, each.level): each.comparison for each in effects(results, design, kind)}
+    mixed = interactions(results, design, kind)
+
+    assert main["recordsize", "128kib"].ratio.ratio == pytest.approx(0.5)
+    assert main["recordsize", "128kib"].verdict == "worse"
+    assert main["clients", "16"].ratio.ratio == pytest.approx(5.0)
+    assert [each.comparison.ratio.ratio for each in mixed] == pytest.approx([1.0, 1.0])
+    assert {each.comparison.verdict for each in mixed} == {"equal"}
+
+
+def test_an_interaction_is_the_ratio_of_two_effects(tmp_path: Path) -> None:
+    # With many clients small records gain three times as much as with one.
+    gains = {("8kib", "1"): 1.0, ("8kib", "4"): 2.0, ("8kib", "16"): 3.0}
+    results = gather(measured(tmp_path / "r", lambda size, count: 100 * gains.get((size, count), 1.0)))
+    (design,) = designs(results)
+
+    mixed = interactions(results, design, results.metrics("oltp-1")[0])
+
+    found = {(each.where or ("", "", ""))[1]: each.comparison.ratio.ratio for each in mixed}
+    assert found == pytest.approx({"4": 1 / 2, "16": 1 / 3})
+
+
+def test_page_terminal_and_json_show_the_effects(tmp_path: Path) -> None:
+    sizes = {"8kib": 2.0, "128kib": 1.0}
+    folder = measured(tmp_path / "r", lambda size, count: 100 * sizes[size] * int(count) ** 0.5)
+
+    page = page_of(folder)
+    shown = CliRunner().invoke(app, ["show", str(folder.path)])
+    plain = json.loads(CliRunner().invoke(app, ["show", str(folder.path), "--json"]).stdout)
+
+    assert "What each factor does" in page
+    assert "by clients" in page
+    assert "The largest effect: clients 16" in page
+    assert "Effects on transactions per second, zfs under oltp" in shown.stdout
+    (recordsize,) = [
+        each for each in plain["effects"] if each["factor"] == "recordsize" and not each["where"]
+    ]
+    assert recordsize["ratio"] == pytest.approx(0.5)
+    assert recordsize["verdict"] == "worse"

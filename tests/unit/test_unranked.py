@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell whose load waited for nothing is shown with the reason, and never ranked, advised or judged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+from rich.console import Console
+from typer.testing import CliRunner
+
+from advice_studies import around, study, use, weight
+from made_results import made_results
+from strata.advice.advise import advise
+from strata.cli import app
+from strata.report.answer import answer, standings
+from strata.report.data import cells_table
+from strata.report.heat_map import heat_map
+from strata.report.table import objects
+from strata.report.terminal import study_view
+from strata.results.store import ResultsFolder
+from strata.spec.trial import TrialKey
+from strata.spec.warning import Check, Verdict
+from strata.statistics.study import Cell, StudyResults
+
+LEVELS = {"slow": 100.0, "fast": 200.0, "idle": 900.0}
+WHY = "neither disks nor processors were busy"
+
+
+def limited(verdict: Verdict) -> Check:
+    return Check(name="limited", verdict=verdict, detail="disk0 had requests for 3 % of the window")
+
+
+def marked(results: StudyResults, stack: str, seeds: int = 6) -> StudyResults:
+    """The results with a stack whose load waited for nothing in this many seeds."""
+    cell = results.cells[stack, "oltp"]
+    records = {
+        seed: record.model_copy(update={"checks": (limited("no" if seed <= seeds else "yes"),)})
+        for seed, record in cell.records.items()
+    }
+    cells = {**results.cells, (stack, "oltp"): Cell(stack, "oltp", records)}
+    return replace(results, cells=cells)
+
+
+def results(*idle: str) -> StudyResults:
+    found = study({name: {"oltp": around(level)} for name, level in LEVELS.items()})
+    for stack in idle:
+        found = marked(found, stack)
+    return found
+
+
+def said(found: StudyResults) -> str:
+    return str(answer(found, "oltp", Markup).sentence)
+
+
+def test_the_best_stack_is_the_best_of_those_whose_load_waited_for_something() -> None:
+    (standing,) = standings(results("idle"), "oltp")
+
+    assert standing.best == "fast"
+    assert [(each.stack, each.verdict) for each in standing.others] == [("slow", "worse")]
+    assert standing.unranked == {"idle": WHY}
+
+
+@pytest.mark.parametrize(("seeds", "best"), [(2, "idle"), (3, "fast")])
+def test_half_of_the_seeds_decide(seeds: int, best: str) -> None:
+    (standing,) = standings(marked(results(), "idle", seeds), "oltp")
+
+    assert standing.best == best
+
+
+def test_the_answer_names_who_has_no_rank_and_why() -> None:
+    found = answer(results("idle"), "oltp", Markup)
+
+    assert found.leaders == ("fast",)
+    assert f"idle has no rank: {WHY}." in found.qualified
+    assert said(results("idle", "slow")).startswith("Only fast has a rank: operations per second, 200")
+    assert said(results(*LEVELS)) == f"slow, fast and idle have no rank: {WHY}."
+
+
+def test_a_table_shows_the_value_with_the_mark_and_the_reason() -> None:
+    console = Console(width=100, record=True)
+    with console.capture() as captured:
+        console.print(study_view(results("idle")))
+
+    (row,) = (line for line in captured.get().splitlines() if line.startswith("  idle"))
+    assert "900" in row
+    assert "∅ not ranked" in row
+    assert WHY in captured.get()
+
+
+def test_data_have_the_value_and_no_ratio() -> None:
+    rows = {row["stack"]: row for row in objects(cells_table(results("idle")))}
+
+    assert rows["idle"]["estimate"] == pytest.approx(900)
+    assert (rows["idle"]["verdict"], rows["idle"]["ratio_to_best"]) == ("not ranked", None)
+    assert {row["best"] for row in rows.values()} == {"fast"}
+
+
+def test_the_heat_map_has_no_shade_for_it() -> None:
+    cells = heat_map(results("idle"), "slow").cells
+
+    assert (cells["idle", "oltp"].step, cells["idle", "oltp"].verdict) == (None, "not ranked")
+    assert cells["fast", "oltp"].step == 4
+
+
+def test_advice_neither_chooses_it_nor_counts_it() -> None:
+    (advice,) = advise(results("idle"), [use(weight("database", 1))], None)
+
+    assert advice.leader == "fast"
+    assert [(out.stack, WHY in out.text) for out in advice.out] == [("idle", True)]
+
+
+def test_more_seeds_are_asked_for_no_cell_without_a_rank() -> None:
+    noisy = study({"slow": {"oltp": around(100, 0.3)}, "idle": {"oltp": around(110, 0.3)[::-1]}})
+
+    assert noisy.unconverged()
+    assert not marked(marked(noisy, "slow"), "idle").unconverged()
+
+
+def test_two_results_of_such_a_cell_are_neither_better_nor_worse(tmp_path: Path) -> None:
+    for name in ("before", "after"):
+        folder = made_results(tmp_path / name, stacks=["ext4"], workloads=["postgresql"], seeds=6)
+        for seed in range(1, 7):
+            (attempt,) = ResultsFolder.open(folder.path).attempts(TrialKey("ext4", "postgresql", seed))
+            record = attempt.read_result()
+            rate = record.metrics[0].model_copy(update={"value": 100.0 if name == "before" else 50.0})
+            changes = {"checks": (limited("no"),), "metrics": (rate, *record.metrics[1:])}
+            attempt.write_result(record.model_copy(update=changes))
+
+    words = ["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--fail-on", "worse", "--json"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+
+    assert done.exit_code == 0
+    assert {row["verdict"] for row in json.loads(done.stdout)["comparisons"]} == {"not ranked"}
