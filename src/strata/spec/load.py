@@ -202,7 +202,12 @@ class _Reader:
 
     def processor(self, head: HeadTable) -> Processor | None:
         processor = self.find(find_processor, head.cpu, ("study", "cpu"))
-        return processor if processor is None or head.cpus is None else processor.with_processors(head.cpus)
+        if processor is None:
+            return None
+        for name, workload in self.workloads.items():
+            processor, refused = processor.with_programs(workload.priced_programs())
+            self.found.extend(("workloads", name, "prices"), refused)
+        return processor if head.cpus is None else processor.with_processors(head.cpus)
 
     def find_device(self, model: str, path: Keys) -> Device | None:
         return self.find(find_device, model, path)

@@ -15,6 +15,7 @@ from strata.spec.allowed import Allowing
 from strata.spec.layer import Interface, Placed
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic, checked
+from strata.spec.processor import Program
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
@@ -88,6 +89,7 @@ class StepOutput:
     duration_ns: int = 0
     undo_ns: int = 0  # of its undo, within the plan or at teardown
     exit_code: int | None = 0
+    left_running: tuple[str, ...] = ()  # the processes that its program left, which the agent has killed
 
     def took(self, name: str, phase: Phase) -> Metric:
         return Metric(name=name, value=float(self.duration_ns), unit="ns", better="lower", phase=phase)
@@ -161,6 +163,7 @@ class Workload(BaseModel, Allowing, ABC):
         runs_on: The kinds of target.
         needs_layers: It takes down and brings up layers, and so cannot be a tenant.
         is_compound: It consists of others, as `nested` and `tenants` say.
+        runs_programs: It runs programs that the study names, which no list of allowed options confines.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
         check_questions: The question of each of its own `checks`, by name; tests compare both.
@@ -175,6 +178,7 @@ class Workload(BaseModel, Allowing, ABC):
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
+    runs_programs: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
@@ -249,6 +253,10 @@ class Workload(BaseModel, Allowing, ABC):
 
     def inputs(self) -> Mapping[str, str]:
         """The archives of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
+        return {}
+
+    def priced_programs(self) -> Mapping[str, Program]:
+        """Its own prices of programs, by their names."""
         return {}
 
     @classmethod
