@@ -48,7 +48,9 @@ CASES: dict[str, tuple[str, str | None]] = {
 
 def test_what_a_command_does_wrong_is_told_and_no_other_trial_is_lost(lab: Lab, tmp_path: Path) -> None:
     text = head("own", [1], "1GiB") + stacks("ext4")
-    text += "".join(f'\n[workloads.{name}]\nworkload = "command"\n{keys}' for name, (keys, _) in CASES.items())
+    text += "".join(
+        f'\n[workloads.{name}]\nworkload = "command"\n{keys}' for name, (keys, _) in CASES.items()
+    )
 
     run_text(text, tmp_path, LabRunner(lab), jobs=1)
 

@@ -105,7 +105,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answers = ["--load", "ask ${data} \"it's\"", "--prepare", "make", "--serve", "served", "--ready", "ping"]
+    answers = ["--load", 'ask ${data} "it\'s"', "--prepare", "make", "--serve", "served", "--ready", "ping"]
 
     done = CliRunner().invoke(
         app, ["new", "workload", "own", "--command", *answers, "--metric", "asked_per_s=did ([0-9]+)"]

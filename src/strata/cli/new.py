@@ -137,7 +137,7 @@ def workload(  # noqa: PLR0917  typer makes options of them
 
     Examples:
         strata new workload mail-index
-        strata new workload copy --command --prepare 'dd if=/dev/urandom of=${data}/a bs=1M count=64' --load 'cp ${data}/a ${data}/b'
+        strata new workload copy --command --load 'cp -a /usr/share/perl ${data}/copy'
     """
     if command:
         answers = {"load": load, "prepare": prepare, "serve": serve, "ready": ready, "metric": metric}

@@ -24,6 +24,7 @@ from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
+from strata.lab.variant import lock_packages
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.results.record import ResultRecord
@@ -75,13 +76,10 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    read = load_study(study, catalogue())
+    read, words = _read(study, runner, allow_commands=allow_commands)
     place = results or Path("results") / read.name
     console = notes()
     limit_s = _stall_limit_s(stall_limit)
-    words = ["--runner", "host"] if runner is RunnerName.HOST else []
-    if words:
-        words += _allowed_commands(read, allowed=allow_commands)
     disks = real_disks(read, disk, erase, host=bool(words), scratch=scratch, place=place)
     if disks.chosen:
         read = load_study(study, catalogue(), disks.devices)
@@ -110,6 +108,16 @@ def run(  # noqa: PLR0917  typer makes options of them
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
         _conclude(console, read, summary, place, _again(study, words, {**given, **limits}))
     raise typer.Exit(summary.exit_code)
+
+
+def _read(file: Path, runner: RunnerName, *, allow_commands: bool) -> tuple[Study, list[str]]:
+    """A study as the runner can carry it out, and the options that this takes."""
+    study = load_study(file, catalogue())
+    if runner is RunnerName.HOST:
+        return study, ["--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
+    if lock_packages(study, setup_progress()):
+        study = load_study(file, catalogue())
+    return study, []
 
 
 def _allowed_commands(study: Study, *, allowed: bool) -> list[str]:

@@ -51,7 +51,7 @@ def read_input(source: str, folder: Path) -> InputFile | None:
             raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
         return None
     path = folder / source
-    remedy = "name a folder, or a file .tar, .tar.gz, .tar.xz or .tar.bz2; a path is relative to the study's folder"
+    remedy = "name a folder or a file .tar, .tar.gz, .tar.xz or .tar.bz2, relative to the study's folder"
     try:
         if path.is_dir():
             return _read_folder(path)

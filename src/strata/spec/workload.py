@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -15,11 +15,13 @@ from strata.spec.allowed import Allowing
 from strata.spec.layer import Interface, Placed
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic, checked
-from strata.spec.processor import Program
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
+
+if TYPE_CHECKING:  # a processor file is read like a device, and devices have faults, which a registry names
+    from strata.spec.processor import Program
 
 T = TypeVar("T")
 
@@ -258,6 +260,10 @@ class Workload(BaseModel, Allowing, ABC):
     def priced_programs(self) -> Mapping[str, Program]:
         """Its own prices of programs, by their names."""
         return {}
+
+    def packages_asked(self) -> Sequence[str]:
+        """The Debian packages that its programs come from, as far as the lab's image may lack them."""
+        return ()
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:

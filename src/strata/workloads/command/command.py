@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any program as a workload: commands that prepare, warm up, are measured and end, and a server beside them."""
+"""Any program as a workload: commands to prepare, warm up, measure and end, and a server beside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pydantic import Field, StrictStr, model_validator
 from strata.spec import page_cache
 from strata.spec.device import bundled_folder
 from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic, kebab_diagnostics
+from strata.spec.names import Diagnostic
+from strata.spec.packages import PackageName
 from strata.spec.page_cache import dropped, synced
 from strata.spec.processor import Program
 from strata.spec.stack import space_diagnostics
@@ -23,7 +24,15 @@ from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext
 from strata.units import NS_PER_S, Duration, Size
 from strata.workloads.command.measured import LOAD_TIME, SPECS, MetricTable
-from strata.workloads.command.program import GIVEN, VARIABLE_NAME, CommandTable, ServeTable, Value, filled, mistake
+from strata.workloads.command.program import (
+    GIVEN,
+    VARIABLE_NAME,
+    CommandTable,
+    ServeTable,
+    Value,
+    filled,
+    mistake,
+)
 from strata.workloads.keys import key, preset_diagnostics, preset_key, yes_or_no
 from strata.workloads.tree import TOOLS, ArchiveWorkload
 
@@ -55,8 +64,8 @@ class CommandWorkload(ArchiveWorkload):
     """
 
     rationale: ClassVar[str] = (
-        "The program that will really run on the stack, with its own data and its own way to write and to "
-        "sync: a database's benchmark, a backup, a build, a script. What it stresses is for the study to say. "
+        "The program that will really run on the stack, with its own data and its own way to write and "
+        "sync: a database's benchmark, a backup, a build, a script. The study says what it stresses. "
         "Each bundled application has a text of its own about what it stands for. Commands run one after the "
         "other, so that concurrency is what the program itself brings."
     )
@@ -71,6 +80,12 @@ class CommandWorkload(ArchiveWorkload):
     workload: Literal["command"] = "command"
     preset: StrictStr | None = preset_key(
         "A bundled application; the other keys of the study are put over its own", applications(), "sqlite"
+    )
+    packages: list[PackageName] = key(
+        [],
+        "Debian packages of its programs. The lab adds those that its image lacks, and locks their versions "
+        "in NAME.packages.lock beside the study; on a host the programs have to be there",
+        ["nginx-light"],
     )
     archive: StrictStr = key(
         "",
@@ -103,7 +118,10 @@ class CommandWorkload(ArchiveWorkload):
         alias="metrics",
     )
     size_bytes: Size | None = key(
-        None, "The size of its data, to check whether they fit on the stack and into memory", "1GiB", alias="size"
+        None,
+        "The size of its data, to check whether they fit on the stack and into memory",
+        "1GiB",
+        alias="size",
     )
     time_limit_ns: Duration = key(
         600 * NS_PER_S, "The time that one command may take", "30m", alias="time_limit", gt=0
@@ -119,7 +137,7 @@ class CommandWorkload(ArchiveWorkload):
     @classmethod
     def _over_preset(cls, table: Any) -> Any:
         """The keys of a study over those of its preset; of variables each."""
-        known = applications().get(table.get("preset")) if isinstance(table, dict) else None
+        known = applications().get(str(table.get("preset"))) if isinstance(table, dict) else None
         if known is None:
             return table
         preset = {name: value for name, value in known.items() if name != "rationale"}
@@ -134,6 +152,9 @@ class CommandWorkload(ArchiveWorkload):
     def inputs(self) -> Mapping[str, str]:
         return super().inputs() if self.archive else {}
 
+    def packages_asked(self) -> Sequence[str]:
+        return self.packages
+
     def priced_programs(self) -> Mapping[str, Program]:
         return self.prices
 
@@ -145,9 +166,11 @@ class CommandWorkload(ArchiveWorkload):
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         yield from preset_diagnostics(self.preset, applications())
         if not self.load and self.preset in {None, *applications()}:
-            yield Diagnostic("nothing is measured", remedy='such as load = ["cp ..."], or a preset', key="load")
+            yield Diagnostic(
+                "nothing is measured", remedy='such as load = ["cp ..."], or a preset', key="load"
+            )
         yield from self._text_diagnostics()
-        values = self._values({name: "" for name in GIVEN})
+        values = self._values(dict.fromkeys(GIVEN, ""))
         seen: set[str] = set()
         for phase in _PHASES:
             for index, (name, command) in enumerate(self.commands(phase)):
@@ -174,7 +197,7 @@ class CommandWorkload(ArchiveWorkload):
             if not VARIABLE_NAME.fullmatch(name) or name in GIVEN:
                 remedy = f"lower-case letters, digits and _; {', '.join(GIVEN)} are there already"
                 yield Diagnostic(f'a variable cannot be called "{name[:60]}"', remedy=remedy, key="variables")
-        values = self._values({name: "" for name in GIVEN})
+        values = self._values(dict.fromkeys(GIVEN, ""))
         for name, value in self.environment.items():
             if not _VARIABLE_NAME.fullmatch(name):
                 yield Diagnostic(f'"{name[:60]}" is no name of a variable', key="environment")

@@ -162,7 +162,9 @@ class MetricTable(BaseModel):
                 return float(number)
         except (TypeError, ValueError):
             what = f"{str(number)[:60]!r} is no number"
-        raise unreadable(steps[-1], f"the metric {self.name} is missing: {what}", "\n".join(filter(None, texts)))
+        raise unreadable(
+            steps[-1], f"the metric {self.name} is missing: {what}", "\n".join(filter(None, texts))
+        )
 
     def __str__(self) -> str:
         return self.name

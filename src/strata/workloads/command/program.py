@@ -63,7 +63,9 @@ def word_list(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise Diagnostic(f"the command cannot be split into words: {error}", remedy="close the quotes") from None
+        raise Diagnostic(
+            f"the command cannot be split into words: {error}", remedy="close the quotes"
+        ) from None
     if not words:
         raise Diagnostic("the command is empty", remedy="name a program")
     if strange := next((word for word in words if _OF_A_SHELL.fullmatch(word)), None):
@@ -86,17 +88,6 @@ class ProgramTable(BaseModel):
     shell: StrictStr | None = key(
         None, "Text for `sh -e -c` instead", "gzip -c ${files}/dump.sql > ${data}/dump.sql.gz"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        return {"run": value} if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
     def argv(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """The words of the step; a shell finds the variables in its environment."""
@@ -140,6 +131,17 @@ class CommandTable(ProgramTable):
     expect_exit: list[Annotated[StrictInt, Field(ge=0, le=255)]] = key(
         [0], "Exit codes that are no failure", [0, 24], min_length=1
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"run": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
 
 _PORT: Final = r"^ *[0-9]+: [0-9A-F]+:{:04X} [0-9A-F]+:0000 0A "
