@@ -5,6 +5,7 @@
 in memory, and in the lab. Of each cell there are two figures: the rate, which on a host is wall time, and the
 processor time per operation, of all its processes and of the kernel's threads, which other work on the
 machine disturbs less. The cheapest of a host's repetitions counts; its interval is over all of them.
+A third table has the lab's cost: its own processor time per operation beside the host's for the same work.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -26,9 +27,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bench.lab_time import TimedLab, lab_time
+from strata.execution.display import LineDisplay
+from strata.execution.run import run_study
+from strata.lab.lab import require_lab
+from strata.plan.catalogue import catalogue
 from strata.results.record import COUNTS, ResultRecord
 from strata.results.store import Attempt, ResultsFolder
 from strata.runners.base import MACHINE_NAME
+from strata.spec.load import load_study
 from strata.statistics.selftest import interval_of_means
 from strata.units import NS_PER_S
 
@@ -43,7 +50,7 @@ TRIALS: Final = (
     *(
         f"{stack}.{load}"
         for stack in ("btrfs-zstd", "ext4-crypt", "zfs")
-        for load in ("storm.*", "tar.*", "append.*")
+        for load in ("storm", "tar", "append")
     ),
 )
 RATES: Final = (
@@ -80,6 +87,21 @@ class Cell:
     def slowness(self) -> float:
         """How many times the lab takes as long as the host."""
         return self.best / self.lab if self.is_rate else self.lab / self.best
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a cell costs to simulate.
+
+    Attributes:
+        virtual_per_processor: Virtual seconds per second of the lab's processor time.
+        lab_per_host: The lab's own processor time per operation, over the host's; None if it is unknown.
+    """
+
+    stack: str
+    workload: str
+    virtual_per_processor: float
+    lab_per_host: float | None
 
 
 @dataclass(frozen=True)
@@ -172,17 +194,48 @@ def compare(host: Path, lab: Path) -> Iterator[Cell]:
                     yield Cell(stack, workload, figure, values, said[figure], figure != "processor_ns")
 
 
-def _strata(*words: str, first: Iterable[str] = ()) -> int:
+def costs(host: Path, lab: Path) -> Iterator[Cost]:
+    """Of each cell that was run in the lab."""
+    cheapest = {
+        key: min(found)
+        for key, repeats in _measured(host).items()
+        if (found := [each["processor_ns"] for each in repeats if "processor_ns" in each])
+    }
+    for reading in ResultsFolder.open(lab).readings():
+        record, attempt = reading.record, reading.attempt
+        if record is None or attempt is None or not record.validity.valid:
+            continue
+        spent, used = lab_time(attempt.path), record.processor
+        if not spent or used is None:
+            continue
+        own_ns = figures(record, spent * used.window_ns)["processor_ns"]
+        on_host = cheapest.get(reading.trial.cell)
+        yield Cost(*reading.trial.cell, 1 / spent, own_ns / on_host if on_host else None)
+
+
+def show_costs(found: Sequence[Cost]) -> None:
+    table = Table(
+        "workload", "stack", "virtual s per processor s", "lab's processor time over this machine's"
+    )
+    for each in sorted(found, key=lambda cost: (cost.workload, cost.stack)):
+        ratio = "" if each.lab_per_host is None else f"{each.lab_per_host:.1f} ×"
+        table.add_row(each.workload, each.stack, f"{each.virtual_per_processor:.2f}", ratio)
+    Console().print(table)
+
+
+def _strata(*words: str) -> None:
     program = str(Path(sys.executable).parent / "strata")
-    return subprocess.run(
-        [*first, program, "--quiet", *words], check=False, stdout=subprocess.DEVNULL
-    ).returncode
+    # A higher priority, since other work on the machine is not to be measured.
+    line = ["nice", "-n", "-20", program, "--quiet", *words]
+    subprocess.run(line, check=False, stdout=subprocess.DEVNULL)
 
 
 def measure(folder: Path, trials: Sequence[str], repeats: int) -> None:
     """Measure what is missing of the folder."""
     cpu, study = folder / "this-machine.toml", folder / STUDY.name
-    if not cpu.exists() and _strata("cpu", "measure", "--output", str(cpu)):
+    if not cpu.exists():
+        _strata("cpu", "measure", "--output", str(cpu))
+    if not cpu.exists():
         raise SystemExit("bench: the processor was not measured")
     text = STUDY.read_text().replace(DEFAULT_CPU, f'cpu = "{cpu.name}"')
     study.write_text(text.replace(DEFAULT_SEEDS, f"seeds = {[*range(1, repeats + 1)]}"))
@@ -190,11 +243,11 @@ def measure(folder: Path, trials: Sequence[str], repeats: int) -> None:
         Path(scratch).chmod(0o755)
         on_host = ("--runner", "host", "--scratch", scratch, "--retries-disturbed", "0")
         for each in trials:
-            for seeds, results, more in (("*", "host", on_host), ("1", "lab", ())):
-                chosen = ("--trial", f"{each}.s{seeds}", "--results", str(folder / results))
-                # A higher priority, since other work on the machine is not to be measured. One seed of the
-                # lab is enough: they differ less than a host's repetitions.
-                _strata("run", str(study), *chosen, *more, first=("nice", "-n", "-20") if more else ())
+            _strata("run", str(study), "--trial", f"{each}.s*", "--results", str(folder / "host"), *on_host)
+    read, lab = load_study(study, catalogue()), TimedLab(require_lab())
+    for each in trials:  # one seed is enough: they differ less than a host's repetitions
+        display = LineDisplay(Console(stderr=True), virtual=True)
+        run_study(read, folder / "lab", lab, display, jobs=1, only=f"{each}.s1")
 
 
 def show(cells: Sequence[Cell]) -> None:
@@ -228,15 +281,18 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         measure(folder, asked.trial or TRIALS, asked.repeats)
         cells = list(compare(folder / "host", folder / "lab"))
+        spent = list(costs(folder / "host", folder / "lab"))
     if asked.json:
         parts = {
             name: [each for each in cells if each.is_rate is rate]
             for name, rate in (("rates", True), ("processor_time", False))
         }
         said = {name: asdict(summary(part)) for name, part in parts.items() if part}
-        print(json.dumps({"cells": [asdict(each) for each in cells], "summaries": said}, indent=1))
+        plain = {"cells": [asdict(each) for each in cells], "costs": [asdict(each) for each in spent]}
+        print(json.dumps({**plain, "summaries": said}, indent=1))
     else:
         show(cells)
+        show_costs(spent)
 
 
 if __name__ == "__main__":

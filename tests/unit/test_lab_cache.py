@@ -7,7 +7,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,21 @@ def test_what_root_publishes_can_be_read_by_others(cache: Cache, tmp_path: Path)
     for folder in (shared.path, shared.path.parent, shared.path.parent.parent):
         assert folder.stat().st_mode & 0o777 == 0o755
     assert Cache(tmp_path / "shared").current("agent", INPUTS.wanted) == shared
+
+
+def test_what_another_build_has_just_published_stays(cache: Cache, tmp_path: Path) -> None:
+    entry = cache.build("agent", INPUTS, fill)
+
+    class Late(Cache):
+        @contextmanager
+        def locked(self, name: str) -> Iterator[None]:
+            (Cache(self.root).publish(entry).path / "in use").touch()
+            with super().locked(name):
+                yield
+
+    there = Late(tmp_path / "shared").publish(entry)
+
+    assert (there.path / "in use").exists()
 
 
 def test_a_shared_cache_that_anybody_can_write_is_not_trusted(

@@ -203,16 +203,18 @@ class Cache:
 
     def publish(self, entry: Entry) -> Entry:
         """Put a readable copy of another cache's entry into this one (hard links where possible)."""
-        if (there := self.find(entry.kind, entry.inputs)) is not None and there.manifest == entry.manifest:
+        place = self.root / entry.kind / entry.key
+        with self.locked(f"{entry.kind}-{entry.key}"):
+            there = self.find(entry.kind, entry.inputs)
+            if there is None or there.manifest != entry.manifest:
+                with self._staged(entry.kind, entry.key) as staging:
+                    shutil.copytree(entry.path, staging, copy_function=_link_or_copy, dirs_exist_ok=True)
+                    staging.chmod(0o755)
+                for folder in (self.root, place.parent):
+                    folder.chmod(0o755)
+                there = Entry(entry.kind, entry.key, place, entry.inputs, entry.manifest)
             self.choose(there)
             return there
-        place = self.root / entry.kind / entry.key
-        with self.locked(f"{entry.kind}-{entry.key}"), self._staged(entry.kind, entry.key) as staging:
-            shutil.copytree(entry.path, staging, copy_function=_link_or_copy, dirs_exist_ok=True)
-        for folder in (self.root, place.parent, place):
-            folder.chmod(0o755)
-        self.choose(entry)
-        return Entry(entry.kind, entry.key, place, entry.inputs, entry.manifest)
 
     def remove(self, entry: Entry) -> int:
         """Delete an entry; returns the bytes it took."""
