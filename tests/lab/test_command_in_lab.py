@@ -13,20 +13,17 @@ from strata.runners.lab import LabRunner
 
 pytestmark = pytest.mark.lab
 
-SERVER = (
-    "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => 7777, "
-    "Listen => 1) or die; while (my $c = $s->accept) { my $n = <$c>; print $c $n * 2, chr(10) }"
-)
+SERVER = "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; while (my $c = $s->accept) { my $n = <$c>; print $c $n * 2, chr(10) }"
 CLIENT = (
-    "use IO::Socket::INET; my $c = IO::Socket::INET->new('127.0.0.1:7777') or die; print $c '21', chr(10); "
+    "use IO::Socket::UNIX; my $c = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die; print $c '21', chr(10); "
     "print 'answer: ', <$c>"
 )
 # Each with the beginning of the reason that makes its result invalid, or None.
 CASES: dict[str, tuple[str, str | None]] = {
     "server": (
         'scripts = { "server.pl" = """' + SERVER + '""", "client.pl" = """' + CLIENT + '""" }\n'
-        "serve = { run = 'perl ${files}/server.pl', port = 7777 }\n"
-        "prepare = ['dd if=/dev/zero of=${data}/a bs=4k count=16']\nload = ['perl ${files}/client.pl']\n"
+        "serve = { run = 'perl ${files}/server.pl ${scratch}/s', socket = '${scratch}/s' }\n"
+        "prepare = ['dd if=/dev/zero of=${data}/a bs=4k count=16']\nload = ['perl ${files}/client.pl ${scratch}/s']\n"
         "metrics = [{ name = 'answer', unit = '1', regex = 'answer: ([0-9]+)' }]\n",
         None,
     ),

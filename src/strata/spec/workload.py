@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -260,6 +260,10 @@ class Workload(BaseModel, Allowing, ABC):
     def priced_programs(self) -> Mapping[str, Program]:
         """Its own prices of programs, by their names."""
         return {}
+
+    def implied(self) -> Collection[str]:
+        """The names of keys that another key has set, such as a preset: people need not see them."""
+        return ()
 
     def packages_asked(self) -> Sequence[str]:
         """The Debian packages that its programs come from, as far as the lab's image may lack them."""

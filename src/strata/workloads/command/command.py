@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
@@ -151,6 +151,12 @@ class CommandWorkload(ArchiveWorkload):
 
     def inputs(self) -> Mapping[str, str]:
         return super().inputs() if self.archive else {}
+
+    def implied(self) -> Collection[str]:
+        if self.preset is None:
+            return ()
+        preset = CommandWorkload.model_validate({"preset": self.preset})
+        return {name for name, value in preset if name != "preset" and getattr(self, name) == value}
 
     def packages_asked(self) -> Sequence[str]:
         return self.packages

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from strata.spec.describe import shown
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.step import literal
 from strata.workloads.keys import key
@@ -103,12 +104,8 @@ class ProgramTable(BaseModel):
         else:
             yield from mistake(lambda: self.argv(names))
 
-    @property
-    def text(self) -> str:
-        return (self.run if self.run is not None else self.shell) or ""
-
     def __str__(self) -> str:
-        return self.text
+        return shown("command", self.run or self.shell or "")
 
 
 def mistake(attempt: Callable[[], object]) -> Iterator[Diagnostic]:
@@ -158,7 +155,7 @@ class ServeTable(ProgramTable):
     )
     file: StrictStr | None = key(None, "It is ready when this file is there", "${data}/server.pid")
     port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = key(
-        None, "It is ready when somebody listens on this TCP port", 2379
+        None, "It is ready when somebody listens on this TCP port: on a host, as the lab has no TCP", 2379
     )
     ready: StrictStr | None = key(
         None, "It is ready when this command succeeds", "redis-cli -s ${scratch}/redis.sock ping"
