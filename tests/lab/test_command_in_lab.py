@@ -13,23 +13,27 @@ from strata.runners.lab import LabRunner
 
 pytestmark = pytest.mark.lab
 
-SERVER = "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; while (my $c = $s->accept) { my $n = <$c>; print $c $n * 2, chr(10) }"
+SERVER = (
+    "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; "
+    "while (my $c = $s->accept) { my $n = <$c>; print $c $n * 2, chr(10) }"
+)
 CLIENT = (
-    "use IO::Socket::UNIX; my $c = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die; print $c '21', chr(10); "
-    "print 'answer: ', <$c>"
+    "use IO::Socket::UNIX; my $c = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die; "
+    "print $c '21', chr(10); print 'answer: ', <$c>"
 )
 # Each with the beginning of the reason that makes its result invalid, or None.
 CASES: dict[str, tuple[str, str | None]] = {
     "server": (
-        'scripts = { "server.pl" = """' + SERVER + '""", "client.pl" = """' + CLIENT + '""" }\n'
+        f'scripts = {{ "server.pl" = """{SERVER}""", "client.pl" = """{CLIENT}""" }}\n'
         "serve = { run = 'perl ${files}/server.pl ${scratch}/s', socket = '${scratch}/s' }\n"
-        "prepare = ['dd if=/dev/zero of=${data}/a bs=4k count=16']\nload = ['perl ${files}/client.pl ${scratch}/s']\n"
+        "prepare = ['dd if=/dev/zero of=${data}/a bs=4k count=16']\n"
+        "load = ['perl ${files}/client.pl ${scratch}/s']\n"
         "metrics = [{ name = 'answer', unit = '1', regex = 'answer: ([0-9]+)' }]\n",
         None,
     ),
     "daemon": (
         "load = [{ name = 'fork', shell = 'setsid sleep 1000 & dd if=/dev/zero of=$data/a count=8' }]\n",
-        "no command left a process behind",
+        "fork left sleep",
     ),
     "endless": ("load = ['sleep infinity']\ntime_limit = '30s'\n", "took longer than its time limit of 30 s"),
     "silent": (
