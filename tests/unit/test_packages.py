@@ -78,7 +78,7 @@ def test_a_package_that_does_not_exist_is_told_with_its_key(tmp_path: Path) -> N
     with pytest.raises(StudyError, match="has no package nginx-lihgt") as found:
         variant.lock_packages(load_study(file, catalogue()), SILENCE)
 
-    assert found.value.key == "workloads.own.packages"
+    assert (found.value.place or "").endswith("study.toml: workloads.own.packages")
     assert not lock_path(file).exists()
 
 

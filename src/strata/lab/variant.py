@@ -42,8 +42,7 @@ def lock_packages(study: Study, progress: SetupProgress) -> bool:
             workload = next(key for key, load in study.workloads.items() if name in asked_packages([load]))
             raise StudyError(
                 f"Debian {spec.release} has no package {name}",
-                place=str(study.file),
-                key=f"workloads.{workload}.packages",
+                place=f"{study.file}: workloads.{workload}.packages",
                 remedy="`apt-cache search` and packages.debian.org find names; only `main` is used",
             ) from error
     needed = apt.closure(asked) if asked else {}
