@@ -184,7 +184,11 @@ class Md(Layer):
         )
         if self.initial_sync != "wait":
             return [self._folder(context), created]
-        return [self._folder(context), created, self._wait(context, "sync", "Wait for the initial synchronisation")]
+        return [
+            self._folder(context),
+            created,
+            self._wait(context, "sync", "Wait for the initial synchronisation"),
+        ]
 
     def assemble(self, context: LayerContext) -> list[Step]:
         return [
@@ -197,11 +201,11 @@ class Md(Layer):
                 f"--uuid={context.derived_uuid('array')}",
                 *self._members(context),
                 undo=self._stop(context),
-            )
+            ),
         ]
 
     def _folder(self, context: LayerContext) -> Step:
-        """udev would make it; mdadm makes one that loads, which run without root, cannot search."""
+        """Make the folder before mdadm does, whose mode would keep out loads, which run without root."""
         made = ("mkdir", "--parents", "--mode=755", _FOLDER)
         return context.step("folder", "Make the folder of the arrays' nodes", *made, cwd=context.cwd)
 
