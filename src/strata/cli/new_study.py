@@ -50,7 +50,7 @@ class Template:
     model: str
     memory: str
     data: str
-    lab_memory_bytes: int = GIB
+    lab_memory_bytes: int = 512 * MIB
 
 
 TEMPLATES: Final[Mapping[Use, Template]] = {

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 
-def rendered(template: str, name: str, **values: str) -> str:
+def rendered(template: str, name: str, **values: object) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
 
     templates = Environment(  # noqa: S701  it makes Python, in which nothing is escaped
