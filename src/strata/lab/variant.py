@@ -43,7 +43,7 @@ def lock_packages(study: Study, progress: SetupProgress) -> bool:
             raise StudyError(
                 f"Debian {spec.release} has no package {name}",
                 place=f"{study.file}: workloads.{workload}.packages",
-                remedy="`apt-cache search` and packages.debian.org find names; only `main` is used",
+                remedy="`apt-cache search` finds names; only `main` is used",
             ) from error
     needed = apt.closure(asked) if asked else {}
     versions = {name: version for name, version in needed.items() if name not in spec.locked}
