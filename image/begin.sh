@@ -11,10 +11,14 @@ cat >>"$root/etc/group" <<"END"
 ssl-cert:!:101:postgres
 postgres:!:103:
 mysql:!:104:
+redis:!:105:
+etcd:!:106:
 END
 cat >>"$root/etc/passwd" <<"END"
 postgres:!:100:103:PostgreSQL administrator:/var/lib/postgresql:/bin/bash
 mysql:!:101:104:MariaDB Server:/nonexistent:/bin/false
+redis:!:102:105:Redis:/var/lib/redis:/usr/sbin/nologin
+etcd:!:103:106:etcd:/var/lib/etcd:/usr/sbin/nologin
 END
 
 # Installing PostgreSQL makes a cluster, and with it random identifiers, unless it is told not to.

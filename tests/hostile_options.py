@@ -164,6 +164,7 @@ def free_keys() -> tuple[tuple[Kind, str, str, str], ...]:
         (kind, name, field.alias or key, shape)
         for kind, registry in registries
         for name, model in registry.items()
+        if not getattr(model, "runs_programs", False)  # whose keys are programs to run
         for key, field in model.model_fields.items()
         if (shape := _shape(field.annotation))
     )

@@ -25,6 +25,10 @@ SMALL: Final = {
     "fill-and-fragment": 'size = "8MiB"\nextents = 50',
     "file-storm": "files = 200\nfolders = 4",
     "os-installation": "",
+    "command": (
+        "load = ['dd if=/dev/urandom of=${data}/a bs=64k count=16 conv=fsync']\n"
+        "metrics = [{ name = 'bytes_per_s', unit = 'B/s', operations = 1048576 }]"
+    ),
     "tenants": (
         'alone = "1s"\ntenants = [\n'
         '  { name = "db", memory = "128MiB", '

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import commands, devices, layers, metrics, uses, workloads
+from generated import applications, commands, devices, layers, metrics, uses, workloads
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
     "exit-codes": commands.exit_codes,
     "layers": layers.part,
     "workloads": workloads.part,
+    "applications": applications.part,
     "metrics": metrics.part,
     "checks": metrics.checks,
     "warnings": metrics.warnings,

@@ -46,6 +46,9 @@ def key_tables() -> dict[str, str]:
         },
         "matrix": keys_table(tables["matrix"]["additionalProperties"]),
         "tenant": keys_table(definitions["TenantTable"]),
+        "command": keys_table(definitions["CommandTable"]["anyOf"][1]),
+        "command-server": keys_table(definitions["ServeTable"]),
+        "command-metric": keys_table(definitions["MetricTable"]),
     }
     return {name: text for name, text in found.items() if text}
 

@@ -5,6 +5,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -207,13 +208,14 @@ def test_too_little_space_is_an_error_before_anything_is_unpacked(
     ("name", "cause"),
     [
         ("missing.tar", "there is no file"),
-        ("folder", "is a folder"),
+        ("folder", "is no file, folder or link"),
         ("text.tar", "is no tar archive"),
         ("strata:linux", 'Strata has no "strata:linux"'),
     ],
 )
 def test_what_is_no_archive_is_refused_with_its_key(name: str, cause: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "pipe")
     (tmp_path / "text.tar").write_text("this is a text\n" * 100)
 
     with pytest.raises(DiagnosticsError) as found:

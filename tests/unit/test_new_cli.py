@@ -99,3 +99,41 @@ def test_what_exists_is_not_overwritten(clone: Path) -> None:
     assert done.exit_code != 0
     assert mine.read_text() == "precious"
     assert [path for path in clone.rglob("*") if path.is_file()] == [mine]
+
+
+def test_a_study_of_a_program_is_written_from_a_few_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers = ["--load", 'ask ${data} "it\'s"', "--prepare", "make", "--serve", "served", "--ready", "ping"]
+
+    done = CliRunner().invoke(
+        app, ["new", "workload", "own", "--command", *answers, "--metric", "asked_per_s=did ([0-9]+)"]
+    )
+
+    assert done.exit_code == 0, done.output
+    study = load_study(tmp_path / "own.toml", catalogue())
+    steps = {step.id: step for step in compile_trial(study, "ext4", "own", 1).steps}
+    assert steps["command-load-1"].argv == ("ask", "${mount}", "it's")
+    assert steps["command-server"].ready is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["own", "--command"], "nothing is measured"),
+        (["Own", "--command", "--load", "true"], "not in kebab case"),
+        (["own", "--command", "--load", "a | b"], "no shell"),
+        (["own", "--command", "--load", "a", "--metric", "x=a"], "0 groups"),
+    ],
+)
+def test_answers_that_make_no_study_leave_no_file(
+    words: list[str], cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = CliRunner().invoke(app, ["new", "workload", *words])
+
+    assert done.exit_code != 0
+    assert cause in str(done.exception) + done.output
+    assert not list(tmp_path.iterdir())

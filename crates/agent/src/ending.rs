@@ -15,7 +15,13 @@ impl Supervisor {
     pub fn conclude(&mut self, pid: Pid, program: &Program, stop: Option<&Stop>, ended: bool) -> Ending {
         let ended_pids = self.release(pid);
         let survivors = self.kill_strays(&ended_pids);
+        self.reap();
+        let left_running = std::mem::take(&mut self.killed);
         let mut ending = self.take_ending(pid, program, stop);
+        // Of a program that was made to end, its processes are no surprise.
+        if ending.outcome == Outcome::Ok {
+            ending.left_running = left_running;
+        }
         if !ended || !survivors.is_empty() {
             let names = if survivors.is_empty() { program.argv[0].clone() } else { survivors.join(", ") };
             let cause = format!("SIGKILL did not end {names}");
@@ -82,6 +88,7 @@ fn judge(process: &Process, program: &Program, stop: Option<&Stop>, output_trunc
         system_ns: process.exit.map_or(0, |exit| exit.system_ns),
         output_truncated,
         error,
+        left_running: Vec::new(),
     }
 }
 
@@ -98,6 +105,7 @@ pub fn spawn_error(program: &Program, cause: String) -> Ending {
         system_ns: 0,
         output_truncated: false,
         error: Some(cause),
+        left_running: Vec::new(),
     }
 }
 

@@ -178,6 +178,7 @@ pub struct Ending {
     pub system_ns: u64,
     pub output_truncated: bool,
     pub error: Option<String>,
+    pub left_running: Vec<String>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]

@@ -178,6 +178,11 @@ pub fn identities() -> BTreeSet<Identity> {
     rows().iter().map(Row::identity).collect()
 }
 
+/// The name of a process, also of one that has ended and is not reaped.
+pub fn name_of(pid: Pid) -> Option<String> {
+    Some(parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)?.comm)
+}
+
 /// Whether two processes are in the same control group, as far as that can be seen.
 fn shares_cgroup(one: Pid, other: Pid) -> bool {
     let of = |pid: Pid| fs::read(format!("/proc/{pid}/cgroup"));

@@ -52,6 +52,7 @@ pub struct Prerequisites {
     pub tools: Vec<String>,
     pub modules: Vec<String>,
     pub features: Vec<String>,
+    pub packages: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

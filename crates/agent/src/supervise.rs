@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use crate::clock::{self, NS_PER_S};
 use crate::events::{At, Event, Sink};
-use crate::kill::pids_of_children;
+use crate::kill::{name_of, pids_of_children};
 use crate::monitors::{Filesystem, Monitors};
 use crate::process::{Exit, Process, Status};
 
@@ -52,6 +52,8 @@ pub struct Supervisor {
     pub active: Vec<Pid>,
     /// Services that must not end before the teardown.
     pub watched: Vec<Pid>,
+    /// The names of the processes that programs left running, and that were killed for it.
+    pub killed: Vec<String>,
     signals: SignalFd,
     alarm: TimerFd,
     buffer: Vec<u8>,
@@ -80,6 +82,7 @@ impl Supervisor {
             protected: pids_of_children().into_iter().map(|root| Protected { root, service: None }).collect(),
             active: Vec::new(),
             watched: Vec::new(),
+            killed: Vec::new(),
             signals: SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             alarm: TimerFd::new(
                 ClockId::CLOCK_MONOTONIC,
@@ -141,7 +144,7 @@ impl Supervisor {
     }
 
     /// Reap every child that has ended, ours and orphans.
-    fn reap(&mut self) {
+    pub fn reap(&mut self) {
         let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         while let Ok(status) = waitid(Id::All, ended) {
             let (WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) = status else { break };
@@ -150,7 +153,10 @@ impl Supervisor {
                 // While its leader is not reaped, the group's number cannot be another's.
                 let _ = killpg(pid, Signal::SIGKILL);
             }
+            let name = process.is_none().then(|| name_of(pid)).flatten();
             let exit = reap_one(pid);
+            let was_killed = exit.as_ref().is_some_and(|exit| exit.status == Status::Signalled("SIGKILL"));
+            self.killed.extend(name.filter(|_| was_killed));
             if let Some(process) = process {
                 process.exit = exit;
             }

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from rich.text import Text
 
 from strata.cli.application import Application
+from strata.cli.new_study import write_command_study
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StudyError
@@ -118,12 +119,30 @@ def layer(
 
 
 @new.command()
-def workload(name: Name, as_json: AsJson = False) -> None:
-    """Write the skeleton of a workload.
+def workload(  # noqa: PLR0917  typer makes options of them
+    name: Name,
+    command: Annotated[
+        bool, option("A study of any program instead, with the workload `command`.", "--command")
+    ] = False,
+    load: Annotated[str | None, option("With --command: what is measured.", "COMMAND")] = None,
+    prepare: Annotated[str | None, option("With --command: what makes the data.", "COMMAND")] = None,
+    serve: Annotated[str | None, option("With --command: a server beside it.", "COMMAND")] = None,
+    ready: Annotated[str | None, option("With --serve: succeeds when it is ready.", "COMMAND")] = None,
+    metric: Annotated[str | None, option("With --command: what it prints.", "NAME=REGEX")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the skeleton of a workload, or a study of any program.
+
+    On a terminal `--command` asks for what no option says.
 
     Examples:
         strata new workload mail-index
+        strata new workload copy --command --load 'cp -a /usr/share/perl ${data}/copy'
     """
+    if command:
+        answers = {"load": load, "prepare": prepare, "serve": serve, "ready": ready, "metric": metric}
+        write_command_study(name, answers, as_json=as_json)
+        return
     _write("workload", name, as_json=as_json)
 
 

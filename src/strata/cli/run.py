@@ -24,6 +24,7 @@ from strata.execution.precision import Unconverged, stated
 from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
+from strata.lab.variant import lock_packages
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.results.record import ResultRecord
@@ -34,13 +35,17 @@ from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
 from strata.spec.load import load_study
 from strata.spec.study import Study
+from strata.spec.workload import loads_of
 from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
-from strata.words import counted
+from strata.words import counted, listed
 
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
 
 Retries = Annotated[int, option("Host: how often a disturbed trial is repeated.", "N", min=0, max=100)]
+AllowCommands = Annotated[
+    bool, option("Host: run the programs that the study names, as nobody.", "--allow-commands")
+]
 StallLimit = Annotated[str, option("Lab: end it after this processor time without virtual progress.", "TIME")]
 
 
@@ -57,6 +62,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     stall_limit: StallLimit = _STALL_LIMIT,
     disk: AsDisks = None,
     erase: Erase = None,
+    allow_commands: AllowCommands = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a study, or what is missing of its results.
@@ -70,11 +76,10 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    read = load_study(study, catalogue())
+    read, words = _read(study, runner, allow_commands=allow_commands)
     place = results or Path("results") / read.name
     console = notes()
     limit_s = _stall_limit_s(stall_limit)
-    words = ["--runner", "host"] if runner is RunnerName.HOST else []
     disks = real_disks(read, disk, erase, host=bool(words), scratch=scratch, place=place)
     if disks.chosen:
         read = load_study(study, catalogue(), disks.devices)
@@ -103,6 +108,32 @@ def run(  # noqa: PLR0917  typer makes options of them
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
         _conclude(console, read, summary, place, _again(study, words, {**given, **limits}))
     raise typer.Exit(summary.exit_code)
+
+
+def _read(file: Path, runner: RunnerName, *, allow_commands: bool) -> tuple[Study, list[str]]:
+    """A study as the runner can carry it out, and the options that this takes."""
+    study = load_study(file, catalogue())
+    if runner is RunnerName.HOST:
+        return study, ["--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
+    if lock_packages(study, setup_progress()):
+        study = load_study(file, catalogue())
+    return study, []
+
+
+def _allowed_commands(study: Study, *, allowed: bool) -> list[str]:
+    """The option that the study needs on a host. Raises ToolError if it is needed and not given."""
+    running = [
+        name
+        for name, workload in study.workloads.items()
+        if any(each.runs_programs for each in loads_of(workload))
+    ]
+    if running and not allowed:
+        raise ToolError(
+            f"the study runs programs of its own on this machine: workloads {listed(running)}",
+            place="--runner host",
+            remedy="read them with `strata plan`; then add --allow-commands, or leave out --runner host",
+        )
+    return ["--allow-commands"] if running else []
 
 
 def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:

@@ -43,7 +43,7 @@ from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.plan.model import Plan, PlanInput
-from strata.spec.inputs import LINUX_SOURCE, PACKAGES, InputFile
+from strata.spec.inputs import LINUX_SOURCE, PACKAGES, InputFile, pack_folder
 from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
@@ -141,7 +141,8 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProg
                 place=f"inputs.{wanted.name}",
                 remedy="run it with the study that it was planned from, and with the same archive",
             )
-        cache.build("input", inputs, lambda folder: _unpacked(path, sha256, folder / _FILE, progress))
+        unpacked = _packed if path.is_dir() else _unpacked
+        cache.build("input", inputs, lambda folder: unpacked(path, sha256, folder / _FILE, progress))
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
     entry = cache.build("input", inputs, lambda folder: make(folder / _FILE, progress))
@@ -166,10 +167,24 @@ def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupPr
         file.seek(0)
         changed = sha256 is not None and hashlib.file_digest(file, "sha256").hexdigest() != sha256
     if changed:
-        raise StudyError(
-            "the archive has just been changed", place=str(archive), remedy="run the study again"
-        )
+        raise _changed(archive)
     return _made(target)
+
+
+def _packed(folder: Path, sha256: str, target: Path, progress: SetupProgress) -> dict[str, Any]:
+    """Write a user's folder as a plain tar."""
+    try:
+        with progress.step(f"input: packing {folder.name}"), target.open("wb") as out:
+            pack_folder(folder, out)
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    if file_hash(target) != sha256:
+        raise _changed(folder)
+    return _made(target)  # in tar's records of 10 KiB: whole sectors
+
+
+def _changed(archive: Path) -> StudyError:
+    return StudyError("it has just been changed", place=str(archive), remedy="run the study again")
 
 
 def _made(target: Path) -> dict[str, Any]:

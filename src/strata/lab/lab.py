@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wa
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.source import Workshop
+from strata.lab.variant import provide_variant
 from strata.plan.model import Plan
 from strata.spec.step import LOAD, Prerequisites
 from strata.words import listed
@@ -50,6 +51,8 @@ class Lab:
     agent: AgentBuild
     load: LoadBuild | None = None
     modules: Mapping[str, ModulesBuild] = field(default_factory=dict)
+    variants: Mapping[tuple[str, ...], ImageBuild] = field(default_factory=dict)
+    """The images with packages of studies, by these."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -66,6 +69,11 @@ class Lab:
             if not each.locked and each.source != self.kernel.source
         )
         return (*kernel, *modules, *self.image.moved)
+
+    def for_plan(self, plan: Plan) -> Lab:
+        """The lab with the image of a plan's packages; `ensure_for` has built it."""
+        packages = plan.prerequisites.packages
+        return replace(self, image=self.variants[packages]) if packages else self
 
     def modules_of(self, plan: Plan) -> list[Module]:
         """The modules that a plan's lab loads, in load order; `ensure_for` has built them."""
@@ -122,6 +130,9 @@ def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
             hashes[group.name] = _unbuilt(group.name)
     if hashes:
         setting["modules"] = hashes
+    if packages := plan.prerequisites.packages:
+        variant = lab.variants.get(packages)
+        setting["image"] = f"not built: {' '.join(packages)}" if variant is None else variant.sha256
     if uses_load(plan):
         setting[LOAD] = _unbuilt("load") if lab.load is None else lab.load.sha256
     return setting
@@ -240,6 +251,8 @@ def require_lab() -> Lab:
 
 def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
     """The lab with all parts that a plan needs: modules and load generator are built if they are missing."""
+    if (packages := plan.prerequisites.packages) and packages not in lab.variants:
+        lab = replace(lab, variants={**lab.variants, packages: provide_variant(packages, progress)})
     if not (lacking := lab.lacks(plan)):
         return lab
     try:
@@ -257,7 +270,7 @@ def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
         raise LabError(
             "the lab was built anew while this study runs", remedy="run the same command again; it goes on"
         )
-    return built
+    return replace(built, variants=lab.variants)
 
 
 def ensure_lab(

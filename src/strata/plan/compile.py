@@ -28,6 +28,7 @@ from strata.plan.placement import (
 )
 from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
+from strata.spec.packages import asked_packages
 from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, LOAD, LOAD_USER, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.study import Study
@@ -179,7 +180,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         workload,
         seed,
         steps,
-        prerequisites=_prerequisites(declared, load, placements, steps),
+        prerequisites=_prerequisites(declared, load, placements, steps) | _packages(study, load),
         interval_ns=study.sample_interval_ns,
         time_limit_ns=study.time_limit_ns + pause_ns,
         inputs=tuple(inputs),
@@ -269,6 +270,11 @@ def _prerequisites(
     if loses_disk(steps):
         needed |= Prerequisites(features=("modelled-disks",))
     return needed
+
+
+def _packages(study: Study, load: Workload) -> Prerequisites:
+    """The packages that the study adds to the image, if this workload asks for any: one image serves all."""
+    return Prerequisites(packages=study.packages.exact if asked_packages([load]) else ())
 
 
 def compile_stack(study: Study, stack: str, seed: int) -> Plan:

@@ -43,6 +43,7 @@ class Ending(_Event):
     duration_ns: int = 0
     output_truncated: bool = False
     error: str | None = None
+    left_running: tuple[str, ...] = ()
 
 
 class Sample(_Event):
@@ -183,6 +184,7 @@ class Events:
                     duration_ns=run.ending.duration_ns,
                     undo_ns=self.undo_ns.get(name, 0),
                     exit_code=run.ending.exit_code,
+                    left_running=run.ending.left_running,
                 )
                 for name, run in self.steps.items()
                 if run.ending is not None

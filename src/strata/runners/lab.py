@@ -152,7 +152,7 @@ class LabRunner:
             folder = opened.enter_context(private_folder(run_root())).path
             running = opened.enter_context(
                 start_lab(
-                    self._lab,
+                    self._lab.for_plan(plan),
                     Wiring(
                         folder, console, events, cpu=task.cpu, trace=trace, measure_cost=self._measure_cost
                     ),

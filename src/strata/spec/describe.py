@@ -14,6 +14,7 @@ from typing import Final, get_args
 from pydantic import BaseModel
 
 from strata.spec.layer import Layer
+from strata.spec.workload import Workload
 from strata.units import describe_duration, describe_size
 
 # The kind is shown first anyway.
@@ -24,9 +25,14 @@ def declared(entry: BaseModel) -> list[tuple[str, str]]:
     """The keys that differ from their defaults, and a layer's `Layer.stated`, each with its value as text."""
     found = []
     stated = dict(entry.stated()) if isinstance(entry, Layer) else {}
+    implied = entry.implied() if isinstance(entry, Workload) else ()
     for name, field in type(entry).model_fields.items():
         value = getattr(entry, name)
-        if name not in _UNSAID and value != field.get_default(call_default_factory=True):
+        if (
+            name not in _UNSAID
+            and name not in implied
+            and value != field.get_default(call_default_factory=True)
+        ):
             found.append((field.alias or name, shown(name, value)))
             stated.pop(field.alias or name, None)
     return [*found, *stated.items()]
@@ -76,8 +82,9 @@ def shown(name: str, value: object) -> str:
         case int() if name.endswith("_bytes"):
             return describe_size(value)
         case dict():
-            return ", ".join(f"{key}={each}" for key, each in value.items())
+            return ", ".join(f"{key}={shown('', each)}" for key, each in value.items())
         case list() | tuple():
             return ("; " if any(isinstance(each, BaseModel) for each in value) else " ").join(map(str, value))
         case _:
-            return str(value)
+            first, lines, _ = str(value).strip().partition("\n")
+            return f"{first} …" if lines else first

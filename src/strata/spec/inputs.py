@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import lzma
 import os
+import stat
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from strata.files import open_named
 from strata.spec.names import Diagnostic, nearest
@@ -50,8 +51,10 @@ def read_input(source: str, folder: Path) -> InputFile | None:
             raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
         return None
     path = folder / source
-    remedy = "name a file .tar, .tar.gz, .tar.xz or .tar.bz2; a path is relative to the study's folder"
+    remedy = "name a folder or a file .tar, .tar.gz, .tar.xz or .tar.bz2, relative to the study's folder"
     try:
+        if path.is_dir():
+            return _read_folder(path)
         with open_named(path) as file:
             sizes = _member_sizes(file)  # of a plain tar only the headers are read
             file.seek(0)
@@ -63,11 +66,60 @@ def read_input(source: str, folder: Path) -> InputFile | None:
         cause = f"there is no file {path}"
     except OSError as error:
         cause = f"{path} cannot be read: {error.strerror or error}"
-        if path.is_dir():
-            cause, remedy = f"{path} is a folder", f"pack it with tar: {remedy}"
     except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
         cause = f"{path} is no tar archive, or is damaged"
     raise Diagnostic(cause, remedy=remedy)
+
+
+class _Sink(Protocol):
+    def write(self, content: bytes, /) -> object: ...
+
+
+class _Hashed:
+    """A file of which only the hash is kept."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+
+    def write(self, content: bytes, /) -> int:
+        self.hash.update(content)
+        return len(content)
+
+
+def pack_folder(folder: Path, out: _Sink) -> dict[str, int]:
+    """Write a folder as a plain tar that is a function of its content; returns the sizes of its files.
+
+    Owners and times are left out. Raises OSError, and Diagnostic for what no archive should hold.
+    """
+    sizes: dict[str, int] = {}
+    with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
+        for count, path in enumerate(sorted(folder.rglob("*"))):
+            if count >= _MEMBERS_MAX:
+                raise Diagnostic(f"the folder holds more than {_MEMBERS_MAX} files", remedy="leave some out")
+            name = str(path.relative_to(folder))
+            kind = path.lstat().st_mode
+            member = tarfile.TarInfo(name)
+            member.mode = 0o755 if stat.S_ISDIR(kind) or kind & 0o100 else 0o644
+            if stat.S_ISLNK(kind):
+                member.type, member.linkname = tarfile.SYMTYPE, str(path.readlink())
+                tar.addfile(member)
+            elif stat.S_ISDIR(kind):
+                member.type = tarfile.DIRTYPE
+                tar.addfile(member)
+            elif stat.S_ISREG(kind):
+                with open_named(path) as file:
+                    member.size = sizes[name] = os.fstat(file.fileno()).st_size
+                    tar.addfile(member, file)
+            else:
+                cause = f"{path} is no file, folder or link"
+                raise Diagnostic(cause, remedy="leave it out of the folder")
+    return sizes
+
+
+def _read_folder(folder: Path) -> InputFile:
+    packed = _Hashed()
+    sizes = pack_folder(folder, packed)
+    return InputFile(folder.absolute(), packed.hash.hexdigest(), sizes)
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:

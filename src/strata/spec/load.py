@@ -34,6 +34,7 @@ from strata.spec.layer import Layer, LowerInterface, Provided
 from strata.spec.matrix import Matrix, expand
 from strata.spec.names import Path as Keys
 from strata.spec.names import kebab_diagnostics, nearest
+from strata.spec.packages import PackageLock, asked_packages, read_lock
 from strata.spec.processor import Processor, find_processor
 from strata.spec.provisioning import Machine, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
@@ -125,7 +126,9 @@ class _Reader:
             name: getattr(self, name)
             for name in ("devices", "stacks", "workloads", "inputs", "matrix", "file")
         }
-        return Study(**declared, **found, processor=processor)
+        asks = bool(asked_packages(self.workloads.values()))
+        packages = read_lock(self.file) if asks else PackageLock()
+        return Study(**declared, **found, processor=processor, packages=packages)
 
     def leave_out_equals(self) -> None:
         """Of combinations that come to the same stack or workload, keep the first."""
@@ -203,7 +206,12 @@ class _Reader:
 
     def processor(self, head: HeadTable) -> Processor | None:
         processor = self.find(find_processor, head.cpu, ("study", "cpu"))
-        return processor if processor is None or head.cpus is None else processor.with_processors(head.cpus)
+        if processor is None:
+            return None
+        for name, workload in self.workloads.items():
+            processor, refused = processor.with_programs(workload.priced_programs())
+            self.found.extend(("workloads", name, "prices"), refused)
+        return processor if head.cpus is None else processor.with_processors(head.cpus)
 
     def find_device(self, model: str, path: Keys) -> Device | None:
         return self.find(find_device, model, path)

@@ -25,7 +25,7 @@ from strata.spec.device import (
 )
 from strata.spec.device_kind import Parameter, parameter_table
 from strata.spec.diagnostics import Diagnostics, read_toml
-from strata.spec.names import is_kebab
+from strata.spec.names import Diagnostic, is_kebab
 
 FREE: Final = "free"
 """The processor that takes no time."""
@@ -155,6 +155,20 @@ class Processor:
     def prices(self, name: str) -> bool:
         """Whether a program has a price of its own."""
         return name in self.programs and name != DEFAULT_PROGRAM
+
+    def with_programs(self, programs: Mapping[str, Program]) -> tuple[Processor, list[Diagnostic]]:
+        """The processor with further prices of programs, or with others; and the prices that differ already.
+
+        All trials of a study have one processor.
+        """
+        known = bundled_programs()
+        refused = [
+            Diagnostic("another workload gives this program another price", remedy="give one price", key=name)
+            for name, program in programs.items()
+            if name in self.programs and self.programs[name] not in (program, known.get(name))
+        ]
+        refused += [problem for name in programs if (problem := _name_problem(name))]
+        return replace(self, programs={**self.programs, **programs}), refused
 
     def with_processors(self, processors: int) -> Processor:
         stated = self.parameters["processors"].model_copy(update={"value": processors})
@@ -299,10 +313,16 @@ def load_processor(file: Path) -> Processor:
 def _read_programs(raw: object, diagnostics: Diagnostics) -> dict[str, Program]:
     found = {}
     for name, stated in raw.items() if isinstance(raw, dict) else ():
-        if not _PROGRAM_NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES_MAX:
-            limits = f"without spaces, at most {_NAME_BYTES_MAX} bytes"
-            remedy = f"the key is the base name of the executable file, {limits}"
-            diagnostics.add(("programs", name), f'"{name}" is not the name of a program', remedy)
+        if problem := _name_problem(name):
+            diagnostics.extend(("programs",), [problem])
         elif (program := diagnostics.model(Program, stated, ("programs", name))) is not None:
             found[name] = program
     return found
+
+
+def _name_problem(name: str) -> Diagnostic | None:
+    if _PROGRAM_NAME.fullmatch(name) and len(name.encode()) <= _NAME_BYTES_MAX:
+        return None
+    limits = f"without spaces, at most {_NAME_BYTES_MAX} bytes"
+    remedy = f"the key is the base name of the executable file, {limits}"
+    return Diagnostic(f'"{name}" is not the name of a program', remedy=remedy, key=name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from strata.units import NS_PER_MS, NS_PER_S
 
@@ -47,6 +47,7 @@ class Prerequisites(BaseModel):
         features: Required of the kernel: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
             ``driver:nbd``, ``bcache``, ``cgroup:memory``, ``quota:v2``, ``xfs-scrub``; ``modelled-disks``
             only the lab has.
+        packages: Packages of Debian that the lab adds to its root image, ``name=version``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +55,13 @@ class Prerequisites(BaseModel):
     tools: tuple[str, ...] = ()  # programs, by name
     modules: tuple[str, ...] = ()  # of the kernel, loaded before the first step: ``zfs``
     features: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_no_packages(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Nearly no plan has packages, and then says nothing of them."""
+        found: dict[str, Any] = plain(self)
+        return {key: value for key, value in found.items() if key != "packages" or value}
 
     def __or__(self, other: Prerequisites) -> Prerequisites:
         both = {name: tuple(sorted({*mine, *getattr(other, name)})) for name, mine in self}

@@ -30,6 +30,7 @@ from strata.spec.device_kind import ASKED
 from strata.spec.inputs import InputFile
 from strata.spec.matrix import Matrix
 from strata.spec.names import Diagnostic, KebabName, checked, disk_of, nearest
+from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
@@ -212,6 +213,7 @@ class Study:
         devices: By name, in the order of the file; so are stacks and workloads.
         time_limit_ns: The limit of one trial, in the runner's time domain.
         inputs: The users' archives that its workloads read, by their names in the study.
+        packages: The locked versions of the packages that it adds to the lab's image.
         precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
         matrix: The factors of which its stacks and workloads are combinations.
@@ -230,6 +232,7 @@ class Study:
     memory_bytes: int = MEMORY_BYTES
     processor: Processor = field(default_factory=lambda: find_processor(DEFAULT_PROCESSOR))
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
+    packages: PackageLock = field(default_factory=PackageLock)
     order: Order = "blocks"
     order_seed: int = 1
     precision: float | None = None

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -19,6 +19,9 @@ from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
+
+if TYPE_CHECKING:  # a processor file is read like a device, and devices have faults, which a registry names
+    from strata.spec.processor import Program
 
 T = TypeVar("T")
 
@@ -88,6 +91,7 @@ class StepOutput:
     duration_ns: int = 0
     undo_ns: int = 0  # of its undo, within the plan or at teardown
     exit_code: int | None = 0
+    left_running: tuple[str, ...] = ()  # the processes that its program left, which the agent has killed
 
     def took(self, name: str, phase: Phase) -> Metric:
         return Metric(name=name, value=float(self.duration_ns), unit="ns", better="lower", phase=phase)
@@ -161,6 +165,7 @@ class Workload(BaseModel, Allowing, ABC):
         runs_on: The kinds of target.
         needs_layers: It takes down and brings up layers, and so cannot be a tenant.
         is_compound: It consists of others, as `nested` and `tenants` say.
+        runs_programs: It runs programs that the study names, which no list of allowed options confines.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
         check_questions: The question of each of its own `checks`, by name; tests compare both.
@@ -175,6 +180,7 @@ class Workload(BaseModel, Allowing, ABC):
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
+    runs_programs: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
@@ -250,6 +256,18 @@ class Workload(BaseModel, Allowing, ABC):
     def inputs(self) -> Mapping[str, str]:
         """The archives of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}
+
+    def priced_programs(self) -> Mapping[str, Program]:
+        """Its own prices of programs, by their names."""
+        return {}
+
+    def implied(self) -> Collection[str]:
+        """The names of keys that another key has set, such as a preset: people need not see them."""
+        return ()
+
+    def packages_asked(self) -> Sequence[str]:
+        """The Debian packages that its programs come from, as far as the lab's image may lack them."""
+        return ()
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:

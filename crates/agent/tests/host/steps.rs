@@ -153,6 +153,20 @@ fn what_a_step_leaves_behind_is_ended_even_out_of_its_session_and_holding_its_ou
     let pid = recorded.output("leave", "stdout");
     assert!(pid.trim().parse::<u32>().is_ok() && !is_alive(&pid), "{pid}");
     assert_eq!(recorded.output("next", "stdout"), "went on\n");
+    assert_eq!(recorded.event("step_end", "leave")["left_running"], json!(["sleep"]));
+    assert_eq!(recorded.event("step_end", "next")["left_running"], json!([]));
+}
+
+#[test]
+fn what_a_step_leaves_in_its_own_group_is_named_and_what_has_ended_is_not() {
+    let recorded = Trial::new(vec![
+        step("leave", "sleep 1000 & true", json!({})),
+        step("ended", "true & sleep 0.1", json!({})),
+    ])
+    .run();
+
+    assert_eq!(recorded.event("step_end", "leave")["left_running"], json!(["sleep"]));
+    assert_eq!(recorded.event("step_end", "ended")["left_running"], json!([]));
 }
 
 #[test]

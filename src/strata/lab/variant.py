@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants of the root image: the same packages, and those that a study asks for, in locked versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strata.errors import LabError, StudyError
+from strata.files import explained
+from strata.lab.apt import Apt, version_pins
+from strata.lab.cache import Cache, cache_root
+from strata.lab.image import ImageBuild, ImageSpec, build_image
+from strata.lab.progress import SetupProgress
+from strata.lab.recipe import project_root
+from strata.spec.packages import PackageLock, asked_packages, lock_path, read_lock, write_lock
+from strata.spec.study import Study
+
+
+def lock_packages(study: Study, progress: SetupProgress) -> bool:
+    """Write the versions of the packages that a study adds to the image, unless its lock has them.
+
+    Packages that the image has need no lock. Returns whether the file is new: the study must be read again.
+    Raises StudyError for a package that there is not, LabError without a mirror.
+    """
+    spec = ImageSpec.read(project_root() / "image")
+    asked = tuple(name for name in asked_packages(study.workloads.values()) if name not in spec.locked)
+    known = read_lock(study.file)
+    if known.asked == asked:
+        return False
+    apt = Apt(
+        cache_root() / "apt" / "variant",
+        (spec.release,),
+        preferences=version_pins({**known.versions, **spec.locked}),
+    )
+    with progress.step("packages: reading Debian's package lists"):
+        apt.update()
+    for name in asked:
+        try:
+            apt.candidate(name)
+        except LabError as error:
+            workload = next(key for key, load in study.workloads.items() if name in asked_packages([load]))
+            raise StudyError(
+                f"Debian {spec.release} has no package {name}",
+                place=f"{study.file}: workloads.{workload}.packages",
+                remedy="`apt-cache search` and packages.debian.org find names; only `main` is used",
+            ) from error
+    needed = apt.closure(asked) if asked else {}
+    versions = {name: version for name, version in needed.items() if name not in spec.locked}
+    with explained(lock_path(study.file), "lock the packages", StudyError):
+        progress.say(f"wrote {write_lock(study.file, PackageLock(asked, versions))}")
+    return True
+
+
+def variant_spec(exact: Sequence[str]) -> ImageSpec:
+    """The image's definition with further packages, each ``name=version``."""
+    spec = ImageSpec.read(project_root() / "image")
+    versions = dict(each.split("=", 1) for each in exact)
+    packages = tuple(sorted({*spec.packages, *versions}))
+    return replace(spec, packages=packages, locked={**spec.locked, **versions})
+
+
+def provide_variant(exact: Sequence[str], progress: SetupProgress) -> ImageBuild:
+    """The image with further packages, built unless it is in the cache.
+
+    Raises LabError if the mirror no longer has a version.
+    """
+    built = ImageBuild.of(build_image(Cache(cache_root()), variant_spec(exact), progress))
+    names = {each.partition("=")[0] for each in exact}
+    if moved := [each for each in built.moved if each.partition(":")[0] in names]:
+        raise LabError(
+            f"the mirror has other versions than the study's lock: {'; '.join(moved)}",
+            place="packages",
+            remedy="delete the file NAME.packages.lock beside the study, and run it again",
+        )
+    return built

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of a study's own in the lab: what they may do wrong, and that nothing is lost by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import head, records, run_text, stacks
+
+from strata.lab import Lab
+from strata.runners.lab import LabRunner
+
+pytestmark = pytest.mark.lab
+
+SERVER = (
+    "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; "
+    "while (my $c = $s->accept) { my $n = <$c>; print $c $n * 2, chr(10) }"
+)
+CLIENT = (
+    "use IO::Socket::UNIX; my $c = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die; "
+    "print $c '21', chr(10); print 'answer: ', <$c>"
+)
+# Each with the beginning of the reason that makes its result invalid, or None.
+CASES: dict[str, tuple[str, str | None]] = {
+    "server": (
+        f'scripts = {{ "server.pl" = """{SERVER}""", "client.pl" = """{CLIENT}""" }}\n'
+        "serve = { run = 'perl ${files}/server.pl ${scratch}/s', socket = '${scratch}/s' }\n"
+        "prepare = ['dd if=/dev/zero of=${data}/a bs=4k count=16']\n"
+        "load = ['perl ${files}/client.pl ${scratch}/s']\n"
+        "metrics = [{ name = 'answer', unit = '1', regex = 'answer: ([0-9]+)' }]\n",
+        None,
+    ),
+    "daemon": (
+        "load = [{ name = 'fork', shell = 'setsid sleep 1000 & dd if=/dev/zero of=$data/a count=8' }]\n",
+        "fork left sleep",
+    ),
+    "endless": ("load = ['sleep infinity']\ntime_limit = '30s'\n", "took longer than its time limit of 30 s"),
+    "silent": (
+        "load = ['sync ${data}']\nmetrics = [{ name = 'answer', unit = '1', regex = 'answer: ([0-9]+)' }]\n",
+        "the metric answer is missing",
+    ),
+    "loud": ("load = ['seq 1000000']\noutput_limit = '64KiB'\n", "wrote more output than is kept"),
+    "failing": ("load = ['cp ${data}/none ${data}/b']\n", "failed with exit code 1"),
+    "absent": ("load = ['no-such-program']\n", "could not be started: no-such-program is not in PATH"),
+    "early": ("serve = { run = 'true', file = '${data}/x' }\nload = ['sync']\n", "exit code 0"),
+}
+
+
+def test_what_a_command_does_wrong_is_told_and_no_other_trial_is_lost(lab: Lab, tmp_path: Path) -> None:
+    text = head("own", [1], "1GiB") + stacks("ext4")
+    text += "".join(
+        f'\n[workloads.{name}]\nworkload = "command"\n{keys}' for name, (keys, _) in CASES.items()
+    )
+
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+
+    found = {record.trial.workload: record for record in records(tmp_path / "results").values()}
+    for name, (_, reason) in CASES.items():
+        reasons = "; ".join(found[name].validity.reasons)
+        assert found[name].validity.valid == (reason is None), f"{name}: {reasons}"
+        assert (reason or "") in reasons, name
+    assert {each.name: each.value for each in found["server"].metrics}["answer"] == 42

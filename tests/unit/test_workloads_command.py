@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strata.errors import RunError
+from strata.plan.compile import compile_trial
+from strata.plan.model import Plan
+from strata.spec.step import LOAD_USER, Step
+from strata.spec.workload import Outputs, StepOutput
+from strata.units import NS_PER_S
+from strata.workloads.command.command import CommandWorkload, applications
+from study_texts import mistakes, read
+
+HEAD = """
+[study]
+name = "own"
+question = "How fast?"
+seeds = [1]
+time_limit = "1h"
+[devices.disk0]
+model = "wd-re4-500gb"
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+[workloads.own]
+workload = "command"
+"""
+COPY = "load = [{ name = 'copy', run = 'cp ${data}/a ${data}/b' }]\n"
+
+
+def plan_of(folder: Path, text: str) -> Plan:
+    return compile_trial(read(folder, HEAD + text), "ext4", "own", 1)
+
+
+def steps_of(folder: Path, text: str) -> dict[str, Step]:
+    return {step.id: step for step in plan_of(folder, text).steps}
+
+
+def workload(**keys: Any) -> CommandWorkload:
+    return CommandWorkload.model_validate({"load": ["true"], **keys})
+
+
+def outputs(stdout: str = "", stderr: str = "", **fields: Any) -> Outputs:
+    took = {"duration_ns": 2 * NS_PER_S, **fields}
+    return Outputs({"command-load-1": StepOutput(stdout=stdout, stderr=stderr, **took)})
+
+
+def value(metric: dict[str, Any], given: Outputs, **keys: Any) -> float:
+    return workload(metrics=[{"name": "found", **metric}], **keys).metrics(given)[0].value
+
+
+def test_commands_run_in_their_phases_as_an_ordinary_user_on_the_stack(tmp_path: Path) -> None:
+    text = (
+        "prepare = ['make ${data}/a \"two words\" $$5']\nwarmup = ['cat ${data}/a']\n"
+        "end = ['du -s ${data}']\n"
+    )
+
+    steps = steps_of(tmp_path, text + COPY)
+
+    phases = {name: step.phase for name, step in steps.items() if name.startswith("command-")}
+    assert phases == {
+        "command-prepare-1": "prepare",
+        "command-warmup-1": "warmup",
+        "command-settle": "warmup",
+        "command-copy": "measure",
+        "command-end-1": "inspect",
+    }
+    copy = steps["command-copy"]
+    assert (copy.argv, copy.user, copy.cwd) == (("cp", "${mount}/a", "${mount}/b"), LOAD_USER, "${mount}")
+    assert steps["command-prepare-1"].argv == ("make", "${mount}/a", "two words", "$$5")
+    assert copy.environment["data"] == "${mount}"
+    assert copy.environment["seed"].isdigit()
+
+
+def test_a_shell_finds_the_variables_in_its_environment(tmp_path: Path) -> None:
+    step = steps_of(tmp_path, "variables = { count = 3 }\nload = [{ shell = 'echo $count > $data/a' }]\n")
+
+    assert step["command-load-1"].argv == ("sh", "-e", "-c", "echo $$count > $$data/a")
+    assert step["command-load-1"].environment["count"] == "3"
+
+
+def test_a_cold_command_begins_with_nothing_in_memory(tmp_path: Path) -> None:
+    steps = [*steps_of(tmp_path, "load = [{ name = 'read', run = 'cat a', cold = true }]\n")]
+
+    assert steps[-3:] == ["command-read-sync", "command-read-cold", "command-read"]
+
+
+@pytest.mark.parametrize(
+    ("key", "argv"),
+    [
+        ("socket = '${scratch}/s'", ("test", "-S", "${scratch}/s")),
+        ("file = '${data}/pid'", ("test", "-e", "${mount}/pid")),
+        ("ready = 'ping ${data}'", ("ping", "${mount}")),
+    ],
+)
+def test_a_server_is_waited_for(key: str, argv: tuple[str, ...], tmp_path: Path) -> None:
+    server = steps_of(tmp_path, f"{COPY}serve = {{ run = 'served ${{data}}', {key} }}\n")["command-server"]
+
+    assert server.background
+    assert server.ready is not None
+    assert server.ready.argv == argv
+    assert server.ready.user == LOAD_USER
+
+
+def test_a_port_is_looked_for_in_the_kernels_table(tmp_path: Path) -> None:
+    server = steps_of(tmp_path, f"{COPY}serve = {{ run = 'served', port = 2379 }}\n")["command-server"]
+
+    assert server.ready is not None
+    assert server.ready.argv[:4] == ("grep", "-E", "-q", "-s")
+    assert ":094B " in server.ready.argv[4]
+
+
+def test_scripts_and_a_folder_beside_the_study_are_there_to_read(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/run.sh").write_text("true\n")
+    text = f"{COPY}archive = 'own'\nscripts = {{ 'a.sql' = 'SELECT $1;' }}\n"
+
+    plan = plan_of(tmp_path, text)
+    steps = {step.id: step for step in plan.steps}
+    (tmp_path / "own/run.sh").touch()
+    same = plan_of(tmp_path, text)
+    (tmp_path / "own/run.sh").write_text("false\n")
+    other = plan_of(tmp_path, text)
+
+    assert steps["command-script-1"].argv == ("tee", "${scratch}/files/a.sql")
+    assert steps["command-script-1"].stdin == "SELECT $$1;"
+    assert "command-unpack" in steps
+    assert plan.inputs[0].source == "own"
+    assert plan.to_json() == same.to_json() != other.to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "cause"),
+    [
+        ("", "load", "nothing is measured"),
+        ("load = ['']", "load[0]", "the command is empty"),
+        ("load = ['a | b']", "load[0]", 'no shell reads this command: "|"'),
+        ("load = ['a > b']", "load[0]", "no shell"),
+        ("load = ['a \"']", "load[0]", "cannot be split"),
+        ("load = ['a ${disk0}']", "load[0]", "there is no variable ${disk0}"),
+        ("load = ['a $b']", "load[0]", "a single $"),
+        ("load = [{ run = 'a', shell = 'b' }]", "load[0]", "either"),
+        ("load = [{ name = 'x', run = 'a' }, { name = 'x', run = 'b' }]", "load[1].name", "two commands"),
+        ("load = ['a']\nserve = { run = 'b' }", "serve", "exactly one sign"),
+        ("load = ['a']\nserve = { run = 'b', port = 1, file = 'c' }", "serve", "exactly one sign"),
+        ("load = ['a']\nscripts = { '../x' = '' }", "scripts", "not the name of a file"),
+        ("load = ['a']\nvariables = { data = 1 }", "variables", "cannot be called"),
+        ("load = ['a']\nenvironment = { A = '${x}' }", "environment", "no variable"),
+        ("load = ['a']\nenvironment = { 'A=B' = '' }", "environment", "no name"),
+        ("load = ['a']\nmetrics = [{ name = 'load_ns' }]", "metrics[0].name", "cannot be called"),
+        ("load = ['a']\nmetrics = [{ name = 'a', of = 'b' }]", "metrics[0].of", "no command"),
+        ("load = ['a']\nmetrics = [{ name = 'a', regex = 'a' }]", "metrics[0].regex", "0 groups"),
+        (
+            "load = ['a']\nmetrics = [{ name = 'a', regex = '(' }]",
+            "metrics[0].regex",
+            "no regular expression",
+        ),
+        ("load = ['a']\nmetrics = [{ name = 'a', json = 'a..b' }]", "metrics[0].json", "empty part"),
+        ("load = ['a']\nmetrics = [{ name = 'a', json = 'a', regex = '(a)' }]", "metrics[0]", "one source"),
+        ("load = ['a']\nmetrics = [{ name = 'a', unit = 'B' }]", "metrics[0].unit", "a time is in ns"),
+        (
+            "load = ['a']\nmetrics = [{ name = 'a', operations = 'n' }]",
+            "metrics[0].operations",
+            "no variable",
+        ),
+        ("load = ['a']\nmetrics = [{ name = 'a', better = 'higher' }]", "metrics[0].better", "lower is"),
+        ("load = ['a']\nmetrics = [{ name = 'a' }, { name = 'a' }]", "metrics[1].name", "two metrics"),
+        ("preset = 'sqlit'", "preset", "no preset"),
+        ("load = ['a']\narchive = 'none.tar'", "archive", "no file"),
+        ("load = ['a']\nsize = '1TiB'", "size", ""),
+        (
+            "load = ['a']\n[workloads.own.prices.'a b']\n"
+            "system_call_ns = 1\nlow = 1\nhigh = 1\nsource = 's'\nestimate = true",
+            'prices."a b"',
+            "not the name of a program",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_key(text: str, key: str, cause: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path, f"{HEAD}{text}\n")
+
+    assert [*found] == [f"workloads.own.{key}"], found
+    assert cause in found[f"workloads.own.{key}"]
+
+
+def test_a_price_of_its_own_is_the_studys(tmp_path: Path) -> None:
+    price = "{ system_call_ns = 123, low = 0.5, high = 2, source = 'measured', estimate = false }"
+
+    plan = plan_of(tmp_path, f"{COPY}prices = {{ copier = {price} }}\n")
+
+    assert any(line.startswith("program copier ") for line in plan.processor)
+
+
+def test_a_metric_is_a_time_a_rate_or_a_printed_number() -> None:
+    lines = 'progress\n{"done": false}\n{"latency": [{"p99": 1.5}]}\n'
+
+    assert value({}, outputs()) == 2e9
+    assert value({"operations": 10}, outputs()) == 5
+    assert value({"operations": "n"}, outputs(), variables={"n": 4}) == 2
+    assert value({"regex": "took ([0-9.,]+)"}, outputs("took 1\n", "took 1,234.5\n")) == 1234.5
+    assert value({"json": "latency.0.p99", "factor": 1e6}, outputs(lines)) == 1.5e6
+    assert value({"json": "a", "unit": "1/s"}, outputs('{\n"a": 7\n}')) == 7
+
+
+@pytest.mark.parametrize(
+    ("metric", "printed"),
+    [
+        ({"regex": "took ([0-9]+)"}, "it took long"),
+        ({"regex": "took (.*)"}, "took long"),
+        ({"json": "a.b"}, '{"a": {"c": 1}}'),
+        ({"json": "a"}, '{"a": true}'),
+        ({"json": "a"}, "no JSON"),
+    ],
+)
+def test_a_missing_metric_is_an_error_that_shows_the_output(metric: dict[str, Any], printed: str) -> None:
+    with pytest.raises(RunError, match="the metric found is missing") as caught:
+        value(metric, outputs(printed))
+
+    assert printed in (caught.value.remedy or "")
+
+
+def test_the_first_metric_is_the_headline_and_the_time_is_there_anyway() -> None:
+    both = [{"name": "a_per_s", "operations": 1}, {"name": "b", "regex": "(1)"}]
+
+    named = {each.name: each for each in workload(metrics=both).metrics(outputs("1"))}
+    alone = workload().metrics(outputs())
+
+    assert [each.name for each in named.values() if each.headline] == ["a_per_s"]
+    assert (named["a_per_s"].unit, named["a_per_s"].better) == ("1/s", "higher")
+    assert named["load_ns"].value == 2e9
+    assert [(each.name, each.headline) for each in alone] == [("load_ns", True)]
+
+
+def test_a_process_that_a_command_leaves_makes_the_result_invalid() -> None:
+    (kept,) = workload().checks(outputs())
+    (left,) = workload().checks(outputs(left_running=("redis-server",)))
+
+    assert kept.verdict == "yes"
+    assert (left.verdict, left.required) == ("no", True)
+    assert "load-1 left redis-server" in left.detail
+
+
+@pytest.mark.parametrize("name", applications())
+def test_a_bundled_application_is_sound_and_says_what_it_stands_for(name: str, tmp_path: Path) -> None:
+    assert len(applications()[name]["rationale"].split()) >= 25
+    assert mistakes(tmp_path, f"{HEAD}preset = '{name}'\n") == {}
+
+
+def test_a_study_changes_single_variables_of_a_preset(tmp_path: Path) -> None:
+    steps = steps_of(tmp_path, "preset = 'sqlite'\nvariables = { journal = 'wal' }\n")
+
+    assert "PRAGMA journal_mode = wal" in steps["command-commit"].argv
+    assert steps["command-commit"].environment["rows"] == str(applications()["sqlite"]["variables"]["rows"])
