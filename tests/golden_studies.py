@@ -195,6 +195,10 @@ _WORKLOADS: Final = {
         'workload = "dd"\ncontent = "zeros"\nsize = "64MiB"\nbs = "64KiB"\noflag = ["direct", "dsync"]\n'
         'conv = "fdatasync"\niflag = ["direct"]'
     ),
+    "workload-pgbench-own-tables": (
+        'workload = "pgbench"\nscale = 2\nclients = 4\nduration = "10s"\n'
+        'init_text = "CREATE TABLE item (id int PRIMARY KEY);"\nscript_text = "SELECT count(*) FROM item;"'
+    ),
     "workload-sysbench-fileio": (
         'workload = "sysbench-fileio"\npreset = "random-mix-4k-fsync"\nwarmup = "5s"\nduration = "20s"'
     ),

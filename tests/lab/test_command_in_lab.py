@@ -41,6 +41,10 @@ CASES: dict[str, tuple[str, str | None]] = {
         "the metric answer is missing",
     ),
     "loud": ("load = ['seq 1000000']\noutput_limit = '64KiB'\n", "wrote more output than is kept"),
+    "greedy": (
+        """load = ['perl -e "my $$a = chr(1) x 200000000; print length $$a"']\nmemory = '64MiB'\n""",
+        "Memory cgroup out of memory",
+    ),
     "failing": ("load = ['cp ${data}/none ${data}/b']\n", "failed with exit code 1"),
     "absent": ("load = ['no-such-program']\n", "could not be started: no-such-program is not in PATH"),
     "early": ("serve = { run = 'true', file = '${data}/x' }\nload = ['sync']\n", "exit code 0"),
@@ -61,3 +65,18 @@ def test_what_a_command_does_wrong_is_told_and_no_other_trial_is_lost(lab: Lab, 
         assert found[name].validity.valid == (reason is None), f"{name}: {reasons}"
         assert (reason or "") in reasons, name
     assert {each.name: each.value for each in found["server"].metrics}["answer"] == 42
+
+
+def test_pgbench_measures_tables_and_a_script_of_ones_own(lab: Lab, tmp_path: Path) -> None:
+    text = head("own", [1], "4GiB") + stacks("ext4")
+    text += (
+        '\n[workloads.own]\nworkload = "pgbench"\nscale = 1\nclients = 2\nwarmup = "1s"\nduration = "2s"\n'
+        'init_text = "CREATE TABLE item AS SELECT generate_series(1, 1000 * :scale) AS id;"\n'
+        'script_text = "UPDATE item SET id = id WHERE id = 7;"\n'
+    )
+
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+
+    (record,) = records(tmp_path / "results").values()
+    assert record.validity.valid, record.validity.reasons
+    assert {each.name: each.value for each in record.metrics}["transactions_per_s"] > 10

@@ -115,7 +115,7 @@ def test_a_study_does_not_go_on_with_another_lab_than_it_began_with(
     another = replace(with_loop, **{part: replace(getattr(lab, part), sha256="of another build")})
 
     monkeypatch.setattr("strata.lab.lab.ensure_lab", lambda *_, **__: with_loop)
-    assert ensure_for(lab, plan, SILENCE) is with_loop
+    assert ensure_for(lab, plan, SILENCE) == with_loop
     monkeypatch.setattr("strata.lab.lab.ensure_lab", lambda *_, **__: another)
     with pytest.raises(LabError, match="built anew while this study runs"):
         ensure_for(lab, plan, SILENCE)

@@ -114,7 +114,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
     assert done.exit_code == 0, done.output
     study = load_study(tmp_path / "own.toml", catalogue())
     steps = {step.id: step for step in compile_trial(study, "ext4", "own", 1).steps}
-    assert steps["command-load-1"].argv == ("ask", "${mount}", "it's")
+    assert steps["run-load-1"].argv == ("ask", "${mount}", "it's")
     assert steps["command-server"].ready is not None
 
 

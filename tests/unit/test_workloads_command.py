@@ -45,7 +45,7 @@ def workload(**keys: Any) -> CommandWorkload:
 
 def outputs(stdout: str = "", stderr: str = "", **fields: Any) -> Outputs:
     took = {"duration_ns": 2 * NS_PER_S, **fields}
-    return Outputs({"command-load-1": StepOutput(stdout=stdout, stderr=stderr, **took)})
+    return Outputs({"run-load-1": StepOutput(stdout=stdout, stderr=stderr, **took)})
 
 
 def value(metric: dict[str, Any], given: Outputs, **keys: Any) -> float:
@@ -60,17 +60,17 @@ def test_commands_run_in_their_phases_as_an_ordinary_user_on_the_stack(tmp_path:
 
     steps = steps_of(tmp_path, text + COPY)
 
-    phases = {name: step.phase for name, step in steps.items() if name.startswith("command-")}
+    phases = {name: step.phase for name, step in steps.items() if name.startswith(("command-", "run-"))}
     assert phases == {
-        "command-prepare-1": "prepare",
-        "command-warmup-1": "warmup",
+        "run-prepare-1": "prepare",
+        "run-warmup-1": "warmup",
         "command-settle": "warmup",
-        "command-copy": "measure",
-        "command-end-1": "inspect",
+        "run-copy": "measure",
+        "run-end-1": "inspect",
     }
-    copy = steps["command-copy"]
+    copy = steps["run-copy"]
     assert (copy.argv, copy.user, copy.cwd) == (("cp", "${mount}/a", "${mount}/b"), LOAD_USER, "${mount}")
-    assert steps["command-prepare-1"].argv == ("make", "${mount}/a", "two words", "$$5")
+    assert steps["run-prepare-1"].argv == ("make", "${mount}/a", "two words", "$$5")
     assert copy.environment["data"] == "${mount}"
     assert copy.environment["seed"].isdigit()
 
@@ -78,14 +78,24 @@ def test_commands_run_in_their_phases_as_an_ordinary_user_on_the_stack(tmp_path:
 def test_a_shell_finds_the_variables_in_its_environment(tmp_path: Path) -> None:
     step = steps_of(tmp_path, "variables = { count = 3 }\nload = [{ shell = 'echo $count > $data/a' }]\n")
 
-    assert step["command-load-1"].argv == ("sh", "-e", "-c", "echo $$count > $$data/a")
-    assert step["command-load-1"].environment["count"] == "3"
+    assert step["run-load-1"].argv == ("sh", "-e", "-c", "echo $$count > $$data/a")
+    assert step["run-load-1"].environment["count"] == "3"
+
+
+def test_a_command_may_have_any_name(tmp_path: Path) -> None:
+    named = "[{ name = 'settle', run = 'a', cold = true }, { name = 'memory', run = 'a' }]"
+
+    steps = steps_of(
+        tmp_path, f"load = {named}\nend = [{{ name = 'server', run = 'b' }}]\nmemory = '64MiB'\n"
+    )
+
+    assert {"run-settle", "run-memory", "run-server", "load-memory", "command-settle"} <= set(steps)
 
 
 def test_a_cold_command_begins_with_nothing_in_memory(tmp_path: Path) -> None:
     steps = [*steps_of(tmp_path, "load = [{ name = 'read', run = 'cat a', cold = true }]\n")]
 
-    assert steps[-3:] == ["command-read-sync", "command-read-cold", "command-read"]
+    assert steps[-3:] == ["command-read-sync", "command-read-cold", "run-read"]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +196,19 @@ def test_a_mistake_is_told_with_its_key(text: str, key: str, cause: str, tmp_pat
     assert cause in found[f"workloads.own.{key}"]
 
 
+def test_its_memory_can_be_limited_where_no_guest_limits_it(tmp_path: Path) -> None:
+    guest = '[{ layer = "raw" }, { layer = "guest", memory = "128MiB" }, { layer = "xfs" }]'
+    text = f"{HEAD}{COPY}memory = '64MiB'\n[stacks.guest]\nlayers = [{{ layer = 'ext4' }}, {guest[1:]}\n"
+    study = read(tmp_path, text)
+
+    groups = {
+        stack: {step.cgroup for step in compile_trial(study, stack, "own", 1).steps if step.id == "run-copy"}
+        for stack in study.stacks
+    }
+
+    assert groups == {"ext4": {"/sys/fs/cgroup/${stack}_load"}, "guest": {"/sys/fs/cgroup/${stack}_guest"}}
+
+
 def test_a_price_of_its_own_is_the_studys(tmp_path: Path) -> None:
     price = "{ system_call_ns = 123, low = 0.5, high = 2, source = 'measured', estimate = false }"
 
@@ -252,5 +275,5 @@ def test_a_bundled_application_is_sound_and_says_what_it_stands_for(name: str, t
 def test_a_study_changes_single_variables_of_a_preset(tmp_path: Path) -> None:
     steps = steps_of(tmp_path, "preset = 'sqlite'\nvariables = { journal = 'wal' }\n")
 
-    assert "PRAGMA journal_mode = wal" in steps["command-commit"].argv
-    assert steps["command-commit"].environment["rows"] == str(applications()["sqlite"]["variables"]["rows"])
+    assert "PRAGMA journal_mode = wal" in steps["run-commit"].argv
+    assert steps["run-commit"].environment["rows"] == str(applications()["sqlite"]["variables"]["rows"])

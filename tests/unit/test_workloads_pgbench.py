@@ -227,3 +227,34 @@ def test_the_log_of_a_tenants_window_has_a_name_of_its_own() -> None:
 
     assert log("") == "${scratch}/postgres/transactions.*"
     assert log("alone") == "${scratch}/postgres/transactions-alone.*"
+
+
+OWN = "CREATE TABLE item AS SELECT generate_series(1, 10 * :scale) AS id;"
+ASK = "SELECT count(*) FROM item;"
+
+
+def test_tables_of_ones_own_are_made_by_psql_as_the_loads_role() -> None:
+    workload = pgbench(init_text=OWN, script_text=ASK)
+
+    made, written = step(workload, "pgbench-initialise"), step(workload, "pgbench-init")
+
+    assert refused(workload) == ""
+    assert (written.stdin, written.argv[0]) == (OWN, "tee")
+    assert made.argv[0] == "psql"
+    assert made.argv[-2:] == ("--set=scale=10", f"--file={written.argv[1]}")
+    assert made.environment["PGUSER"] == "workload"
+
+
+@pytest.mark.parametrize(
+    ("keys", "cause"),
+    [
+        ({"init_text": OWN}, "need pgbench's own tables"),
+        ({"init_text": " ", "script_text": ASK}, "no SQL"),
+        ({"init_text": "\\! id", "script_text": ASK}, "backslash"),
+        ({"init_text": "SELECT 1 \\g |id", "script_text": ASK}, "backslash"),
+    ],
+)
+def test_tables_that_would_run_programs_or_fit_no_script_are_refused(
+    keys: dict[str, object], cause: str
+) -> None:
+    assert cause in refused(pgbench(**keys))

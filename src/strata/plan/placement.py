@@ -138,16 +138,31 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     placed = placed_layers(study, stack, seed)
     layers, group = _stand(placed, stack.layer_names)
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
+    load = study.load(stack.name, workload)
+    memory_bytes = load.memory_limit_bytes()
+    limits, limited = _limits("load", seed, memory_bytes, stack.layers)
     return Placement(
         name=workload,
         seed=seed,
-        load=study.load(stack.name, workload),
+        load=load,
         layers=tuple(layers),
         target=target,
         target_kind=kind,
-        memory_bytes=_memory_bytes(study, stack.layers),
-        load_group=group,
+        share=tuple(limits),
+        memory_bytes=min(memory_bytes or study.memory_bytes, _memory_bytes(study, stack.layers)),
+        load_group=limited or group,
+        is_limited=limited is not None,
     )
+
+
+def _limits(
+    name: str, seed: int, memory_bytes: int | None, layers: Iterable[Layer]
+) -> tuple[list[Step], str | None]:
+    """The steps that limit the memory of a load, and its control group: none of them in a guest."""
+    if memory_bytes is None or _is_limited(layers):
+        return [], None
+    context = LayerContext(name, seed, lower=(), provided=Provided("block", ()))
+    return limit_memory(context, memory_bytes, name), control_group(context)
 
 
 def _of_tenant(
@@ -165,10 +180,7 @@ def _of_tenant(
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
     layers, group = _stand(own, stack.layer_names[len(stack.common) :], name, base)
     target, kind = _top(own, (share.path, layer.provides))
-    limits, limited = [], None
-    if memory_bytes is not None and not _is_limited(each):
-        group_context = LayerContext(name, seed, lower=(), provided=Provided("block", ()))
-        limits, limited = limit_memory(group_context, memory_bytes, name), control_group(group_context)
+    limits, limited = _limits(name, seed, memory_bytes, each)
     return Placement(
         name=workload,
         seed=seed,

@@ -261,6 +261,10 @@ class Workload(BaseModel, Allowing, ABC):
         """Its own prices of programs, by their names."""
         return {}
 
+    def memory_limit_bytes(self) -> int | None:
+        """What its programs and their page cache may take, where no guest and no tenant limits them."""
+        return None
+
     def implied(self) -> Collection[str]:
         """The names of keys that another key has set, such as a preset: people need not see them."""
         return ()

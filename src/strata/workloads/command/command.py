@@ -13,6 +13,7 @@ from pydantic import Field, StrictStr, model_validator
 
 from strata.spec import page_cache
 from strata.spec.device import bundled_folder
+from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
 from strata.spec.packages import PackageName
@@ -123,6 +124,13 @@ class CommandWorkload(ArchiveWorkload):
         "1GiB",
         alias="size",
     )
+    memory_bytes: MemoryLimit | None = key(
+        None,
+        "What its programs and their page cache may take, 64MiB at least; a guest and a tenant have limits "
+        "of their own instead. Default: the machine's memory",
+        "256MiB",
+        alias="memory",
+    )
     time_limit_ns: Duration = key(
         600 * NS_PER_S, "The time that one command may take", "30m", alias="time_limit", gt=0
     )
@@ -151,6 +159,9 @@ class CommandWorkload(ArchiveWorkload):
 
     def inputs(self) -> Mapping[str, str]:
         return super().inputs() if self.archive else {}
+
+    def memory_limit_bytes(self) -> int | None:
+        return self.memory_bytes
 
     def implied(self) -> Collection[str]:
         if self.preset is None:
@@ -278,7 +289,7 @@ class CommandWorkload(ArchiveWorkload):
                 yield dropped(context, f"command-{name}-cold", phase)
             argv = command.argv(values)
             yield context.step(
-                f"command-{name}",
+                f"run-{name}",
                 phase,
                 f"Run {argv[0]} ({name})" if command.run else f"Run the shell's commands of {name}",
                 argv,
@@ -308,8 +319,8 @@ class CommandWorkload(ArchiveWorkload):
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        steps = {name: f"command-{name}" for phase in ("load", "end") for name, _ in self.commands(phase)}
-        loads = [f"command-{name}" for name, _ in self.commands("load")]
+        steps = {name: f"run-{name}" for phase in ("load", "end") for name, _ in self.commands(phase)}
+        loads = [f"run-{name}" for name, _ in self.commands("load")]
         found = [
             each.read(outputs, [steps[each.of]] if each.of else loads, self.variables)
             for each in self.metrics_of
@@ -321,7 +332,7 @@ class CommandWorkload(ArchiveWorkload):
 
     def checks(self, outputs: Outputs) -> Iterator[Check]:
         names = [name for phase in _PHASES for name, _ in self.commands(phase)]
-        left = {name: outputs.step(f"command-{name}").left_running for name in names}
+        left = {name: outputs.step(f"run-{name}").left_running for name in names}
         found = [f"{name} left {', '.join(each)}" for name, each in left.items() if each]
         detail = "; ".join(found) or "no command left a process behind"
         if found:
