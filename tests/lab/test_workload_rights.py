@@ -130,3 +130,19 @@ def test_what_a_load_writes_belongs_to_a_user_who_is_not_root(lab: Lab, tmp_path
     owners = dict(line.split(" ", 1)[::-1] for line in events.output("roots").splitlines())
     assert len(owners) > 1
     assert [name for name, owner in owners.items() if owner == "root"] == ["lost+found"]
+
+
+@pytest.mark.parametrize("layer", ["md", "lvm", "lvm-thin"])
+def test_a_load_reaches_a_device_without_a_filesystem(lab: Lab, tmp_path: Path, layer: str) -> None:
+    devices = "".join(f'\n[devices.{name}]\nmodel = "null"\ncapacity = "256MiB"\n' for name in ("a", "b"))
+    key = ", level = 1" if layer == "md" else ""
+    text = (
+        f'[study]\nname = "reach"\nquestion = "?"\nseeds = [1]\n{devices}\n[stacks.x]\ndevices = ["a", "b"]\n'
+        f'layers = [{{ layer = "{layer}"{key} }}]\n\n[workloads.x]\n{small_load("fio")}'
+    )
+    plan = compile_trial(read(tmp_path, text), "x", "x", 1)
+    folder = tmp_path / "attempt"
+    folder.mkdir()
+    (folder / PLAN_NAME).write_bytes(plan.to_json())
+
+    boot(lab, Task(plan, dict.fromkeys(("a", "b"), find_device("null")), folder, trace=False))

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli import app, new
+from strata.cli.new_study import Use
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.spec.layer import Layer
@@ -135,6 +136,48 @@ def test_answers_that_make_no_study_leave_no_file(
     monkeypatch.chdir(tmp_path)
 
     done = CliRunner().invoke(app, ["new", "workload", *words])
+
+    assert done.exit_code != 0
+    assert cause in str(done.exception) + done.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("use", [*Use])
+def test_a_study_of_a_common_use_is_sound_short_and_to_scale(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers = ["--use", use.value, "--memory", "64GiB", "--data", "128GiB", "--disk", "intel-p5510-3840gb"]
+
+    done = CliRunner().invoke(app, ["new", "study", "mine", *answers])
+
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "mine.toml").read_text()
+    study = load_study(tmp_path / "mine.toml", catalogue())
+    assert len(text.splitlines()) <= 60
+    assert {each.device.name for stack in study.stacks for each in study.stack_devices(stack)} == {
+        "intel-p5510-3840gb"
+    }
+    held = 2 * study.memory_bytes // (15 << 20)  # pgbench's scale for twice the memory
+    assert f"scale = {held}" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        ([], "nothing says what for"),
+        (["--use", "ci-gate", "--disk", "floppy"], "floppy"),
+        (["--use", "ci-gate", "--memory", "much"], "much"),
+        (["--use", "ci-gate", "--data", "1MiB"], "too little"),
+        (["--use", "four-guests", "--memory", "256MiB"], "too little memory"),
+    ],
+)
+def test_a_use_that_makes_no_study_leaves_no_file(
+    words: list[str], cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = CliRunner().invoke(app, ["new", "study", "mine", *words])
 
     assert done.exit_code != 0
     assert cause in str(done.exception) + done.output

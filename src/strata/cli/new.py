@@ -10,9 +10,11 @@ from typing import Annotated, Final
 from rich.text import Text
 
 from strata.cli.application import Application
-from strata.cli.new_study import write_command_study
+from strata.cli.new_command import write_command_study
+from strata.cli.new_study import Use, write_study
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, argument, option
+from strata.cli.skeleton import rendered
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.lab import project_root
@@ -83,12 +85,33 @@ strata devices show generic-{name}""",
 
 @new.callback()
 def group() -> None:
-    """Write the skeleton of a new layer, workload or device.
+    """Write a study for a common use, or the skeleton of a layer, workload or device.
 
     Examples:
+        strata new study my-disks --use home-server
         strata new filesystem nilfs2
         strata new workload mail-index
     """
+
+
+@new.command()
+def study(  # noqa: PLR0917  typer makes options of them
+    name: Name,
+    use: Annotated[Use | None, option("What the disks are for.")] = None,
+    disk: Annotated[str | None, option("The model of each disk, of `strata devices`.", "DEVICE")] = None,
+    memory: Annotated[str | None, option("The machine's memory.", "SIZE")] = None,
+    data: Annotated[str | None, option("The data in use, on all disks.", "SIZE")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented study of a common use to NAME.toml, ready to run.
+
+    On a terminal it asks for what no option says.
+
+    Examples:
+        strata new study my-disks --use home-server
+        strata new study orders --use database-nvme --disk intel-p5510-3840gb --memory 64GiB --data 200GiB
+    """
+    write_study(name, use, disk, memory, data, as_json=as_json)
 
 
 @new.command()
@@ -181,20 +204,3 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
     notes().print("Next (CONTRIBUTING.md has the recipe):")
     for number, step in enumerate(skeleton.next_steps.format(name=name, file=file).splitlines(), 1):
         notes().print(Text(f"  {number}. {step}"), soft_wrap=True)
-
-
-def rendered(template: str, name: str, **values: str) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-
-    templates = Environment(  # noqa: S701  it makes Python, in which nothing is escaped
-        loader=PackageLoader("strata.cli", "skeletons"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    names = {
-        "name": name,
-        "class_name": "".join(word.capitalize() for word in name.split("-")),
-        "identifier": name.replace("-", "_"),
-    }
-    return templates.get_template(template).render(names, **values)

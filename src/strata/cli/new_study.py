@@ -1,65 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata new workload --command``: a study of a program, from a few answers."""
+"""``strata new study``: a commented study of a common use, from a few answers."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 import typer
+from click import Choice
 
 from strata.cli.output import notes, print_json, print_wrote
+from strata.cli.skeleton import rendered
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.plan.catalogue import catalogue
+from strata.spec.device import find_device
 from strata.spec.load import load_study
 from strata.spec.names import is_kebab, kebab_remedy
+from strata.units import GIB, MIB, describe_size, parse_size
 
-_QUESTIONS: Final = {
-    "load": "The command to measure (${data} is the folder on the stack)",
-    "packages": "The Debian packages of its programs, separated by spaces, or nothing",
-    "prepare": "A command that makes its data before, or nothing",
-    "serve": "A server that it talks to, or nothing",
-    "ready": "A command that succeeds when the server is ready",
-    "metric": "The metric that it prints, as NAME=REGULAR EXPRESSION with one group, or nothing for its time",
+_SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
+_FILE_BYTES: Final = 128 * 1024  # of the personality `fileserver`, on average
+_CAPACITY_BYTES_MIN: Final = 16 * GIB
+
+
+class Use(StrEnum):
+    """A use for which there is a template."""
+
+    HOME_SERVER = "home-server"
+    DATABASE_NVME = "database-nvme"
+    FOUR_GUESTS = "four-guests"
+    CI_GATE = "ci-gate"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A use's question, disks and usual answers.
+
+    Attributes:
+        lab_memory_bytes: The most: more is slower and tells no more. The ratio of data to memory counts.
+    """
+
+    question: str
+    disks: int
+    model: str
+    memory: str
+    data: str
+    lab_memory_bytes: int = 512 * MIB
+
+
+TEMPLATES: Final[Mapping[Use, Template]] = {
+    Use.HOME_SERVER: Template(
+        "Which mirror of two disks should hold a family's files and a small database?",
+        *(2, "generic-nearline-hdd", "8GiB", "16GiB"),
+    ),
+    Use.DATABASE_NVME: Template(
+        "Which filesystem should hold PostgreSQL on one NVMe drive?",
+        *(1, "generic-nvme-data-centre", "32GiB", "64GiB"),
+    ),
+    Use.FOUR_GUESTS: Template(
+        "Which stack on four disks serves four virtual machines best, and is fair to them?",
+        *(4, "generic-sata-ssd", "32GiB", "32GiB", 2 * GIB),
+    ),
+    Use.CI_GATE: Template(
+        "Does a change make our storage slower?",
+        *(1, "generic-sata-ssd", "4GiB", "4GiB"),
+    ),
 }
-_STUDY: Final = """\
-[study]
-name = "{name}"
-question = "Which filesystem serves {name} best?"
-seeds = [1, 2, 3]
-
-[devices.disk0]
-model = "generic-sata-ssd"      # strata devices
-capacity = "32GiB"
-
-[stacks.ext4]
-layers = [{{ layer = "ext4" }}]
-
-[stacks.xfs]
-layers = [{{ layer = "xfs" }}]
-
-[workloads.{name}]
-workload = "command"            # docs/reference/study-file.md has all keys
-"""
 
 
-def write_command_study(name: str, answers: dict[str, str | None], *, as_json: bool) -> None:
+def write_study(
+    name: str, use: Use | None, disk: str | None, memory: str | None, data: str | None, *, as_json: bool
+) -> None:
     """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
 
     Raises StudyError, or DiagnosticsError if the answers make no sound study.
+    """
+    is_asking = sys.stdin.isatty() and use is None
+    if use is None:
+        if not is_asking:
+            raise StudyError("nothing says what for", place="--use", remedy=f"one of {', '.join(Use)}")
+        use = Use(
+            typer.prompt(
+                "What are the disks for", default=Use.HOME_SERVER.value, type=Choice([*Use]), err=True
+            )
+        )
+    template = TEMPLATES[use]
+
+    def answer(given: str | None, question: str, default: str) -> str:
+        return given or (typer.prompt(question, default=default, err=True) if is_asking else default)
+
+    model = answer(disk, f"The model of its {template.disks} disk(s), see `strata devices`", template.model)
+    machine_memory = answer(memory, "The machine's memory", template.memory)
+    machine_data = answer(data, "The data in use", template.data)
+    find_device(model)
+    values = _values(template, model, _size("--memory", machine_memory), _size("--data", machine_data))
+    write_checked(name, rendered(f"study_{use}.toml.j2", name, **values), as_json=as_json)
+
+
+def write_checked(name: str, text: str, *, as_json: bool) -> None:
+    """Write a study as ``NAME.toml`` in the current folder, if it has no mistake.
+
+    Raises StudyError if the name is unsound or taken, DiagnosticsError if the study has mistakes.
     """
     path = Path(f"{name}.toml")
     if not is_kebab(name):
         raise StudyError(f'"{name}" is not in kebab case', place="NAME", remedy=kebab_remedy(name))
     if path.exists():
         raise StudyError("the file is there already", place=str(path), remedy="take another name")
-    known = _asked(answers)
-    if not known["load"]:
-        raise StudyError("nothing is measured", place="--load", remedy="add for example --load 'sync'")
     written = path.with_name(f".{name}.toml")
-    write_durably(written, _text(name, known).encode())
+    write_durably(written, text.encode())
     try:
         load_study(written, catalogue())
         written.rename(path)
@@ -72,39 +126,31 @@ def write_command_study(name: str, answers: dict[str, str | None], *, as_json: b
     notes().print(f"Next: strata check {path}; strata plan {path}; strata run {path}", markup=False)
 
 
-def _asked(answers: dict[str, str | None]) -> dict[str, str]:
-    """The answers, where a person can be asked with those that are missing."""
-    is_asking = sys.stdin.isatty() and answers["load"] is None
-    known: dict[str, str] = {}
-    for name, question in _QUESTIONS.items():
-        given = answers[name]
-        if given is None and is_asking and (name != "ready" or known["serve"]):
-            given = typer.prompt(question, default="", show_default=False, err=True)
-        known[name] = given or ""
-    return known
+def _size(option: str, text: str) -> int:
+    try:
+        size_bytes = parse_size(text)
+    except ValueError as error:
+        raise StudyError(str(error), place=option, remedy='write for example "8GiB"') from error
+    if size_bytes < 64 * MIB:
+        raise StudyError(f"{text} is too little", place=option, remedy="at least 64MiB")
+    return size_bytes
 
 
-def _text(name: str, known: dict[str, str]) -> str:
-    lines = [_STUDY.format(name=name)]
-    if known["packages"]:
-        lines.append(f"packages = [{', '.join(map(_quoted, known['packages'].split()))}]\n")
-    if known["prepare"]:
-        lines.append(f"prepare = [{_quoted(known['prepare'])}]\n")
-    if known["serve"]:
-        ready = _quoted(known["ready"])
-        lines.append(f"serve = {{ run = {_quoted(known['serve'])}, ready = {ready} }}\n")
-    lines.append(f"load = [{_quoted(known['load'])}]\n")
-    if known["metric"]:
-        metric, _, pattern = known["metric"].partition("=")
-        unit = "1/s" if metric.endswith("_per_s") else "ns" if metric.endswith("_ns") else "1"
-        keys = f'name = "{metric}", unit = "{unit}", regex = {_quoted(pattern)}'
-        lines.append(f"metrics = [{{ {keys} }}]\n")
-    return "".join(lines)
-
-
-def _quoted(text: str) -> str:
-    """A text of a TOML file; without quotes of its own it needs no escapes."""
-    if "'" not in text and text.isprintable():
-        return f"'{text}'"
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _values(template: Template, model: str, memory_bytes: int, data_bytes: int) -> dict[str, object]:
+    """The template's values: the lab has less memory than the machine, and as much less data."""
+    lab_bytes = min(memory_bytes, template.lab_memory_bytes)
+    lab_data_bytes = max(_SCALE_BYTES, data_bytes * lab_bytes // memory_bytes) // MIB * MIB
+    return {
+        "question": template.question,
+        "disks": [f"disk{number}" for number in range(template.disks)],
+        "model": model,
+        "capacity": describe_size(max(_CAPACITY_BYTES_MIN, -(-8 * lab_data_bytes // GIB) * GIB)),
+        "machine_memory": describe_size(memory_bytes),
+        "machine_data": describe_size(data_bytes),
+        "memory": describe_size(lab_bytes),
+        "half_memory": describe_size(lab_bytes // 2),
+        "eighth_memory": describe_size(lab_bytes // 8),
+        "data": describe_size(lab_data_bytes),
+        "scale": max(1, lab_data_bytes // _SCALE_BYTES),
+        "files": max(1000, lab_data_bytes // _FILE_BYTES),
+    }

@@ -21,6 +21,7 @@ Layout = Literal[
     "left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric", "near", "far", "offset"
 ]
 
+_FOLDER: Final = "/dev/md"
 _DISKS_MIN: Final = {0: 2, 1: 2, 4: 3, 5: 3, 6: 4, 10: 2}
 """mdadm would also make RAID 4 and 5 of two disks: mirrors in effect, and no case for a study."""
 
@@ -60,7 +61,7 @@ class Md(Layer):
 
     requires = LowerInterface("block", minimum=2, maximum=None)
     provides = "block"
-    prerequisites = Prerequisites(tools=("mdadm",))
+    prerequisites = Prerequisites(tools=("mdadm", "mkdir"))
     kernel_log = MD_LOG
     packages = ("mdadm",)
     device_keys = ("spares",)
@@ -156,7 +157,7 @@ class Md(Layer):
         return replace(super().provided(lower), geometry=geometry)
 
     def path(self, context: LayerContext) -> str:
-        return f"/dev/md/{context.label}"
+        return f"{_FOLDER}/{context.label}"
 
     def build(self, context: LayerContext) -> list[Step]:
         words = [
@@ -182,11 +183,16 @@ class Md(Layer):
             undo=self._stop(context),
         )
         if self.initial_sync != "wait":
-            return [created]
-        return [created, self._wait(context, "sync", "Wait for the initial synchronisation")]
+            return [self._folder(context), created]
+        return [
+            self._folder(context),
+            created,
+            self._wait(context, "sync", "Wait for the initial synchronisation"),
+        ]
 
     def assemble(self, context: LayerContext) -> list[Step]:
         return [
+            self._folder(context),
             self._step(
                 context,
                 "assemble",
@@ -195,8 +201,13 @@ class Md(Layer):
                 f"--uuid={context.derived_uuid('array')}",
                 *self._members(context),
                 undo=self._stop(context),
-            )
+            ),
         ]
+
+    def _folder(self, context: LayerContext) -> Step:
+        """Make the folder before mdadm does, whose mode would keep out loads, which run without root."""
+        made = ("mkdir", "--parents", "--mode=755", _FOLDER)
+        return context.step("folder", "Make the folder of the arrays' nodes", *made, cwd=context.cwd)
 
     def scrub(self, context: LayerContext) -> list[Step] | None:
         """Compare copies and parities; what cannot be read is written again from the others."""
