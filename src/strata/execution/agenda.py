@@ -19,6 +19,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.describe import title
 from strata.spec.device import Device
+from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
@@ -202,6 +203,6 @@ def stack_title(study: Study, stack: Stack) -> str:
         layers += f" / for each tenant ({own})"
     given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
     layers += f" ({', '.join(given)})" if given else ""
-    models = dict.fromkeys(study.devices[name].device.name for name in stack.devices)
+    models = dict.fromkeys(study.devices[disk_of(name)].device.name for name in stack.devices)
     count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
     return f"{layers} on {count}{', '.join(models)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -37,7 +38,7 @@ from strata.spec.packages import PackageLock, asked_packages, read_lock
 from strata.spec.processor import Processor, find_processor
 from strata.spec.provisioning import Machine, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
-from strata.spec.stack import Stack, names_of
+from strata.spec.stack import Stack, names_of, with_parts
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
@@ -257,9 +258,12 @@ class _Reader:
                 where = (*path, key, index)
                 placed.append((where, read_entry(self.found, self.catalogue.layers, each, where)))
         layers = tuple(layer for _, layer in placed if layer is not None)
-        devices = self.devices_of(table, layers, path)
-        self.check_named(devices, placed)
-        if self.fits_together(name, devices, placed):
+        disks = {each: used.capacity_bytes for each, used in self.devices.items()}
+        capacities = with_parts(layers, disks, _AMPLE_BYTES)
+        devices = self.devices_of(table, layers, capacities, path)
+        self.check_named(devices, placed, capacities)
+        self.check_order(placed)
+        if self.fits_together(name, devices, placed, capacities):
             shared = len(table.layers) if table.each else None
             sector_bytes = sectors_of(devices, self.devices)
             self.stacks[name] = Stack(name, tuple(devices), layers, shared, sector_bytes, table.settings)
@@ -279,13 +283,16 @@ class _Reader:
         tables = self.tables.get("devices")
         return list(tables) if isinstance(tables, dict) else []
 
-    def check_declared(self, device: str, path: Keys) -> bool:
-        if device in self.declared_devices:
+    def check_declared(self, device: str, capacities: Mapping[str, int], path: Keys) -> bool:
+        known = dict.fromkeys([*self.declared_devices, *capacities])
+        if device in known:
             return True
-        self.found.add(path, f'there is no device "{device}"', nearest(device, self.declared_devices))
+        self.found.add(path, f'there is no device "{device}"', nearest(device, known))
         return False
 
-    def devices_of(self, table: StackTable, layers: tuple[Layer, ...], path: Keys) -> list[str]:
+    def devices_of(
+        self, table: StackTable, layers: tuple[Layer, ...], capacities: Mapping[str, int], path: Keys
+    ) -> list[str]:
         """The devices of the lowest layer: as declared, or all that no layer names."""
         needs_none = bool(layers) and layers[0].requires.maximum == 0
         if table.devices is None:
@@ -293,30 +300,38 @@ class _Reader:
             return [] if needs_none else [name for name in self.declared_devices if name not in named]
         for index, device in enumerate(table.devices):
             where = (*path, "devices", index)
-            if self.check_declared(device, where) and device in table.devices[:index]:
+            if self.check_declared(device, capacities, where) and device in table.devices[:index]:
                 self.found.add(where, f'"{device}" is named twice', "name each device once")
         if table.devices == [] and not needs_none:
             cause = "a stack needs a device"
             self.found.add((*path, "devices"), cause, "leave the key out to use all of them")
         return table.devices
 
-    def check_named(self, devices: list[str], placed: list[_Placed]) -> None:
+    def check_named(self, devices: list[str], placed: list[_Placed], capacities: Mapping[str, int]) -> None:
         used = set(devices)
         for path, layer in placed:
             for key, names in layer.named_devices().items() if layer is not None else ():
                 for name in names:
-                    if self.check_declared(name, (*path, key)) and name in used:
+                    if self.check_declared(name, capacities, (*path, key)) and name in used:
                         cause = f'"{name}" is used elsewhere in this stack'
                         remedy = "name another device, or leave it out of the stack's `devices`"
                         self.found.add((*path, key), cause, remedy)
                     used.add(name)
 
-    def fits_together(self, name: str, devices: list[str], placed: list[_Placed]) -> bool:
+    def check_order(self, placed: list[_Placed]) -> None:
+        known = [(path, layer) for path, layer in placed if layer is not None]
+        for (_, below), (path, layer) in pairwise(known):
+            if layer.beside and not below.beside:
+                cause = f"the devices that it makes do not exist yet for {below.layer} below it"
+                self.found.add(path, cause, "move it to the beginning of `layers`")
+
+    def fits_together(
+        self, name: str, devices: list[str], placed: list[_Placed], capacities: Mapping[str, int]
+    ) -> bool:
         """Whether each layer gets what it requires, and a workload one thing to run on.
 
         Checking continues above an invalid layer as if it were valid, so that all mistakes are found at once.
         """
-        capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
         sizes = tuple(capacities.get(each, _AMPLE_BYTES) for each in devices)
         provided: Provided | None = Provided("block", sizes, sector_bytes=sectors_of(devices, self.devices))
         below, sound = ", ".join(devices), True
@@ -339,7 +354,7 @@ class _Reader:
                 provided, sound = None, False
             else:
                 provided = layer.provided(provided)
-            below = layer.layer
+            below = below if layer.beside else layer.layer
         if sound and provided is not None and (provided.kind == "pool" or provided.count != 1):
             cause = f"the stack ends in {provided}, but workloads run on "
             cause += "a mounted filesystem or one block device"
@@ -350,7 +365,7 @@ class _Reader:
     def check_tables(self, memory_bytes: int) -> None:
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         for stack in self.stacks.values():
-            if set(stack.all_devices) <= set(capacities):
+            if set(stack.device_names) <= set(stack.capacities(capacities)):
                 for index, diagnostic in tables_diagnostics(stack, capacities, memory_bytes):
                     self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
 
@@ -365,7 +380,7 @@ class _Reader:
         self.found.extend(path, interval_diagnostics(workload))
         least_bytes = _AMPLE_BYTES
         for stack in self.stacks.values():
-            if not set(stack.all_devices) <= set(self.devices):
+            if not set(stack.device_names) <= set(stack.capacities(capacities)):
                 continue
             held_bytes = capacity_bytes(stack, capacities, workload)
             if held_bytes is None:
@@ -411,4 +426,5 @@ def _top_remedy(provided: Provided, catalogue: Catalogue) -> str:
 
 
 def _joining(catalogue: Catalogue) -> str:
-    return ", ".join(name for name, layer in catalogue.layers.items() if layer.requires.maximum is None)
+    joining = (each for each in catalogue.layers.items() if each[1].requires.maximum is None)
+    return ", ".join(name for name, layer in joining if not layer.beside)

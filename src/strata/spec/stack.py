@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from strata.spec.layer import Layer, LayerContext, Provided, Share
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, disk_of
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
 USABLE_TENTHS: Final = 9
@@ -20,7 +20,7 @@ class Stack:
     """A stack: its devices by name, and its layers from the disks upwards.
 
     Attributes:
-        devices: Those below the lowest layer; keys of layers may name others.
+        devices: Disks and partitions below the lowest layer; keys of layers may name others.
         shared: How many layers, from the lowest on, tenants share; each has the others of its own. None: all.
         sector_bytes: The largest sectors of its devices.
         settings: Of the workloads' database servers, by kind of server and name.
@@ -63,8 +63,17 @@ class Stack:
 
     @property
     def all_devices(self) -> tuple[str, ...]:
-        named = [name for layer in self.layers for name in names_of(layer)]
-        return tuple(dict.fromkeys([*self.devices, *named]))
+        """Its disks: partitions count as the disk that they lie on."""
+        return tuple(dict.fromkeys(map(disk_of, self.device_names)))
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The disks and partitions that it names."""
+        return (*self.devices, *(name for layer in self.layers for name in names_of(layer)))
+
+    def capacities(self, capacities_bytes: Mapping[str, int]) -> Mapping[str, int]:
+        """The capacities of disks, and of the partitions that its layers make of them, by name."""
+        return with_parts(self.layers, capacities_bytes)
 
     def unavailable(self) -> str | None:
         """Why no machine can build one of its layers, as a sentence."""
@@ -112,11 +121,12 @@ class Stack:
             lower=lower,
             provided=provided,
             devices=self.devices,
-            capacities=capacities_bytes,
+            capacities=self.capacities(capacities_bytes),
         )
 
     def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
-        sizes = tuple(capacities_bytes[name] for name in self.devices)
+        capacities = self.capacities(capacities_bytes)
+        sizes = tuple(capacities[name] for name in self.devices)
         return Provided("block", sizes, sector_bytes=self.sector_bytes)
 
     def _stand(
@@ -125,16 +135,28 @@ class Stack:
         contexts: list[LayerContext] = []
         lower, provided, devices = base.lower, base.provided, base.devices
         for index, (name, layer) in enumerate(named):
-            own = tuple(dict.fromkeys([*devices, *names_of(layer)]))
+            own = tuple(dict.fromkeys([*(() if layer.beside else devices), *names_of(layer)]))
             mount = top if index == len(named) - 1 else f"${{mounts}}/{name}"
             context = LayerContext(name, base.seed, lower, provided, own, mount, capacities=base.capacities)
             contexts.append(context)
+            if layer.beside:
+                continue
             lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
         return contexts
 
 
 def names_of(layer: Layer) -> Iterable[str]:
     return (name for names in layer.named_devices().values() for name in names)
+
+
+def with_parts(
+    layers: Iterable[Layer], capacities_bytes: Mapping[str, int], unknown_bytes: int = 0
+) -> dict[str, int]:
+    """The capacities of devices, ``unknown_bytes`` of others, and of the parts that layers make of them."""
+    found = dict(capacities_bytes)
+    for layer in layers:
+        found |= layer.parts({name: found.get(name, unknown_bytes) for name in names_of(layer)})
+    return found
 
 
 def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key: str) -> Iterable[Diagnostic]:

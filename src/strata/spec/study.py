@@ -29,7 +29,7 @@ from strata.spec.device import Device
 from strata.spec.device_kind import ASKED
 from strata.spec.inputs import InputFile
 from strata.spec.matrix import Matrix
-from strata.spec.names import Diagnostic, KebabName, checked, nearest
+from strata.spec.names import Diagnostic, KebabName, checked, disk_of, nearest
 from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
@@ -166,8 +166,8 @@ class StackTable(_Table):
     """``[stacks.NAME]``: the layers between the disks and the workload."""
 
     devices: list[StrictStr] | None = Field(None, examples=[["disk0"]])
-    """The disks it stands on, by name; default: all that no layer names by a key of its own, in the order of
-    the file"""
+    """The disks or partitions it stands on, by name; default: all disks that no layer names by a key of its
+    own, in the order of the file"""
     layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
     """The layers from the disks upwards; none: the bare disk"""
     settings: dict[StrictStr, dict[StrictStr, StrictStr | StrictBool | StrictInt | StrictFloat]] = Field(
@@ -200,8 +200,9 @@ class StudyDevice:
 
 
 def sectors_of(names: Iterable[str], devices: Mapping[str, StudyDevice]) -> int:
-    """The largest sectors, in bytes, of the known devices of these names."""
-    return max((devices[name].sector_bytes for name in names if name in devices), default=SECTOR_BYTES)
+    """The largest sectors, in bytes, of the known disks and partitions of these names."""
+    disks = map(disk_of, names)
+    return max((devices[name].sector_bytes for name in disks if name in devices), default=SECTOR_BYTES)
 
 
 @dataclass(frozen=True)
