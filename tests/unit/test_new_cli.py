@@ -107,6 +107,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answers = ["--load", 'ask ${data} "it\'s"', "--prepare", "make", "--serve", "served", "--ready", "ping"]
+    answers += ["--packages", "git jq"]
 
     done = CliRunner().invoke(
         app, ["new", "workload", "own", "--command", *answers, "--metric", "asked_per_s=did ([0-9]+)"]
@@ -117,6 +118,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
     steps = {step.id: step for step in compile_trial(study, "ext4", "own", 1).steps}
     assert steps["run-load-1"].argv == ("ask", "${mount}", "it's")
     assert steps["command-server"].ready is not None
+    assert study.workloads["own"].packages_asked() == ["git", "jq"]
 
 
 @pytest.mark.parametrize(
