@@ -201,6 +201,9 @@ def stack_title(study: Study, stack: Stack) -> str:
     if stack.each:
         own = " / ".join(title(layer.layer, layer) for layer in stack.each)
         layers += f" / for each tenant ({own})"
+    for name, part in stack.filesystems.items():
+        own = " / ".join(title(layer.layer, layer) for layer in part.layers if not layer.beside)
+        layers += f" / beside it {name} on {', '.join(part.devices)} ({own})"
     given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
     layers += f" ({', '.join(given)})" if given else ""
     models = dict.fromkeys(study.devices[disk_of(name)].device.name for name in stack.devices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -22,7 +22,7 @@ from strata.spec.describe import declared
 from strata.spec.layer import Interface
 from strata.spec.load import load_study
 from strata.spec.names import disk_of
-from strata.spec.stack import Stack
+from strata.spec.stack import PLACE, Stack
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
 from strata.words import listed
@@ -96,11 +96,16 @@ class Drawing:
     disks: tuple[Disk, ...]
     single_points: tuple[str, ...] = ()
     """A sentence on each disk that has several roles."""
+    filesystems: tuple[Drawing, ...] = ()
+    """The stack's further filesystems."""
 
     def plain(self) -> dict[str, Any]:
         levels = [plain(level) | {"disks": _plain_disks(level.disks)} for level in self.levels]
         found = {"stack": self.name, "levels": levels, "disks": _plain_disks(self.disks)}
-        return found | ({"single_points": [*self.single_points]} if self.single_points else {})
+        found |= {"single_points": [*self.single_points]} if self.single_points else {}
+        return found | (
+            {"filesystems": [each.plain() for each in self.filesystems]} if self.filesystems else {}
+        )
 
 
 def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
@@ -110,6 +115,15 @@ def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
 def draw(study: Study, stack: str) -> Drawing:
     """A stack of a study, from its layers' declarations."""
     found = study.stacks[stack]
+    further = (
+        _draw(study, part, f"{name} at {part.mount.removeprefix(PLACE)}")
+        for name, part in found.filesystems.items()
+    )
+    points = tuple(_single_points(found))
+    return replace(_draw(study, found, stack), single_points=points, filesystems=tuple(further))
+
+
+def _draw(study: Study, found: Stack, title: str) -> Drawing:
     offers = found.offers(study.capacities_bytes)
     capacities = found.capacities(study.capacities_bytes)
 
@@ -133,7 +147,9 @@ def draw(study: Study, stack: str) -> Drawing:
         )
         levels.append(level)
     disks = tuple(disk(name) for name in found.devices)
-    return Drawing(stack, tuple(reversed(levels)), disks, tuple(_single_points(found)))
+    if found.own:  # what stands beside the layers is drawn with the stack's own
+        levels = [level for level in levels if level.provides]
+    return Drawing(title, tuple(reversed(levels)), disks)
 
 
 def _single_points(stack: Stack) -> Iterator[str]:
@@ -141,6 +157,9 @@ def _single_points(stack: Stack) -> Iterator[str]:
     roles: dict[str, list[str]] = {}
     for name in stack.devices:
         roles.setdefault(disk_of(name), []).append("the lowest layer")
+    for each, part in stack.filesystems.items():
+        for device in part.devices:
+            roles.setdefault(disk_of(device), []).append(f"the filesystem {each}")
     for name, layer in zip(stack.layer_names, stack.layers, strict=True):
         for key, devices in layer.named_devices().items() if not layer.beside else ():
             for device in devices:
@@ -194,6 +213,8 @@ def text_tree(drawing: Drawing) -> Tree:
             at.add(_disk_line(disk))
     for disk in drawing.disks:
         at.add(_disk_line(disk))
+    for each in drawing.filesystems:
+        root.add(text_tree(each))
     for sentence in drawing.single_points:
         root.add(Text(sentence, "yellow"))
     return root

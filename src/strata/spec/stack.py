@@ -15,6 +15,10 @@ USABLE_TENTHS: Final = 9
 """The share of a stack's capacity that data may take, in tenths: an estimate of what metadata leave."""
 
 
+PLACE: Final = "${mounts}/at"
+"""The folder of the mount points of a stack's further filesystems."""
+
+
 @dataclass(frozen=True)
 class Stack:
     """A stack: its devices by name, and its layers from the disks upwards.
@@ -24,6 +28,9 @@ class Stack:
         shared: How many layers, from the lowest on, tenants share; each has the others of its own. None: all.
         sector_bytes: The largest sectors of its devices.
         settings: Of the workloads' database servers, by kind of server and name.
+        filesystems: Further ones that are mounted beside, by name, each as a stack on the same partitions.
+        own: The name of such a filesystem, with which the names of its layers begin.
+        mount: The mount point of the uppermost filesystem.
     """
 
     name: str
@@ -32,12 +39,32 @@ class Stack:
     shared: int | None = None
     sector_bytes: int = SECTOR_BYTES
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    filesystems: Mapping[str, Stack] = field(default_factory=dict)
+    own: str = ""
+    mount: str = "${mount}"
 
     def describe(self) -> dict[str, Any]:
         layers = [layer.model_dump(mode="json") for layer in self.layers]
         shared = {} if self.shared is None else {"shared": self.shared}
         settings = {"settings": self.settings} if self.settings else {}
-        return {"devices": list(self.devices), "layers": layers, **shared, **settings}
+        others = {name: each.describe() | {"mount": each.mount} for name, each in self.filesystems.items()}
+        further = {"filesystems": others} if others else {}
+        return {"devices": list(self.devices), "layers": layers, **shared, **settings, **further}
+
+    @property
+    def parts(self) -> tuple[Stack, ...]:
+        """The stack and each of its further filesystems."""
+        return (self, *self.filesystems.values())
+
+    @property
+    def every_layer(self) -> tuple[Layer, ...]:
+        """The layers of all its filesystems; those that stand beside the others come once."""
+        further = (layer for each in self.filesystems.values() for layer in each.layers)
+        return (*self.layers, *(layer for layer in further if not layer.beside))
+
+    def at(self, place: str | None) -> Stack:
+        """The part with the filesystem of this name; the stack itself if it has none of that name."""
+        return self.filesystems.get(place or "", self)
 
     @property
     def common(self) -> tuple[Layer, ...]:
@@ -53,7 +80,8 @@ class Stack:
         names: list[str] = []
         for index, layer in enumerate(self.layers):
             earlier = sum(other.layer == layer.layer for other in self.layers[:index])
-            names.append(f"{layer.layer}-{earlier + 1}" if earlier else layer.layer)
+            begin = f"{self.own}-" if self.own and not layer.beside else ""
+            names.append(f"{begin}{layer.layer}-{earlier + 1}" if earlier else f"{begin}{layer.layer}")
         return tuple(names)
 
     @property
@@ -69,7 +97,8 @@ class Stack:
     @property
     def device_names(self) -> tuple[str, ...]:
         """The disks and partitions that it names."""
-        return (*self.devices, *(name for layer in self.layers for name in names_of(layer)))
+        devices = (name for each in self.parts for name in each.devices)
+        return (*devices, *(name for layer in self.every_layer for name in names_of(layer)))
 
     def capacities(self, capacities_bytes: Mapping[str, int]) -> Mapping[str, int]:
         """The capacities of disks, and of the partitions that its layers make of them, by name."""
@@ -77,7 +106,7 @@ class Stack:
 
     def unavailable(self) -> str | None:
         """Why no machine can build one of its layers, as a sentence."""
-        return next((why for layer in self.layers if (why := layer.unavailable())), None)
+        return next((why for layer in self.every_layer if (why := layer.unavailable())), None)
 
     def offers(self, capacities_bytes: Mapping[str, int]) -> list[Provided]:
         """The block devices below the lowest layer, then the provision of each layer up to the workload."""
@@ -89,7 +118,7 @@ class Stack:
     def contexts(self, capacities_bytes: Mapping[str, int], seed: int) -> list[LayerContext]:
         """The context of each layer, from the lowest on, for a single workload."""
         named = list(zip(self.layer_names, self.layers, strict=True))
-        return self._stand(named, self._ground(capacities_bytes, seed), top="${mount}")
+        return self._stand(named, self._ground(capacities_bytes, seed), top=self.mount)
 
     def common_contexts(
         self, capacities_bytes: Mapping[str, int], seed: int, tenants: tuple[str, ...]

@@ -6,6 +6,7 @@ The ``*Table`` models are the tables of the TOML file; the other classes are the
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -162,6 +163,27 @@ class DeviceTable(_Table):
     """Its faults, and when they occur"""
 
 
+MountPoint = Annotated[
+    StrictStr,
+    checked(
+        lambda path: re.fullmatch(r"(/[a-z0-9][a-z0-9_-]*)+", path) is not None,
+        lambda path: f'"{path[:60]}" is no mount point of a stack',
+        'write for example "/srv", of lower-case letters, digits, - and _',
+    ),
+]
+
+
+class FilesystemTable(_Table):
+    """``[stacks.NAME.filesystems.NAME]``: a filesystem that is mounted beside the stack's own."""
+
+    devices: list[StrictStr] = Field(examples=[["ssd.database"]])
+    """The disks or partitions it stands on, by name"""
+    layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
+    """The layers from these upwards; the last is a filesystem"""
+    mount: MountPoint = Field(examples=["/srv"])
+    """Its mount point, of its own in the stack; the trial mounts it in a folder of its own"""
+
+
 class StackTable(_Table):
     """``[stacks.NAME]``: the layers between the disks and the workload."""
 
@@ -175,6 +197,13 @@ class StackTable(_Table):
     )
     """Settings of the workloads' database servers on this stack, by kind of server (`postgresql`, `mariadb`);
     they precede the workload's own"""
+    filesystems: dict[KebabName, FilesystemTable] = Field(
+        {},
+        examples=[
+            '{ database = { devices = ["ssd.database"], layers = [{ layer = "ext4" }], mount = "/srv" } }'
+        ],
+    )
+    """Further filesystems, on which workloads are placed by name"""
     each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
     """Further layers, which each tenant has of its own on its share of the others"""
 
