@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from lab_factory import shell_step
-from layer_lives import MODEL, carry_out
+from layer_lives import LOAD, MODEL, carry_out
 
 from golden_studies import study_of
 from strata.lab import Lab
 from strata.plan.compile import compile_stack
 from strata.units import MIB
+from study_texts import read, stack_text
 
 pytestmark = pytest.mark.lab
 
@@ -41,3 +42,23 @@ def test_the_table_holds_the_partitions_that_the_pool_uses(lab: Lab, tmp_path: P
     assert int(first.output("size")) == int(special[2]) * 512 == 1024 * MIB
     assert "disk2-part-special" in first.output("pool")
     assert first.sha256 == second.sha256
+
+
+def test_every_filesystem_of_a_stack_is_mounted_on_its_own_partition(lab: Lab, tmp_path: Path) -> None:
+    partition = '{ layer = "partition", disk = "disk1", sizes = { database = "rest", wal = "512MiB" } }'
+    text = stack_text(f'{partition}, {{ layer = "ext4" }}', 2, LOAD, model=MODEL, capacity="1GiB")
+    for name, layer in (("database", "xfs"), ("wal", "ext4")):
+        text += f'[stacks.stack.filesystems.{name}]\ndevices = ["disk1.{name}"]\n'
+        text += f'layers = [{{ layer = "{layer}" }}]\nmount = "/{name}"\n'
+    study = read(tmp_path, text)
+    plan = compile_stack(study, "stack", 1)
+    look = shell_step("mounts", "findmnt --noheadings --raw --output TARGET,FSTYPE --real")
+    plan = plan.model_copy(update={"steps": (*plan.steps, look)})
+    events = carry_out(lab, tmp_path, [("first", plan), ("second", plan)], study)
+
+    assert events["first"].end is not None
+    assert events["first"].end.outcome == "ok", events["first"].end
+    mounted = dict(line.split() for line in events["first"].output("mounts").splitlines())
+    own = {target: kind for target, kind in mounted.items() if target.startswith("/mnt")}
+    assert own == {"/mnt/stack": "ext4", "/mnt/lower/at/database": "xfs", "/mnt/lower/at/wal": "ext4"}
+    assert events["first"].sha256 == events["second"].sha256
