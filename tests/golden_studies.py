@@ -51,6 +51,18 @@ _LAYERS: Final = {
         '{ layer = "zpool" }, { layer = "zvol", size = "1TiB", volblocksize = "8KiB", sparse = true }, '
         '{ layer = "ext4" }',
     ),
+    "layer-partition": (
+        2,
+        '{ layer = "partition", disk = "disk1", sizes = { cache = "1GiB", spare = "rest" } }, '
+        '{ layer = "bcache", cache = "disk1.cache" }, { layer = "ext4" }',
+    ),
+    "layer-partition-roles": (
+        3,
+        '{ layer = "partition", disk = "disk2", sizes = { esp = "64MiB", log = "256MiB", rest = "rest", '
+        'special = "25%", cache = "10%" }, starts = { special = "1GiB" } }, '
+        '{ layer = "zpool", vdev = "mirror", log = ["disk2.log"], special = ["disk2.special"], '
+        'cache = ["disk2.cache"] }, { layer = "zfs" }',
+    ),
     "layer-bcache": (2, '{ layer = "bcache", cache = "disk1" }, { layer = "ext4" }'),
     "layer-bcache-writeback": (
         2,

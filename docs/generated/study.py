@@ -35,6 +35,7 @@ def key_tables() -> dict[str, str]:
         "device": keys_table(tables["devices"]["additionalProperties"]),
         "faults": _faults(),
         "stack": keys_table(tables["stacks"]["additionalProperties"]),
+        "filesystem": keys_table(definitions["FilesystemTable"]),
         **{
             f"layer-{name}": keys_table(definitions[f"layer-{name}"], without=frozenset({"layer"}))
             for name in catalogue().layers

@@ -13,6 +13,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import check_steps
 from strata.spec.abilities import Abilities
 from strata.spec.layer import Geometry, LayerContext, Provided
+from strata.spec.names import disk_of
 from strata.spec.step import Step
 from strata.units import parse_size
 
@@ -70,7 +71,8 @@ def test_what_is_mounted_or_started_is_undone(case: str) -> None:
 def test_assembling_destroys_nothing_and_building_only_what_is_the_layers_own(case: str) -> None:
     for each in placed_in(case):
         assert {name for step in each.assemble for name in step.destroys} == set(), each.layer.layer
-        assert {name for step in each.build for name in step.destroys} == set(each.context.devices)
+        disks = set(map(disk_of, each.context.devices))
+        assert {name for step in each.build for name in step.destroys} == disks
 
 
 @pytest.mark.parametrize("case", LAYER_CASES)

@@ -71,10 +71,11 @@ OTHERS = {
     "lvm": '{ layer = "lvm" }, { layer = "ext4" }',
     "lvm-thin": '{ layer = "lvm-thin", zero = false }, { layer = "xfs" }',
     "crypt": '{ layer = "crypt" }, { layer = "ext4" }',
+    "partition": '{ layer = "partition", disk = "disk1", sizes = { log = "rest" } }, { layer = "ext4" }',
     "bcache": '{ layer = "bcache", cache = "disk1" }, { layer = "ext4" }',
     "zfs": '{ layer = "zpool", barriers = false }, { layer = "zfs" }',
 }
-TWO_DISKS = ("md", "bcache")
+TWO_DISKS = ("md", "partition", "bcache")
 
 
 def unmet_need(folder: Path) -> str | None:

@@ -172,6 +172,12 @@ def test_a_mistake_is_told_where_it_stands(tmp_path: Path, factors: str, key: st
     assert any(where == key and cause in what for where, what in found), found
 
 
+def test_an_unknown_key_of_a_factor_is_reported_once(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, 'x = { key = "workloads.oltp.clientz", values = [1, 4, 16] }')
+
+    assert [where for where, what in found if "clientz" in what] == ["matrix.x.key"]
+
+
 def test_too_many_combinations_are_refused_before_they_are_made(tmp_path: Path) -> None:
     values = list(range(1, 60))
     factors = "\n".join(

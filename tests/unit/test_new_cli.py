@@ -7,6 +7,7 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -107,6 +108,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answers = ["--load", 'ask ${data} "it\'s"', "--prepare", "make", "--serve", "served", "--ready", "ping"]
+    answers += ["--packages", "git jq"]
 
     done = CliRunner().invoke(
         app, ["new", "workload", "own", "--command", *answers, "--metric", "asked_per_s=did ([0-9]+)"]
@@ -117,6 +119,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
     steps = {step.id: step for step in compile_trial(study, "ext4", "own", 1).steps}
     assert steps["run-load-1"].argv == ("ask", "${mount}", "it's")
     assert steps["command-server"].ready is not None
+    assert study.workloads["own"].packages_asked() == ["git", "jq"]
 
 
 @pytest.mark.parametrize(
@@ -180,3 +183,19 @@ def test_a_use_that_makes_no_study_leaves_no_file(
     assert done.exit_code != 0
     assert cause in str(done.exception) + done.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("typed", "sound"), [("ci-gate\n\n\n\n", True), ("desktop\n", False)])
+def test_a_person_at_a_terminal_is_asked_for_a_study(
+    typed: str, sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "strata.cli.new_study.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    )
+
+    done = CliRunner().invoke(app, ["new", "study", "mine"], input=typed)
+
+    assert (done.exit_code == 0) is sound, done.output
+    assert not isinstance(done.exception, AssertionError)
+    assert (tmp_path / "mine.toml").exists() is sound

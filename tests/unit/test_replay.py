@@ -114,3 +114,46 @@ def test_a_device_that_is_too_small_is_refused() -> None:
 def test_a_disk_without_requests_is_refused() -> None:
     with pytest.raises(ResultError, match="no requests of this disk"):
         replay(np.zeros(0, RECORD), find_device(DEVICE))
+
+
+def arriving_every(gap_ns: int, count: int = 400) -> Records:
+    """Random reads that the recorded disk answered at once."""
+    made = np.zeros(count, RECORD)
+    made["arrival_ns"] = np.arange(count) * gap_ns
+    made["complete_ns"] = made["arrival_ns"] + 1
+    made["sector"] = np.random.default_rng(7).integers(0, 900_000_000, count) // 8 * 8
+    made["sectors"], made["disk"], made["outstanding"] = 8, 1, 1
+    return made
+
+
+def test_a_load_that_is_too_much_overloads_the_disk_and_half_of_it_is_twice_the_share() -> None:
+    much = replay(arriving_every(MS), find_device(DEVICE)).carried_share
+    half = replay(arriving_every(2 * MS), find_device(DEVICE)).carried_share
+
+    assert much is not None
+    assert half is not None
+    assert half == pytest.approx(2 * much, rel=0.1)
+
+
+def test_a_load_that_the_disk_carries_does_not_overload_it() -> None:
+    assert replay(arriving_every(50 * MS), find_device(DEVICE)).carried_share is None
+    assert replay(arriving_every(MS), find_device(DEVICE), mode="closed").carried_share is None
+    assert replay(record(16), find_device(DEVICE)).carried_share is None
+
+
+def test_only_requests_of_the_window_are_summarised_and_those_before_it_are_replayed() -> None:
+    made = record(4, think_ns=5 * MS)
+    half_ns = int(made["arrival_ns"].max()) // 2
+    whole = replay(made, find_device(DEVICE))
+    found = replay(made, find_device(DEVICE), window_ns=(half_ns, 1 << 60))
+
+    inside = whole.records["arrival_ns"] >= half_ns
+    np.testing.assert_array_equal(found.latency_ns, whole.latency_ns)
+    assert found.replayed["all"].requests == inside.sum() < len(made)
+    assert found.replayed["all"].mean == whole.latency_ns[inside].mean()
+    assert found.replayed_span_ns < whole.replayed_span_ns
+
+
+def test_a_window_without_requests_is_refused() -> None:
+    with pytest.raises(ResultError, match="in the measured window"):
+        replay(record(1), find_device(DEVICE), window_ns=(1 << 60, 1 << 61))

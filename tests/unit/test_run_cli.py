@@ -41,6 +41,22 @@ def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
     assert "strata lab build" in str(error)
 
 
+def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path) -> None:
+    own = '\n[workloads.own]\nworkload = "command"\nload = ["sync"]\n'
+    before = 'before = { workload = "command", load = ["sync"] }'
+    load = 'load = { workload = "fio", preset = "random-mix-4k", duration = "5s", size = "1MiB" }'
+    tenants = f'tenants = [{{ name = "a", {before}, {load} }}]'
+    study.write_text(f'{TEXT}{own}[workloads.two]\nworkload = "tenants"\n{tenants}\n')
+
+    refused = diagnostic("run", str(study), "--runner", "host")
+    allowed = diagnostic("run", str(study), "--runner", "host", "--allow-commands")
+
+    assert isinstance(refused, ToolError)
+    assert "workloads own and two" in refused.cause
+    assert "--allow-commands" in (refused.remedy or "")
+    assert allowed.place == "--scratch"
+
+
 @pytest.mark.parametrize("words", [("--disk", "disk0=/dev/sdz"), ("--erase", "S1")])
 def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) -> None:
     error = diagnostic("run", str(study), *words)

@@ -29,7 +29,8 @@ def _capable(study: Study, stack: Stack) -> Stack:
     for index, layer in enumerate(stack.layers):
         capable = layer.capable()
         provided = replace(stack, layers=tuple(layers)).offers(study.capacities_bytes)[index]
-        named = {name: study.devices[name].capacity_bytes for name in names_of(layer)}
+        capacities = stack.capacities(study.capacities_bytes)
+        named = {name: capacities[name] for name in names_of(layer)}
         fits = not any(capable.diagnostics(provided, named)) and capable.provided(provided).smallest_bytes > 0
         layers.append(capable if fits else layer)
     return replace(stack, layers=tuple(layers))

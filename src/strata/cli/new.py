@@ -148,6 +148,7 @@ def workload(  # noqa: PLR0917  typer makes options of them
         bool, option("A study of any program instead, with the workload `command`.", "--command")
     ] = False,
     load: Annotated[str | None, option("With --command: what is measured.", "COMMAND")] = None,
+    packages: Annotated[str | None, option("With --command: of Debian.", "'NAME NAME'")] = None,
     prepare: Annotated[str | None, option("With --command: what makes the data.", "COMMAND")] = None,
     serve: Annotated[str | None, option("With --command: a server beside it.", "COMMAND")] = None,
     ready: Annotated[str | None, option("With --serve: succeeds when it is ready.", "COMMAND")] = None,
@@ -163,8 +164,8 @@ def workload(  # noqa: PLR0917  typer makes options of them
         strata new workload copy --command --load 'cp -a /usr/share/perl ${data}/copy'
     """
     if command:
-        answers = {"load": load, "prepare": prepare, "serve": serve, "ready": ready, "metric": metric}
-        write_command_study(name, answers, as_json=as_json)
+        answers = {"load": load, "packages": packages, "prepare": prepare, "serve": serve}
+        write_command_study(name, {**answers, "ready": ready, "metric": metric}, as_json=as_json)
         return
     _write("workload", name, as_json=as_json)
 

@@ -13,6 +13,7 @@ from strata.errors import StudyError
 
 _QUESTIONS: Final = {
     "load": "The command to measure (${data} is the folder on the stack)",
+    "packages": "The Debian packages of its programs, separated by spaces, or nothing",
     "prepare": "A command that makes its data before, or nothing",
     "serve": "A server that it talks to, or nothing",
     "ready": "A command that succeeds when the server is ready",
@@ -64,6 +65,8 @@ def _asked(answers: dict[str, str | None]) -> dict[str, str]:
 
 def _text(name: str, known: dict[str, str]) -> str:
     lines = [_STUDY.format(name=name)]
+    if known["packages"]:
+        lines.append(f"packages = [{', '.join(map(_quoted, known['packages'].split()))}]\n")
     if known["prepare"]:
         lines.append(f"prepare = [{_quoted(known['prepare'])}]\n")
     if known["serve"]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import typer
-from click import Choice
 
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.skeleton import rendered
@@ -20,7 +19,7 @@ from strata.files import write_durably
 from strata.plan.catalogue import catalogue
 from strata.spec.device import find_device
 from strata.spec.load import load_study
-from strata.spec.names import is_kebab, kebab_remedy
+from strata.spec.names import is_kebab, kebab_remedy, nearest
 from strata.units import GIB, MIB, describe_size, parse_size
 
 _SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
@@ -84,11 +83,11 @@ def write_study(
     if use is None:
         if not is_asking:
             raise StudyError("nothing says what for", place="--use", remedy=f"one of {', '.join(Use)}")
-        use = Use(
-            typer.prompt(
-                "What are the disks for", default=Use.HOME_SERVER.value, type=Choice([*Use]), err=True
-            )
-        )
+        question = f"What are the disks for ({', '.join(Use)})"
+        named = typer.prompt(question, default=Use.HOME_SERVER.value, err=True).strip()
+        if named not in [*Use]:
+            raise StudyError(f'there is no use "{named}"', place="--use", remedy=nearest(named, Use))
+        use = Use(named)
     template = TEMPLATES[use]
 
     def answer(given: str | None, question: str, default: str) -> str:

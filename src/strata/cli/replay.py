@@ -30,7 +30,7 @@ class Mode(StrEnum):
     CLOSED = "closed"
 
 
-def replay(
+def replay(  # noqa: PLR0917  typer makes options of them
     trial: Annotated[
         list[str],
         argument("RESULTS/TRIAL, the results folder and then the trial's id, or a trace.parquet.", "TRIAL"),
@@ -45,11 +45,16 @@ def replay(
     ],
     disk: Annotated[str | None, option("Which of the trial's disks, such as disk0.", "NAME")] = None,
     mode: Annotated[Mode, option("open: at recorded arrivals; closed: as requests complete.")] = Mode.OPEN,
+    whole: Annotated[
+        bool, option("Latencies of all requests, not only of the measured window's.", "--whole")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trial's requests on another modelled disk.
 
-    It prints their latencies beside the recorded ones.
+    It prints their latencies beside the recorded ones, of the measured window. All requests before it are
+    replayed, too. An open load that is too much for the disk is called overloaded, with the share of it that
+    the disk can carry.
 
     Examples:
         strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed
@@ -70,6 +75,7 @@ def replay(
         capacity_bytes=sizes[name] if sizes.get(name, math.inf) <= target.capacity_bytes else None,
         mode=mode.value,
         seed=disk_seed(plan, name) if plan else 0,
+        window_ns=source[1].window_ns if source and not whole else None,
     )
     if as_json:
         rows = {
@@ -77,8 +83,9 @@ def replay(
             for kind in found.recorded
         }
         spans = {"recorded_span_ns": found.recorded_span_ns, "replayed_span_ns": found.replayed_span_ns}
+        load = {"overloaded": found.carried_share is not None, "carried_share": found.carried_share}
         named = {"disk": name, "device": target.name, "mode": mode.value}
-        print_json({**named, **spans, "latency_ns": rows})
+        print_json({**named, **spans, **load, "latency_ns": rows})
     else:
         _print(found, name, target.name, mode)
 
@@ -130,11 +137,18 @@ def _chosen(trace: Trace, disk: str | None) -> str:
 def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     from strata.explanation.comparison import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
-    from strata.units import format_value  # noqa: PLC0415
+    from strata.units import format_value, percent, significant  # noqa: PLC0415
 
     console = stdout()
     first, second = (format_value(span, "ns") for span in (found.recorded_span_ns, found.replayed_span_ns))
     console.print(f"[bold]{disk}[/bold] on [bold]{device}[/bold], {mode.value}: {second}, recorded {first}")
+
+    if found.carried_share is not None:
+        share = percent(float(significant(found.carried_share, 2)))
+        console.print(
+            f"[red]overloaded[/red]: the backlog grows to the end; {device} carries {share} of this load, "
+            "and its latencies depend on how long the load lasts"
+        )
 
     def times(each: Latencies) -> tuple[float, ...]:
         return (each.mean, each.p50, each.p99, each.max)
@@ -142,7 +156,9 @@ def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
     rows: list[tuple[object, ...]] = []
     for kind, recorded in found.recorded.items():
         replayed = found.replayed[kind]
-        ratio = replayed.mean / recorded.mean if recorded.mean else None
+        ratio: float | str | None = replayed.mean / recorded.mean if recorded.mean else None
+        if found.carried_share is not None:
+            ratio = "overloaded"
         name = KIND_WORDS.get(kind, "all requests")
         rows.append((name, recorded.requests, "recorded", *times(recorded), ""))
         rows.append(("", "", "replayed", *times(replayed), ratio))

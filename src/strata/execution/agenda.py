@@ -19,6 +19,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.describe import title
 from strata.spec.device import Device
+from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
@@ -200,8 +201,11 @@ def stack_title(study: Study, stack: Stack) -> str:
     if stack.each:
         own = " / ".join(title(layer.layer, layer) for layer in stack.each)
         layers += f" / for each tenant ({own})"
+    for name, part in stack.filesystems.items():
+        own = " / ".join(title(layer.layer, layer) for layer in part.layers if not layer.beside)
+        layers += f" / beside it {name} on {', '.join(part.devices)} ({own})"
     given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
     layers += f" ({', '.join(given)})" if given else ""
-    models = dict.fromkeys(study.devices[name].device.name for name in stack.devices)
+    models = dict.fromkeys(study.devices[disk_of(name)].device.name for name in stack.devices)
     count = f"{len(stack.devices)} x " if len(stack.devices) > 1 else ""
     return f"{layers} on {count}{', '.join(models)}"

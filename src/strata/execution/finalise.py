@@ -67,7 +67,7 @@ def finalise(
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
         drives=drawn_drives(planned.devices.values()) if in_lab else {},
         console_log=attempt.console_path if in_lab else None,
-        kernel_logs=[layer.kernel_log for layer in study.stacks[trial.plan.trial.stack].layers],
+        kernel_logs=[layer.kernel_log for layer in study.stacks[trial.plan.trial.stack].every_layer],
         trace=trace,
         problems=problems,
         checks=checks,

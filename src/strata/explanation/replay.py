@@ -24,6 +24,9 @@ from strata.spec.device import Device
 from strata.units import SECTOR_BYTES, format_size
 
 Mode = Literal["open", "closed"]
+_CARRIED_MIN: Final = 0.95
+"""A disk that ends at most this much later than the recorded one is not overloaded: an estimate."""
+_QUARTERS: Final = 4
 
 Times = npt.NDArray[np.int64]
 _NO_CONTENT: Final = 3  # the descriptor of a disk's content, which the models never use
@@ -47,7 +50,9 @@ class Replay:
     Attributes:
         records: The recorded requests in the order of their arrival, as in the arrays of the other disk.
         recorded: Latencies by kind, and of all under ``all``; ``replayed`` on the other disk.
-        recorded_span_ns: From the first arrival to the last completion.
+        recorded_span_ns: From the first arrival to the last completion, of the summarised requests.
+        carried_share: Of an open load under which the backlog grows to its end, the share that the disk
+            carries; None if the disk is not overloaded.
     """
 
     records: Records
@@ -57,16 +62,26 @@ class Replay:
     replayed: Mapping[str, Latencies]
     recorded_span_ns: int
     replayed_span_ns: int
+    carried_share: float | None = None
 
 
 def replay(
-    records: Records, device: Device, *, capacity_bytes: int | None = None, mode: Mode = "open", seed: int = 0
+    records: Records,
+    device: Device,
+    *,
+    capacity_bytes: int | None = None,
+    mode: Mode = "open",
+    seed: int = 0,
+    window_ns: tuple[int, int] | None = None,
 ) -> Replay:
     """Send one disk's recorded requests to a modelled disk.
 
+    With a window, requests that arrive outside it are sent, too, because they bring the disk into its state,
+    but latencies and spans are of the window's.
+
     The ``seed`` of the model's random draws is `strata.lab.initrd.disk_seed` of the trial's.
 
-    Raises ResultError if there are no records, or the device is too small for them.
+    Raises ResultError if there are no records, in the window or at all, or the device is too small for them.
     """
     if len(records) == 0:
         raise ResultError("the trace has no requests of this disk", remedy="name another one with --disk")
@@ -87,15 +102,34 @@ def replay(
     finished = done.complete_ns.astype(np.int64)
     began = arrival if mode == "open" else done.arrival_ns.astype(np.int64)
     taken = finished - began
+    first_ns, end_ns = window_ns or (0, np.iinfo(np.int64).max)
+    inside = (arrival >= first_ns) & (arrival < end_ns)
+    if not inside.any():
+        cause = "no request of this disk arrives in the measured window"
+        raise ResultError(cause, remedy="name another disk with --disk, or add --whole")
+    kept = records[inside]
+    recorded_span_ns = int(complete[inside].max() - arrival[inside].min())
+    replayed_span_ns = int(finished[inside].max() - began[inside].min())
+    carried = recorded_span_ns / replayed_span_ns if replayed_span_ns else 1.0
+    overloaded = mode == "open" and carried < _CARRIED_MIN and _grows(taken[inside])
     return Replay(
         records=records,
         complete_ns=finished,
         latency_ns=taken,
-        recorded=_by_kind(records, latency_ns(records)),
-        replayed=_by_kind(records, taken),
-        recorded_span_ns=int(complete.max() - arrival.min()),
-        replayed_span_ns=int(finished.max() - began.min()),
+        recorded=_by_kind(kept, latency_ns(kept)),
+        replayed=_by_kind(kept, taken[inside]),
+        recorded_span_ns=recorded_span_ns,
+        replayed_span_ns=replayed_span_ns,
+        carried_share=carried if overloaded else None,
     )
+
+
+def _grows(taken: Times) -> bool:
+    """Whether each quarter of the requests, in order of arrival, takes longer than the quarter before."""
+    if len(taken) < _QUARTERS:
+        return False
+    means = np.array([quarter.mean() for quarter in np.array_split(taken, _QUARTERS)])
+    return bool((np.diff(means) > 0).all())
 
 
 def in_order_of_arrival(records: Records) -> Records:

@@ -33,8 +33,9 @@ def lock_packages(study: Study, progress: SetupProgress) -> bool:
         (spec.release,),
         preferences=version_pins({**known.versions, **spec.locked}),
     )
-    with progress.step("packages: reading Debian's package lists"):
-        apt.update()
+    if asked:
+        with progress.step("packages: reading Debian's package lists"):
+            apt.update()
     for name in asked:
         try:
             apt.candidate(name)

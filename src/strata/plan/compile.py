@@ -122,13 +122,14 @@ def skipped(study: Study) -> dict[CellKey, str]:
     """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
     reasons = {}
     for stack in study.stacks.values():
-        placed = placed_layers(study, stack)
-        target = stack.layers[-1].provides if stack.layers else "block"
         for name, workload in study.workloads.items():
+            here = stack.at(workload.place)
+            placed = placed_layers(study, here)
+            target = here.layers[-1].provides if here.layers else "block"
             why = EXCLUDED if study.matrix.excludes(stack.name, name) else None
             why = why or stack.unavailable() or unmet_interventions(placed, workload)
             why = why or unmet_fragmentation(target, workload)
-            why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, stack)
+            why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, here)
             if not why and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if not why and (unsuited := workload.unsuited(placed)):
@@ -156,7 +157,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         steps += placement.build()
     for placement in placements:
         steps += placement.of_load([given_to_load(placement)])
-    held_bytes = capacity_bytes(declared, study.capacities_bytes, load)
+    here = declared.at(load.place)
+    held_bytes = capacity_bytes(here, study.capacities_bytes, load)
     if study.age is not None and held_bytes is not None:
         for placement in placements:
             steps += placement.of_load(age_steps(study.age, placement, held_bytes))
@@ -166,7 +168,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     if load.snapshot_every_ns is not None:
         loaded = in_lanes(loaded)
-    steps += [*loaded, *intervention_steps(declared, load, placements)]
+    steps += [*loaded, *intervention_steps(here, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     pause_ns = _pause_ns(study, stack, workload, seed)
     if pause_ns:
@@ -263,7 +265,7 @@ def _prerequisites(
     needed = Prerequisites(tools=tuple(sorted({*tools, *run_by_name})))
     for placement in placements:
         needed |= placement.prerequisites
-    for layer in stack.layers:
+    for layer in stack.every_layer:
         needed |= layer.needs()
         if load.scrub:
             needed |= layer.scrub_requires

@@ -12,6 +12,7 @@ from strata.plan.placement import LayerPlace, Placement, place_of, places_by_nam
 from strata.spec.fit import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric
+from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.step import Purpose, Step
 from strata.spec.workload import Intervention, Outputs, Workload, unreadable
@@ -24,7 +25,7 @@ LOAD_LANE: Final = "load"  # the lane of the load's steps, if it is alone
 
 def unmet_interventions(placed: Sequence[Placed], load: Workload) -> str | None:
     """Why a stack cannot undergo the interventions that a workload asks for, as a sentence, or None."""
-    lowest = placed[0] if placed else None
+    lowest = next((each for each in placed if not each[0].beside), None)
     survives = lowest[0].losses_survived(lowest[1].provided) if lowest else 0
     wanted = [*load.before_measure, *(["snapshot"] if load.snapshot_every_ns is not None else [])]
     for each in wanted:
@@ -104,7 +105,7 @@ def _window_snapshots(placement: Placement, load: Workload) -> Iterator[Step]:
 def _intervention_steps(stack: Stack, placement: Placement, intervention: Intervention) -> Iterator[Step]:
     """The steps of phase ``alter``, and the steps of phase ``inspect`` that undo them."""
     if intervention == "lose-disk":
-        yield lose_disk(lost_disk(stack))
+        yield lose_disk(disk_of(lost_disk(stack)))
     elif intervention == "snapshot":
         place = _snapshotting(placement)
         layer, context = place.layer, place.context
@@ -112,7 +113,7 @@ def _intervention_steps(stack: Stack, placement: Placement, intervention: Interv
         dropped = layer.drop_snapshot(context.during("inspect", f"{context.name}-drop"), SNAPSHOT)
         yield from place.in_group([*(taken or ()), *dropped])
     else:
-        place = placement.layers[0]
+        place = next(each for each in placement.layers if not each.layer.beside)
         layer, context = place.layer, place.context
         spare = layer.named_devices()["spares"][0]
         rebuilding = context.during("alter", f"{context.name}-rebuild")

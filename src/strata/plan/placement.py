@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
@@ -51,6 +51,7 @@ class Placement:
     shared: int = 0  # how many of the layers are shared
     share: tuple[Step, ...] = ()  # the steps that make its share of them, and its memory limit
     base: str | None = None  # the control group above the layers that are shared
+    places: Mapping[str, str] = field(default_factory=dict, hash=False)  # further filesystems' mount points
     is_limited: bool = False  # whether `load_group` is its own, which limits its memory
 
     @property
@@ -83,6 +84,7 @@ class Placement:
             target_kind=self.target_kind,
             scratch_path=scratch,
             window=window,
+            places=self.places,
             memory_bytes=self.memory_bytes,
             layers=tuple(self.placed),
         )
@@ -118,7 +120,16 @@ def placements_of(
     """The layers that tenants share, and a placement for each tenant or for the only workload."""
     tenants = study.workloads[workload].tenants()
     if not tenants:
-        return [], [_alone(study, stack, workload, seed)]
+        alone = _alone(study, stack, workload, seed)
+        if not stack.filesystems:
+            return [], [alone]
+        beside = [each for each in alone.layers if each.layer.beside]
+        here = stack.at(alone.load.place)
+        others = [
+            place for part in stack.parts if part is not here for place in _places(study, part, seed)[0]
+        ]
+        others = [place for place in others if not place.layer.beside]
+        return [*beside, *others], [replace(alone, shared=len(beside))]
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
     shared, base = _stand(list(zip(stack.common, contexts, strict=True)), stack.layer_names)
     return shared, [_of_tenant(study, stack, workload, name, (shared, base)) for name in tenants]
@@ -134,17 +145,24 @@ def _stand(
     ], above
 
 
+def _places(study: Study, part: Stack, seed: int) -> tuple[list[LayerPlace], str | None]:
+    return _stand(placed_layers(study, part, seed), part.layer_names)
+
+
 def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
-    placed = placed_layers(study, stack, seed)
-    layers, group = _stand(placed, stack.layer_names)
-    target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     load = study.load(stack.name, workload)
+    places = {name: each.mount for name, each in stack.filesystems.items()}
+    stack = stack.at(load.place)
+    layers, group = _places(study, stack, seed)
+    placed = [(each.layer, each.context) for each in layers]
+    target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes()
     limits, limited = _limits("load", seed, memory_bytes, stack.layers)
     return Placement(
         name=workload,
         seed=seed,
         load=load,
+        places=places,
         layers=tuple(layers),
         target=target,
         target_kind=kind,
@@ -216,6 +234,8 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
     tenants = load.tenants()
     if not tenants:
         return None
+    if stack.filesystems:
+        return "several tenants cannot run on a stack with further filesystems"
     if not stack.common:
         return "several tenants need a layer that they share, and the stack is a bare disk"
     if stack.share(study.capacities_bytes, tuple(tenants)) is None:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,8 +21,11 @@ from strata.results.record import Choice, StudySnapshot
 from strata.spec.describe import declared
 from strata.spec.layer import Interface
 from strata.spec.load import load_study
+from strata.spec.names import disk_of
+from strata.spec.stack import PLACE, Stack
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
+from strata.words import listed
 
 _KINDS: Final[dict[Interface, str]] = {"block": "block device", "filesystem": "filesystem", "pool": "pool"}
 _COLOURS: Final[dict[Interface, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
@@ -91,10 +94,18 @@ class Drawing:
     name: str
     levels: tuple[Level, ...]
     disks: tuple[Disk, ...]
+    single_points: tuple[str, ...] = ()
+    """A sentence on each disk that has several roles."""
+    filesystems: tuple[Drawing, ...] = ()
+    """The stack's further filesystems."""
 
     def plain(self) -> dict[str, Any]:
         levels = [plain(level) | {"disks": _plain_disks(level.disks)} for level in self.levels]
-        return {"stack": self.name, "levels": levels, "disks": _plain_disks(self.disks)}
+        found = {"stack": self.name, "levels": levels, "disks": _plain_disks(self.disks)}
+        found |= {"single_points": [*self.single_points]} if self.single_points else {}
+        return found | (
+            {"filesystems": [each.plain() for each in self.filesystems]} if self.filesystems else {}
+        )
 
 
 def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
@@ -104,11 +115,20 @@ def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
 def draw(study: Study, stack: str) -> Drawing:
     """A stack of a study, from its layers' declarations."""
     found = study.stacks[stack]
+    further = (
+        _draw(study, part, f"{name} at {part.mount.removeprefix(PLACE)}")
+        for name, part in found.filesystems.items()
+    )
+    points = tuple(_single_points(found))
+    return replace(_draw(study, found, stack), single_points=points, filesystems=tuple(further))
+
+
+def _draw(study: Study, found: Stack, title: str) -> Drawing:
     offers = found.offers(study.capacities_bytes)
+    capacities = found.capacities(study.capacities_bytes)
 
     def disk(name: str, key: str = "") -> Disk:
-        used = study.devices[name]
-        return Disk(name, used.device.name, used.capacity_bytes, key)
+        return Disk(name, study.devices[disk_of(name)].device.name, capacities[name], key)
 
     levels = []
     for index, (name, layer) in enumerate(zip(found.layer_names, found.layers, strict=True)):
@@ -117,7 +137,7 @@ def draw(study: Study, stack: str) -> Drawing:
         level = Level(
             name,
             dict(declared(layer)),
-            provided.kind,
+            "" if layer.beside else provided.kind,
             sum(provided.capacities_bytes),
             striped.chunk_bytes if striped else None,
             striped.data_chunks if striped else None,
@@ -126,7 +146,28 @@ def draw(study: Study, stack: str) -> Drawing:
             for_each_tenant=index >= len(found.common),
         )
         levels.append(level)
-    return Drawing(stack, tuple(reversed(levels)), tuple(disk(name) for name in found.devices))
+    disks = tuple(disk(name) for name in found.devices)
+    if found.own:  # what stands beside the layers is drawn with the stack's own
+        levels = [level for level in levels if level.provides]
+    return Drawing(title, tuple(reversed(levels)), disks)
+
+
+def _single_points(stack: Stack) -> Iterator[str]:
+    """What fails with each disk whose partitions have several roles."""
+    roles: dict[str, list[str]] = {}
+    for name in stack.devices:
+        roles.setdefault(disk_of(name), []).append("the lowest layer")
+    for each, part in stack.filesystems.items():
+        for device in part.devices:
+            roles.setdefault(disk_of(device), []).append(f"the filesystem {each}")
+    for name, layer in zip(stack.layer_names, stack.layers, strict=True):
+        for key, devices in layer.named_devices().items() if not layer.beside else ():
+            for device in devices:
+                roles.setdefault(disk_of(device), []).append(f"{name}'s {key}")
+    for disk, all_of_them in roles.items():
+        several = list(dict.fromkeys(all_of_them))
+        if len(several) > 1:
+            yield f"{disk} serves as {listed(several)}, which fail together: a single point of failure"
 
 
 def stack_views(study: StudySnapshot) -> list[Drawing]:
@@ -172,6 +213,10 @@ def text_tree(drawing: Drawing) -> Tree:
             at.add(_disk_line(disk))
     for disk in drawing.disks:
         at.add(_disk_line(disk))
+    for each in drawing.filesystems:
+        root.add(text_tree(each))
+    for sentence in drawing.single_points:
+        root.add(Text(sentence, "yellow"))
     return root
 
 

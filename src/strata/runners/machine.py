@@ -29,6 +29,7 @@ _PACKAGES: Final = {
         *("chattr", "debugfs", "e2fsck", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "resize2fs", "tune2fs"),
     ),
     "f2fs-tools": ("fsck.f2fs", "mkfs.f2fs", "resize.f2fs"),
+    "fdisk": ("sfdisk",),
     "fio": ("fio",),
     "lvm2": (
         *("lvchange", "lvconvert", "lvcreate", "lvextend", "lvreduce", "lvremove", "lvresize", "lvs"),

@@ -51,6 +51,15 @@ class DatabaseServer(ABC):
     connections: int  # the sessions that it must allow
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """The settings that differ from the server's defaults."""
+    log_place: str | None = (
+        None  # the filesystem of its log; None, or one that the stack lacks: with the data
+    )
+
+    @property
+    def log_folder(self) -> str | None:
+        """The folder of its log on a filesystem of its own."""
+        place = self.context.places.get(self.log_place or "")
+        return f"{place}/{self.folder}-log" if place else None
 
     @abstractmethod
     def steps(self) -> list[Step]:

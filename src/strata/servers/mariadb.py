@@ -189,12 +189,13 @@ class MariadbServer(DatabaseServer):
     @property
     def _options(self) -> list[str]:
         given = {name: setting_text(value, true="ON", false="OFF") for name, value in self.settings.items()}
+        given |= {"innodb_log_group_home_dir": self.log_folder} if self.log_folder else {}
         return [f"--{name.replace('_', '-')}={value}" for name, value in {**_OWN_SETTINGS, **given}.items()]
 
     def steps(self) -> list[Step]:
         """Folders, system tables, server, an empty database and its user, who has no right to files."""
         return [
-            self.folders(*self._folders, self.private_folder),
+            self.folders(*self._folders, *filter(None, [self.log_folder]), self.private_folder),
             self._system_tables(),
             self._server(),
             self.sql(

@@ -143,7 +143,7 @@ class PostgresqlServer(DatabaseServer):
 
     def steps(self) -> list[Step]:
         return [
-            self.folders(self._data, self.private_folder),
+            self.folders(self._data, *filter(None, [self.log_folder]), self.private_folder),
             self._cluster(),
             self._server(),
             self.superuser_sql(
@@ -171,6 +171,7 @@ class PostgresqlServer(DatabaseServer):
             "Create the database cluster",
             *("initdb", f"--pgdata={self._data}", f"--username={_SUPERUSER}", "--auth=trust"),
             *("--no-locale", "--encoding=UTF8", "--no-instructions"),
+            *([f"--waldir={self.log_folder}"] if self.log_folder else []),
             time_limit_ns=2 * START_LIMIT_NS,
         )
 

@@ -41,13 +41,16 @@ _BOUNDS: Final = {
 }
 
 
+UNKNOWN_KEY: Final = "unknown key"
+
+
 class Diagnostics:
     """The mistakes of one file, which holds valid TOML ``text``."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self.origin: Callable[[Path], Path] = lambda path: path
-        """Where in the file the value at a path comes from."""
+        self.origin: Callable[[Path, str], Path] = lambda path, _cause: path
+        """Where in the file the value, or for the cause of an unknown key the key, at a path comes from."""
         self._text = text
         self._found: list[StudyError] = []
         self._known: set[tuple[Path, str]] = set()
@@ -58,7 +61,7 @@ class Diagnostics:
         return key_lines(self._text)
 
     def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
-        path = self.origin(path)
+        path = self.origin(path, cause)
         if (path, cause) not in self._known:  # several stacks may have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
@@ -106,7 +109,7 @@ def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | 
     context: dict[str, Any] = detail.get("ctx", {})
     last = next((each for each in reversed(path) if isinstance(each, str)), "")
     if kind == "extra_forbidden":
-        return f'unknown key "{path[-1]}"', nearest(str(path[-1]), keys_of(model))
+        return f'{UNKNOWN_KEY} "{path[-1]}"', nearest(str(path[-1]), keys_of(model))
     if kind == "missing":
         return "this key is missing", _example(model, str(path[-1]))
     if "error" in context:

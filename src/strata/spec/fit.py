@@ -85,6 +85,7 @@ def stack_diagnostics(
     share = stack.share(capacities, tenants) if tenants else None
     if share is None:
         return
+    capacities = stack.capacities(capacities)
     path: Path = ("stacks", stack.name)
     last = len(stack.common) - 1
     lower = stack.offers(capacities)[last]
@@ -119,6 +120,7 @@ def tables_diagnostics(
     stack: Stack, capacities: Mapping[str, int], memory_bytes: int
 ) -> Iterator[tuple[int, Diagnostic]]:
     """The layers, by index, whose tables do not fit into the lab's memory."""
+    capacities = stack.capacities(capacities)
     for index, layer in enumerate(stack.common):
         named = {name: capacities[name] for name in names_of(layer)}
         taken_bytes = layer.tables_bytes(named)

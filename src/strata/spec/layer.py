@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
 from strata.spec.allowed import Allowing, Forms
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, disk_of
 from strata.spec.step import Phase, Prerequisites, Step
 from strata.spec.trial import derive_uuid
 from strata.units import SECTOR_BYTES
@@ -157,7 +157,12 @@ class LayerContext:
         return "/" if self.phase == "build" else "${scratch}"
 
     def step(self, name: str, title: str, *argv: str, **fields: Any) -> Step:
-        """A step of this layer in the context's phase; ``fields`` are further ones of `Step`."""
+        """A step of this layer in the context's phase; ``fields`` are further ones of `Step`.
+
+        Of partitions that it ``destroys`` it names the disks.
+        """
+        if "destroys" in fields:
+            fields["destroys"] = tuple(dict.fromkeys(map(disk_of, fields["destroys"])))
         step_id = f"{self.prefix or self.name}-{name}"
         return Step(id=step_id, phase=self.phase, title=title, argv=argv, **fields)
 
@@ -210,6 +215,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         no_free_space: Why a filesystem or pool has no `free_space`, as a sentence.
         scrub_requires: Features that a scrub needs besides.
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
+        beside: Whether it only makes `parts` of its named devices; what is below remains for the layer above.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
@@ -223,6 +229,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()
+    beside: ClassVar[bool] = False
 
     layer: str
 
@@ -285,6 +292,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         named = {key: getattr(self, key) for key in self.device_keys}
         listed = {key: [names] if isinstance(names, str) else names for key, names in named.items()}
         return {key: tuple(names) for key, names in listed.items() if names}
+
+    def parts(self, named: Mapping[str, int]) -> Mapping[str, int]:
+        """The capacities of the devices that it makes of its named devices, by names such as ``ssd.log``."""
+        return {}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""

@@ -29,7 +29,7 @@ from strata.spec.fit import (
     tables_diagnostics,
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
-from strata.spec.layer import Layer, LowerInterface, Provided
+from strata.spec.load_stack import AMPLE_BYTES, StackReader
 from strata.spec.matrix import Matrix, expand
 from strata.spec.names import Path as Keys
 from strata.spec.names import kebab_diagnostics, nearest
@@ -37,7 +37,7 @@ from strata.spec.packages import PackageLock, asked_packages, read_lock
 from strata.spec.processor import Processor, find_processor
 from strata.spec.provisioning import Machine, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
-from strata.spec.stack import Stack, names_of
+from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
@@ -46,19 +46,12 @@ from strata.spec.study import (
     StackTable,
     Study,
     StudyDevice,
-    sectors_of,
 )
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
-# An invalid layer is assumed to provide enough for anything above it.
-_AMPLE_BYTES: Final = 1 << 60
-_AMPLE_COUNT: Final = 16
-
 TABLES: Final = ("study", "devices", "stacks", "workloads", "matrix", "exclude")
 _Found = TypeVar("_Found")
-_Placed = tuple[Keys, Layer | None]
-"""A layer, or None if it is invalid, and its path in the file."""
 _EXAMPLES: Final = {
     "devices": '[devices.disk0] with model = "wd-re4-500gb"',
     "stacks": '[stacks.ext4] with layers = [{ layer = "ext4" }]',
@@ -247,110 +240,26 @@ class _Reader:
         return tuple(faults)
 
     def read_stack(self, name: str, value: Any) -> None:
-        path: Keys = ("stacks", name)
-        table = self.found.model(StackTable, value, path)
-        if table is None:
-            return
-        placed: list[_Placed] = []
-        for key in ("layers", "each"):
-            for index, each in enumerate(getattr(table, key)):
-                where = (*path, key, index)
-                placed.append((where, read_entry(self.found, self.catalogue.layers, each, where)))
-        layers = tuple(layer for _, layer in placed if layer is not None)
-        devices = self.devices_of(table, layers, path)
-        self.check_named(devices, placed)
-        if self.fits_together(name, devices, placed):
-            shared = len(table.layers) if table.each else None
-            sector_bytes = sectors_of(devices, self.devices)
-            self.stacks[name] = Stack(name, tuple(devices), layers, shared, sector_bytes, table.settings)
-        self.check_settings(table.settings, (*path, "settings"))
-
-    def check_settings(self, settings: Mapping[str, Mapping[str, Any]], path: Keys) -> None:
-        for kind, given in settings.items():
-            if kind in self.catalogue.servers:
-                for each in self.catalogue.servers[kind](given):
-                    self.found.add((*path, kind), each.cause, each.remedy)
-            else:
-                remedy = nearest(kind, self.catalogue.servers)
-                self.found.add((*path, kind), f'there is no database server "{kind}"', remedy)
-
-    @property
-    def declared_devices(self) -> list[str]:
+        table = self.found.model(StackTable, value, ("stacks", name))
         tables = self.tables.get("devices")
-        return list(tables) if isinstance(tables, dict) else []
+        declared = list(tables) if isinstance(tables, dict) else []
+        reader = StackReader(self.found, self.catalogue, self.devices, declared)
+        stack = reader.stack(name, table) if table is not None else None
+        if stack is not None:
+            self.stacks[name] = stack
 
-    def check_declared(self, device: str, path: Keys) -> bool:
-        if device in self.declared_devices:
-            return True
-        self.found.add(path, f'there is no device "{device}"', nearest(device, self.declared_devices))
-        return False
-
-    def devices_of(self, table: StackTable, layers: tuple[Layer, ...], path: Keys) -> list[str]:
-        """The devices of the lowest layer: as declared, or all that no layer names."""
-        needs_none = bool(layers) and layers[0].requires.maximum == 0
-        if table.devices is None:
-            named = {name for layer in layers for name in names_of(layer)}
-            return [] if needs_none else [name for name in self.declared_devices if name not in named]
-        for index, device in enumerate(table.devices):
-            where = (*path, "devices", index)
-            if self.check_declared(device, where) and device in table.devices[:index]:
-                self.found.add(where, f'"{device}" is named twice', "name each device once")
-        if table.devices == [] and not needs_none:
-            cause = "a stack needs a device"
-            self.found.add((*path, "devices"), cause, "leave the key out to use all of them")
-        return table.devices
-
-    def check_named(self, devices: list[str], placed: list[_Placed]) -> None:
-        used = set(devices)
-        for path, layer in placed:
-            for key, names in layer.named_devices().items() if layer is not None else ():
-                for name in names:
-                    if self.check_declared(name, (*path, key)) and name in used:
-                        cause = f'"{name}" is used elsewhere in this stack'
-                        remedy = "name another device, or leave it out of the stack's `devices`"
-                        self.found.add((*path, key), cause, remedy)
-                    used.add(name)
-
-    def fits_together(self, name: str, devices: list[str], placed: list[_Placed]) -> bool:
-        """Whether each layer gets what it requires, and a workload one thing to run on.
-
-        Checking continues above an invalid layer as if it were valid, so that all mistakes are found at once.
-        """
-        capacities = {name: used.capacity_bytes for name, used in self.devices.items()}
-        sizes = tuple(capacities.get(each, _AMPLE_BYTES) for each in devices)
-        provided: Provided | None = Provided("block", sizes, sector_bytes=sectors_of(devices, self.devices))
-        below, sound = ", ".join(devices), True
-        for path, layer in placed:
-            if layer is None:
-                provided, sound = None, False
-                continue
-            requires = layer.requires
-            fits = provided is None or (requires.kind == provided.kind and requires.fits(provided.count))
-            if provided is not None and not fits:
-                shown = f"{provided} ({below})" if below else str(provided)
-                cause = f"{layer.layer} takes {requires}, but stands on {shown}"
-                self.found.add(path, cause, _join_remedy(requires, provided, self.catalogue))
-                provided, sound = None, False
-            if provided is None:
-                count = _AMPLE_COUNT if requires.maximum is None else requires.maximum
-                provided = Provided(requires.kind, (_AMPLE_BYTES,) * count)
-            named = {each: capacities.get(each, _AMPLE_BYTES) for each in names_of(layer)}
-            if self.found.extend(path, layer.diagnostics(provided, named)):
-                provided, sound = None, False
-            else:
-                provided = layer.provided(provided)
-            below = layer.layer
-        if sound and provided is not None and (provided.kind == "pool" or provided.count != 1):
-            cause = f"the stack ends in {provided}, but workloads run on "
-            cause += "a mounted filesystem or one block device"
-            self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))
-            return False
-        return sound
+    def check_places(self, workload: Workload, path: Keys) -> None:
+        """Whether some stack has the filesystems that a workload names."""
+        known = dict.fromkeys(name for stack in self.stacks.values() for name in stack.filesystems)
+        for key in ("place", "log_place"):
+            name = getattr(workload, key, None)
+            if name is not None and name not in known:
+                self.found.add((*path, key), f'no stack has a filesystem "{name}"', nearest(name, known))
 
     def check_tables(self, memory_bytes: int) -> None:
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         for stack in self.stacks.values():
-            if set(stack.all_devices) <= set(capacities):
+            if set(stack.device_names) <= set(stack.capacities(capacities)):
                 for index, diagnostic in tables_diagnostics(stack, capacities, memory_bytes):
                     self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
 
@@ -363,9 +272,11 @@ class _Reader:
         self.found.extend(path, read_inputs(workload, self.file.parent, self.inputs))
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         self.found.extend(path, interval_diagnostics(workload))
-        least_bytes = _AMPLE_BYTES
-        for stack in self.stacks.values():
-            if not set(stack.all_devices) <= set(self.devices):
+        self.check_places(workload, path)
+        least_bytes = AMPLE_BYTES
+        for whole in self.stacks.values():
+            stack = whole.at(workload.place)
+            if not set(stack.device_names) <= set(stack.capacities(capacities)):
                 continue
             held_bytes = capacity_bytes(stack, capacities, workload)
             if held_bytes is None:
@@ -391,24 +302,3 @@ class _Reader:
             return held_bytes
         self.found.extend(("study", "age"), age.diagnostics(stack.name, held_bytes))
         return held_bytes - age.filled_bytes(held_bytes)
-
-
-def _join_remedy(requires: LowerInterface, provided: Provided, catalogue: Catalogue) -> str:
-    if requires.kind != provided.kind:
-        return "remove one of the two layers, or put a layer between them that joins them"
-    if requires.maximum == 0:
-        return "leave `devices` out: it stands on nothing"
-    if provided.count > 1:
-        return f"name one disk in `devices`, or use a layer that takes several: {_joining(catalogue)}"
-    return "name more disks in `devices`"
-
-
-def _top_remedy(provided: Provided, catalogue: Catalogue) -> str:
-    if provided.kind == "pool":
-        taking = [name for name, layer in catalogue.layers.items() if layer.requires.kind == "pool"]
-        return f"add a layer on top that takes a pool: {', '.join(taking)}"
-    return f"name one disk in `devices`, or add a layer that takes several: {_joining(catalogue)}"
-
-
-def _joining(catalogue: Catalogue) -> str:
-    return ", ".join(name for name, layer in catalogue.layers.items() if layer.requires.maximum is None)

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from strata.spec.design import TRIALS_MAX
-from strata.spec.diagnostics import Diagnostics
+from strata.spec.diagnostics import UNKNOWN_KEY, Diagnostics
 from strata.spec.names import KebabName, Path, kebab_diagnostics, nearest
 from strata.units import parse_duration, parse_rate, parse_size
 
@@ -114,11 +114,13 @@ class Origins:
     places: dict[tuple[str, str], dict[str, list[Path]]] = field(default_factory=dict)
     factors: dict[str, Factor] = field(default_factory=dict)
 
-    def __call__(self, path: Path) -> Path:
+    def __call__(self, path: Path, cause: str) -> Path:
         variant = self.variants.get((str(path[0]), str(path[1]))) if len(path) > 1 else None
         if variant is None:
             return path
         for name, places in self.places[str(path[0]), variant.base].items():
+            if path[2:] in places and cause.startswith(UNKNOWN_KEY):
+                return ("matrix", name, "key")  # the same for every value
             if any(path[2 : 2 + len(place)] == place for place in places):
                 names = [each.name for each in self.factors[name].levels]
                 return ("matrix", name, "values", names.index(variant.levels[name]))

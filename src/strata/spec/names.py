@@ -73,6 +73,11 @@ KebabName = Annotated[StrictStr, AfterValidator(_check_kebab)]
 """A name as a key of a file."""
 
 
+def disk_of(device: str) -> str:
+    """The disk of a partition, such as ``ssd`` of ``ssd.log``; a disk itself."""
+    return device.partition(".")[0]
+
+
 def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:
     """A sentence with the nearest valid names, or with all of them if none is near and they are few."""
     names = sorted(valid)

@@ -30,6 +30,7 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
         "examples": [[{"layer": name}] for name in catalogue.layers],
     }
     stack["properties"]["each"]["items"] = stack["properties"]["layers"]["items"]
+    definitions["FilesystemTable"]["properties"]["layers"]["items"] = stack["properties"]["layers"]["items"]
     device = _table(DeviceTable, definitions)
     device["properties"]["model"]["examples"] = bundled_devices()
     device["properties"]["faults"] |= {

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from strata.spec.layer import Layer, LayerContext, Provided, Share
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, disk_of
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
 USABLE_TENTHS: Final = 9
 """The share of a stack's capacity that data may take, in tenths: an estimate of what metadata leave."""
+
+
+PLACE: Final = "${mounts}/at"
+"""The folder of the mount points of a stack's further filesystems."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +24,13 @@ class Stack:
     """A stack: its devices by name, and its layers from the disks upwards.
 
     Attributes:
-        devices: Those below the lowest layer; keys of layers may name others.
+        devices: Disks and partitions below the lowest layer; keys of layers may name others.
         shared: How many layers, from the lowest on, tenants share; each has the others of its own. None: all.
         sector_bytes: The largest sectors of its devices.
         settings: Of the workloads' database servers, by kind of server and name.
+        filesystems: Further ones that are mounted beside, by name, each as a stack on the same partitions.
+        own: The name of such a filesystem, with which the names of its layers begin.
+        mount: The mount point of the uppermost filesystem.
     """
 
     name: str
@@ -32,12 +39,32 @@ class Stack:
     shared: int | None = None
     sector_bytes: int = SECTOR_BYTES
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    filesystems: Mapping[str, Stack] = field(default_factory=dict)
+    own: str = ""
+    mount: str = "${mount}"
 
     def describe(self) -> dict[str, Any]:
         layers = [layer.model_dump(mode="json") for layer in self.layers]
         shared = {} if self.shared is None else {"shared": self.shared}
         settings = {"settings": self.settings} if self.settings else {}
-        return {"devices": list(self.devices), "layers": layers, **shared, **settings}
+        others = {name: each.describe() | {"mount": each.mount} for name, each in self.filesystems.items()}
+        further = {"filesystems": others} if others else {}
+        return {"devices": list(self.devices), "layers": layers, **shared, **settings, **further}
+
+    @property
+    def parts(self) -> tuple[Stack, ...]:
+        """The stack and each of its further filesystems."""
+        return (self, *self.filesystems.values())
+
+    @property
+    def every_layer(self) -> tuple[Layer, ...]:
+        """The layers of all its filesystems; those that stand beside the others come once."""
+        further = (layer for each in self.filesystems.values() for layer in each.layers)
+        return (*self.layers, *(layer for layer in further if not layer.beside))
+
+    def at(self, place: str | None) -> Stack:
+        """The part with the filesystem of this name; the stack itself if it has none of that name."""
+        return self.filesystems.get(place or "", self)
 
     @property
     def common(self) -> tuple[Layer, ...]:
@@ -53,7 +80,8 @@ class Stack:
         names: list[str] = []
         for index, layer in enumerate(self.layers):
             earlier = sum(other.layer == layer.layer for other in self.layers[:index])
-            names.append(f"{layer.layer}-{earlier + 1}" if earlier else layer.layer)
+            begin = f"{self.own}-" if self.own and not layer.beside else ""
+            names.append(f"{begin}{layer.layer}-{earlier + 1}" if earlier else f"{begin}{layer.layer}")
         return tuple(names)
 
     @property
@@ -63,12 +91,22 @@ class Stack:
 
     @property
     def all_devices(self) -> tuple[str, ...]:
-        named = [name for layer in self.layers for name in names_of(layer)]
-        return tuple(dict.fromkeys([*self.devices, *named]))
+        """Its disks: partitions count as the disk that they lie on."""
+        return tuple(dict.fromkeys(map(disk_of, self.device_names)))
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """The disks and partitions that it names."""
+        devices = (name for each in self.parts for name in each.devices)
+        return (*devices, *(name for layer in self.every_layer for name in names_of(layer)))
+
+    def capacities(self, capacities_bytes: Mapping[str, int]) -> Mapping[str, int]:
+        """The capacities of disks, and of the partitions that its layers make of them, by name."""
+        return with_parts(self.layers, capacities_bytes)
 
     def unavailable(self) -> str | None:
         """Why no machine can build one of its layers, as a sentence."""
-        return next((why for layer in self.layers if (why := layer.unavailable())), None)
+        return next((why for layer in self.every_layer if (why := layer.unavailable())), None)
 
     def offers(self, capacities_bytes: Mapping[str, int]) -> list[Provided]:
         """The block devices below the lowest layer, then the provision of each layer up to the workload."""
@@ -80,7 +118,7 @@ class Stack:
     def contexts(self, capacities_bytes: Mapping[str, int], seed: int) -> list[LayerContext]:
         """The context of each layer, from the lowest on, for a single workload."""
         named = list(zip(self.layer_names, self.layers, strict=True))
-        return self._stand(named, self._ground(capacities_bytes, seed), top="${mount}")
+        return self._stand(named, self._ground(capacities_bytes, seed), top=self.mount)
 
     def common_contexts(
         self, capacities_bytes: Mapping[str, int], seed: int, tenants: tuple[str, ...]
@@ -112,11 +150,12 @@ class Stack:
             lower=lower,
             provided=provided,
             devices=self.devices,
-            capacities=capacities_bytes,
+            capacities=self.capacities(capacities_bytes),
         )
 
     def _offered(self, capacities_bytes: Mapping[str, int]) -> Provided:
-        sizes = tuple(capacities_bytes[name] for name in self.devices)
+        capacities = self.capacities(capacities_bytes)
+        sizes = tuple(capacities[name] for name in self.devices)
         return Provided("block", sizes, sector_bytes=self.sector_bytes)
 
     def _stand(
@@ -125,16 +164,28 @@ class Stack:
         contexts: list[LayerContext] = []
         lower, provided, devices = base.lower, base.provided, base.devices
         for index, (name, layer) in enumerate(named):
-            own = tuple(dict.fromkeys([*devices, *names_of(layer)]))
+            own = tuple(dict.fromkeys([*(() if layer.beside else devices), *names_of(layer)]))
             mount = top if index == len(named) - 1 else f"${{mounts}}/{name}"
             context = LayerContext(name, base.seed, lower, provided, own, mount, capacities=base.capacities)
             contexts.append(context)
+            if layer.beside:
+                continue
             lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
         return contexts
 
 
 def names_of(layer: Layer) -> Iterable[str]:
     return (name for names in layer.named_devices().values() for name in names)
+
+
+def with_parts(
+    layers: Iterable[Layer], capacities_bytes: Mapping[str, int], unknown_bytes: int = 0
+) -> dict[str, int]:
+    """The capacities of devices, ``unknown_bytes`` of others, and of the parts that layers make of them."""
+    found = dict(capacities_bytes)
+    for layer in layers:
+        found |= layer.parts({name: found.get(name, unknown_bytes) for name in names_of(layer)})
+    return found
 
 
 def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key: str) -> Iterable[Diagnostic]:

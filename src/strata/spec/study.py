@@ -6,6 +6,7 @@ The ``*Table`` models are the tables of the TOML file; the other classes are the
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from strata.spec.device import Device
 from strata.spec.device_kind import ASKED
 from strata.spec.inputs import InputFile
 from strata.spec.matrix import Matrix
-from strata.spec.names import Diagnostic, KebabName, checked, nearest
+from strata.spec.names import Diagnostic, KebabName, checked, disk_of, nearest
 from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
@@ -162,12 +163,33 @@ class DeviceTable(_Table):
     """Its faults, and when they occur"""
 
 
+MountPoint = Annotated[
+    StrictStr,
+    checked(
+        lambda path: re.fullmatch(r"(/[a-z0-9][a-z0-9_-]*)+", path) is not None,
+        lambda path: f'"{path[:60]}" is no mount point of a stack',
+        'write for example "/srv", of lower-case letters, digits, - and _',
+    ),
+]
+
+
+class FilesystemTable(_Table):
+    """``[stacks.NAME.filesystems.NAME]``: a filesystem that is mounted beside the stack's own."""
+
+    devices: list[StrictStr] = Field(examples=[["ssd.database"]])
+    """The disks or partitions it stands on, by name"""
+    layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
+    """The layers from these upwards; the last is a filesystem"""
+    mount: MountPoint = Field(examples=["/srv"])
+    """Its mount point, of its own in the stack; the trial mounts it in a folder of its own"""
+
+
 class StackTable(_Table):
     """``[stacks.NAME]``: the layers between the disks and the workload."""
 
     devices: list[StrictStr] | None = Field(None, examples=[["disk0"]])
-    """The disks it stands on, by name; default: all that no layer names by a key of its own, in the order of
-    the file"""
+    """The disks or partitions it stands on, by name; default: all disks that no layer names by a key of its
+    own, in the order of the file"""
     layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
     """The layers from the disks upwards; none: the bare disk"""
     settings: dict[StrictStr, dict[StrictStr, StrictStr | StrictBool | StrictInt | StrictFloat]] = Field(
@@ -175,6 +197,13 @@ class StackTable(_Table):
     )
     """Settings of the workloads' database servers on this stack, by kind of server (`postgresql`, `mariadb`);
     they precede the workload's own"""
+    filesystems: dict[KebabName, FilesystemTable] = Field(
+        {},
+        examples=[
+            '{ database = { devices = ["ssd.database"], layers = [{ layer = "ext4" }], mount = "/srv" } }'
+        ],
+    )
+    """Further filesystems, on which workloads are placed by name"""
     each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
     """Further layers, which each tenant has of its own on its share of the others"""
 
@@ -200,8 +229,9 @@ class StudyDevice:
 
 
 def sectors_of(names: Iterable[str], devices: Mapping[str, StudyDevice]) -> int:
-    """The largest sectors, in bytes, of the known devices of these names."""
-    return max((devices[name].sector_bytes for name in names if name in devices), default=SECTOR_BYTES)
+    """The largest sectors, in bytes, of the known disks and partitions of these names."""
+    disks = map(disk_of, names)
+    return max((devices[name].sector_bytes for name in disks if name in devices), default=SECTOR_BYTES)
 
 
 @dataclass(frozen=True)

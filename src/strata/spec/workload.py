@@ -14,7 +14,7 @@ from strata.errors import RunError
 from strata.spec.allowed import Allowing
 from strata.spec.layer import Interface, Placed
 from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic, checked
+from strata.spec.names import Diagnostic, KebabName, checked
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
@@ -61,6 +61,8 @@ class WorkloadContext:
     target_kind: Interface = "filesystem"
     scratch_path: str = "${scratch}"  # a private folder that is not on the measured stack
     window: str = ""
+    places: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The mount points of the stack's further filesystems, by name."""
     memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
     layers: tuple[Placed, ...] = ()  # below it, from the lowest on, for a workload that acts on layers itself
 
@@ -187,6 +189,9 @@ class Workload(BaseModel, Allowing, ABC):
     example: ClassVar[tuple[str, ...]] = ()
 
     workload: str
+    place: KebabName | None = Field(None, examples=["files"])
+    """The filesystem of the stack that it runs on, by its name in `filesystems`; default, and on a stack
+    without one of that name: the one that `layers` end in"""
     before_measure: Interventions = Field([], examples=[["snapshot"]])
     """What happens to the stack between preparing and measuring, in this order: `snapshot` takes one of the
     uppermost layer that can, and drops it after the measured window; `lose-disk` lets the last disk fail (in

@@ -16,7 +16,7 @@ from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Collect, Phase, Step, literal
 from strata.spec.warning import Check
@@ -120,6 +120,12 @@ class Pgbench(Workload):
     settings: dict[str, Setting] = key(
         {}, "Settings of postgresql.conf", {"shared_buffers": "256MB", "synchronous_commit": False}
     )
+    log_place: KebabName | None = key(
+        None,
+        "The filesystem of the stack for PostgreSQL's WAL, by its name in `filesystems`; default, and on a "
+        "stack without one of that name: beside the data",
+        "wal",
+    )
 
     @property
     def data_bytes(self) -> int | None:
@@ -142,7 +148,7 @@ class Pgbench(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        server = PostgresqlServer("pgbench", context, self.clients + 10, self.settings)
+        server = PostgresqlServer("pgbench", context, self.clients + 10, self.settings, self.log_place)
         script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
         return [
             *server.steps(),

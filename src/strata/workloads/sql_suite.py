@@ -17,7 +17,7 @@ from strata.servers.mariadb import MariadbServer
 from strata.spec import page_cache
 from strata.spec.allowed import Forms
 from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check, Verdict
@@ -149,6 +149,12 @@ class SqlSuite(Workload):
     settings: dict[str, Setting] = key(
         {}, "Settings of MariaDB's configuration file", {"innodb_buffer_pool_size": "64M"}
     )
+    log_place: KebabName | None = key(
+        None,
+        "The filesystem of the stack for InnoDB's redo log, by its name in `filesystems`; default, and on a "
+        "stack without one of that name: beside the data",
+        "wal",
+    )
 
     @property
     def data_bytes(self) -> int | None:
@@ -163,7 +169,8 @@ class SqlSuite(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        server = MariadbServer("sql-suite", context, 10, {**_SETTINGS, **self.settings})
+        settings = {**_SETTINGS, **self.settings}
+        server = MariadbServer("sql-suite", context, 10, settings, self.log_place)
         seed = context.derived_seed("content")
         scripts = files("strata.workloads").joinpath("scripts")
         procedures = scripts.joinpath("sql_suite.sql").read_text(encoding="utf-8")

@@ -39,7 +39,7 @@ _VOLUMES: Final = ("-O", "volmode=dev")
 _PARAMETERS: Final = "/sys/module/zfs/parameters"
 _ARC_STATISTICS: Final = "/proc/spl/kstat/zfs/arcstats"
 _FRAGMENTATION: Final = re.compile(r"^(\d+)%?\s*$")
-_VARIABLE: Final = re.compile(r"\$\{([a-z0-9-]+)\}", re.ASCII)
+_VARIABLE: Final = re.compile(r"\$\{([a-z0-9.-]+)\}", re.ASCII)
 
 
 def _check_set(name: str) -> str:
@@ -255,7 +255,8 @@ class Zpool(Layer):
         paths = dict.fromkeys([*context.lower, *named])
         found = {path: _VARIABLE.fullmatch(path) for path in paths}
         return {
-            path: match[1] if match else f"lower-{index}" for index, (path, match) in enumerate(found.items())
+            path: match[1].replace(".", "-part-") if match else f"lower-{index}"
+            for index, (path, match) in enumerate(found.items())
         }
 
     def _vdevs(self, context: LayerContext) -> list[str]:

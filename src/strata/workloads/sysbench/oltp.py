@@ -16,7 +16,7 @@ from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
@@ -122,6 +122,12 @@ class SysbenchOltp(Workload):
         "Settings of the server's configuration file",
         {"innodb_buffer_pool_size": "64M", "innodb_flush_log_at_trx_commit": 2},
     )
+    log_place: KebabName | None = key(
+        None,
+        "The filesystem of the stack for the server's log, by its name in `filesystems`; default, and on a "
+        "stack without one of that name: beside the data",
+        "wal",
+    )
 
     @property
     def data_bytes(self) -> int | None:
@@ -156,7 +162,7 @@ class SysbenchOltp(Workload):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        server = self._server_type("sysbench", context, self.threads + 20, self.settings)
+        server = self._server_type("sysbench", context, self.threads + 20, self.settings, self.log_place)
         text = self._script_text()
         return [
             *server.steps(),
