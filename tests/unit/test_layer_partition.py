@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.plan.compile import compile_trial
+from strata.report.stack import draw
 from strata.units import GIB, MIB
 from study_texts import mistakes, read
 
@@ -157,8 +158,41 @@ def test_a_disk_with_several_roles_is_a_single_point_of_failure(tmp_path: Path) 
     file.write_text(study())
     shown = " ".join(CliRunner().invoke(app, ["stacks", str(file)]).stdout.split())
 
-    assert "ssd serves as zpool's log and zpool's special" in shown
-    assert "single point of failure" in shown
+    assert (
+        "ssd is a single point of failure: its partitions serve as zpool's log and zpool's special" in shown
+    )
 
     file.write_text(study(above='{ layer = "ext4" }'))
     assert "single point" not in CliRunner().invoke(app, ["stacks", str(file)]).stdout
+
+
+TWO = STUDY.replace(
+    "[stacks.home]", '[devices.other]\nmodel = "samsung-870-evo-1tb"\ncapacity = "64GiB"\n[stacks.home]'
+)
+HALVES = ", ".join(
+    f'{{ layer = "partition", disk = "{disk}", sizes = {{ a = "8GiB", b = "rest" }} }}'
+    for disk in ("ssd", "other")
+)
+
+
+@pytest.mark.parametrize(
+    ("devices", "above", "points"),
+    [
+        ('["ssd.a", "other.a"]', '{ layer = "btrfs", data = "raid1" }', set()),
+        ('["ssd.a", "ssd.b"]', '{ layer = "md", level = 1 }, { layer = "ext4" }', {"ssd"}),
+        (
+            '["hdd"]',
+            POOL.replace('"ssd.log"', '"ssd.a", "other.a"').replace('"ssd.special"', '"ssd.b", "other.b"'),
+            set(),
+        ),
+        (
+            '["hdd"]',
+            '{ layer = "zpool", log = ["ssd.a"], special = ["ssd.b", "other.b"] }, { layer = "zfs" }',
+            {"ssd"},
+        ),
+    ],
+)
+def test_copies_on_other_disks_count(tmp_path: Path, devices: str, above: str, points: set[str]) -> None:
+    found = draw(read(tmp_path, TWO.format(devices=devices, layers=f"{HALVES}, {above}")), "home")
+
+    assert {point.split()[0] for point in found.single_points} == points

@@ -153,21 +153,21 @@ def _draw(study: Study, found: Stack, title: str) -> Drawing:
 
 
 def _single_points(stack: Stack) -> Iterator[str]:
-    """What fails with each disk whose partitions have several roles."""
-    roles: dict[str, list[str]] = {}
-    for name in stack.devices:
-        roles.setdefault(disk_of(name), []).append("the lowest layer")
-    for each, part in stack.filesystems.items():
-        for device in part.devices:
-            roles.setdefault(disk_of(device), []).append(f"the filesystem {each}")
+    """What fails with each disk of several used partitions, unless all roles have copies elsewhere."""
+    roles = {"the lowest layer": stack.devices}
+    roles |= {f"the filesystem {name}": part.devices for name, part in stack.filesystems.items()}
     for name, layer in zip(stack.layer_names, stack.layers, strict=True):
-        for key, devices in layer.named_devices().items() if not layer.beside else ():
-            for device in devices:
-                roles.setdefault(disk_of(device), []).append(f"{name}'s {key}")
-    for disk, all_of_them in roles.items():
-        several = list(dict.fromkeys(all_of_them))
-        if len(several) > 1:
-            yield f"{disk} serves as {listed(several)}, which fail together: a single point of failure"
+        if not layer.beside:
+            roles |= {f"{name}'s {key}": devices for key, devices in layer.named_devices().items()}
+    for disk in dict.fromkeys(disk_of(device) for devices in roles.values() for device in devices):
+        members = {
+            role: count
+            for role, devices in roles.items()
+            if (count := sum(disk_of(each) == disk for each in devices))
+        }
+        alone = any(count == len(roles[role]) or count > 1 for role, count in members.items())
+        if sum(members.values()) > 1 and alone:
+            yield f"{disk} is a single point of failure: its partitions serve as {listed(list(members))}"
 
 
 def stack_views(study: StudySnapshot) -> list[Drawing]:
