@@ -53,7 +53,7 @@ _LAYERS: Final = {
     ),
     "layer-partition": (
         2,
-        '{ layer = "partition", disk = "disk1", sizes = { cache = "1GiB", spare = "rest" } }, '
+        '{ layer = "partition", disk = "disk1", sizes = { cache = "60%", spare = "rest" } }, '
         '{ layer = "bcache", cache = "disk1.cache" }, { layer = "ext4" }',
     ),
     "layer-partition-roles": (

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from golden_studies import layers_of
-from layer_strategies import device_keys
 from option_names import names_for
 from small_loads import SMALL
 from strata.plan.catalogue import catalogue
@@ -116,7 +115,7 @@ def study_text(attacks: list[Attack]) -> str:
             named = {
                 name
                 for each in layers
-                for key in device_keys(str(each["layer"]))
+                for key in catalogue().layers[str(each["layer"])].device_keys
                 for name in _words(each.get(key))
             }
             below = [f"disk{number}" for number in range(count) if f"disk{number}" not in named]

@@ -7,11 +7,9 @@ import tomllib
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from strata.plan.catalogue import catalogue
@@ -42,33 +40,6 @@ class Drawn:
     def text(self, workload: str, *, model: str, capacity: str) -> str:
         """It as a study."""
         return stack_text(self.layers, self.disks, workload, model=model, capacity=capacity)
-
-
-@cache
-def device_keys(name: str) -> tuple[str, ...]:
-    """The keys of a layer that name devices of the study: those whose value `named_devices` shows again."""
-    layer = _LAYERS[name]
-    required = {key: _UNKNOWN for key, field in _fields(layer) if field.is_required()}
-    found = []
-    for key, _ in _fields(layer):
-        for value in (_UNKNOWN, [_UNKNOWN]):
-            try:
-                made = layer.model_validate({"layer": name, **_required(layer, required), key: value})
-            except ValidationError:
-                continue
-            if _UNKNOWN in made.named_devices().get(key, ()):
-                found.append(key)
-                break
-    return tuple(found)
-
-
-def _required(layer: type[Layer], texts: dict[str, str]) -> dict[str, object]:
-    """Something for each key that must be there."""
-    fields = dict(_fields(layer))
-    return {
-        key: next(iter(_values(fields[key])), text) if _is_closed(fields[key].annotation) else text
-        for key, text in texts.items()
-    }
 
 
 def _fields(layer: type[Layer]) -> Iterator[tuple[str, FieldInfo]]:
@@ -119,7 +90,7 @@ def _read(example: object) -> object:
 def tables(draw: st.DrawFn, name: str, free: list[str]) -> dict[str, object]:
     """A layer's table with some of its keys; devices that it names are taken from ``free``."""
     fields = dict(_fields(_LAYERS[name]))
-    devices = device_keys(name)
+    devices = _LAYERS[name].device_keys
     optional = [key for key, field in fields.items() if not field.is_required() and _values(field)]
     chosen = draw(st.sets(st.sampled_from(optional), max_size=_KEYS_MAX)) if optional else set()
     table: dict[str, object] = {"layer": name}

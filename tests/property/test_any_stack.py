@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layer_strategies import Drawn, any_stacks, device_keys, joined_stacks
+from layer_strategies import Drawn, any_stacks, joined_stacks
 from strata.errors import DiagnosticsError, StudyError
-from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.placement import placed_layers
 from strata.spec.study import Study
@@ -66,9 +65,3 @@ def test_any_stack_is_refused_with_a_remedy_or_compiled(drawn: Drawn, capacity: 
 @settings(max_examples=3000)
 def test_any_of_many_stacks(drawn: Drawn, capacity: str) -> None:
     holds(drawn, capacity)
-
-
-def test_the_keys_that_name_devices_are_found() -> None:
-    assert device_keys("btrfs") == ("spares",)
-    assert device_keys("ext4") == ()
-    assert all(isinstance(device_keys(name), tuple) for name in catalogue().layers)

@@ -53,7 +53,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "devices": "List the modelled devices, or show one with its data sheet.",
         "cpu": "List the lab's processors, show one, or measure one here.",
         "lab": "Build, show, enter and remove the lab.",
-        "new": "Write the skeleton of a new layer, workload or device.",
+        "new": "Write a study, or the skeleton of a layer or workload.",
     },
 }
 

@@ -85,10 +85,10 @@ strata devices show generic-{name}""",
 
 @new.callback()
 def group() -> None:
-    """Write a study for a common use, or the skeleton of a layer, workload or device.
+    """Write a study, or the skeleton of a layer or workload.
 
     Examples:
-        strata new study my-disks --use home-server
+        strata new study guests --use four-guests
         strata new filesystem nilfs2
         strata new workload mail-index
     """
@@ -103,9 +103,9 @@ def study(  # noqa: PLR0917  typer makes options of them
     data: Annotated[str | None, option("The data in use, on all disks.", "SIZE")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented study of a common use to NAME.toml, ready to run.
+    """Write a commented study of a common use to NAME.toml.
 
-    On a terminal it asks for what no option says.
+    It is ready to run. On a terminal the command asks for what no option says.
 
     Examples:
         strata new study my-disks --use home-server
