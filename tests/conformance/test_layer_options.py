@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
-from layer_strategies import device_keys
 from strata.plan.catalogue import catalogue
 from strata.spec.allowed import Form, Forms
 from strata.spec.layer import Layer, Provided
@@ -29,7 +28,7 @@ def free_keys(name: str) -> Iterator[tuple[str, str]]:
         for kind in declared.get("anyOf", [declared]):
             held = kind.get("items", kind) if kind.get("type") == "array" else kind
             free = held.get("type") in ("string", "object") and not held.keys() & {"enum", "const", "pattern"}
-            if free and key not in ("layer", *device_keys(name)):
+            if free and key not in ("layer", *catalogue().layers[name].device_keys):
                 yield key, str(kind["type"])
 
 

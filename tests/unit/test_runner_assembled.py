@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ from strata.runners.assembled import Assembled, loops_under
 from strata.runners.block_devices import CONNECTIONS_NAME, Attached, Connections, connections_left, take
 from strata.runners.kernel import BOOT_NAME, Kernel, stack_name
 from strata.runners.leftovers import remove_leftovers
+
+# A device is taken on the whole machine: numbers that it does not have, and that no other worker uses.
+CONNECTED, ANOTHERS, FREE = (f"nbd{os.getpid()}{number}" for number in (3, 4, 5))
+# The number of a loop device is used again at once, so a device is identified by its file.
+IMAGE = f"image-{os.getpid()}.raw"
 
 
 class Machine:
@@ -109,8 +115,8 @@ def machine(tmp_path: Path) -> Machine:
     machine.block("dm-1", "md127", dm__name="strata_ab_c_lvm-data\n")
     machine.block("loop9", loop__backing_file="/image.raw\n")
     machine.block("dm-2", "loop9", dm__name="strata_ab_c_inner-data\n")
-    machine.block("nbd90103", pid="77\n")  # numbers that no machine has: what is taken is taken on all of it
-    machine.block("nbd90104", pid="78\n")
+    machine.block(CONNECTED, pid="77\n")
+    machine.block(ANOTHERS, pid="78\n")
     machine.block("dm-0", "sda", dm__name="strata_ab_cd-root\n")
     machine.block("loop5", loop__backing_file="/srv/strata-ab_cd/disk0.img\n")
     machine.block("md1", "sda", md__array_state="clean\n")
@@ -120,7 +126,7 @@ def machine(tmp_path: Path) -> Machine:
     machine.write("dev/strata_ab_c_zpool/disk0", "")
     machine.write("dev/strata_ab_cd_zpool/disk0", "")
     (trial / BOOT_NAME).write_text("this-boot")
-    Connections(trial, ["/dev/nbd90103"], machine.root).record()
+    Connections(trial, [f"/dev/{CONNECTED}"], machine.root).record()
     return machine
 
 
@@ -133,7 +139,7 @@ def left(machine: Machine) -> list[str]:
     return sorted(path.name for path in (machine.root / "sys/block").iterdir())
 
 
-STRANGERS = ["dm-0", "loop5", "md1", "nbd90104", "sda"]
+STRANGERS = ["dm-0", "loop5", "md1", ANOTHERS, "sda"]
 
 
 def test_all_of_a_nested_stack_is_taken_down_and_nothing_of_others(machine: Machine) -> None:
@@ -143,7 +149,7 @@ def test_all_of_a_nested_stack_is_taken_down_and_nothing_of_others(machine: Mach
     assert said == [
         "exported the pool strata_ab_c_zpool",
         "removed /dev/dm-2 (strata_ab_c_inner-data)",
-        "removed /dev/nbd90103",
+        f"removed /dev/{CONNECTED}",
         "detached /dev/loop9 (/image.raw)",
         "removed /dev/dm-1 (strata_ab_c_lvm-data)",
         "removed /dev/md127",
@@ -161,7 +167,7 @@ def test_a_network_device_of_before_a_restart_can_be_anybodys(machine: Machine) 
 
     assembled(machine).take_down()
 
-    assert left(machine) == sorted([*STRANGERS, "nbd90103"])
+    assert left(machine) == sorted([*STRANGERS, CONNECTED])
 
 
 @pytest.mark.parametrize("pid", ["78\n", None])
@@ -170,35 +176,35 @@ def test_a_network_device_that_another_program_connected_since_stays(
 ) -> None:
     machine.drop("dm-2")
     if pid:
-        machine.write("sys/block/nbd90103/pid", pid)
+        machine.write(f"sys/block/{CONNECTED}/pid", pid)
     else:  # killed before it was known who had connected it
         (machine.root.parent / "strata-ab_c" / CONNECTIONS_NAME).unlink()
 
     assembled(machine).take_down()
 
-    assert left(machine) == sorted([*STRANGERS, "nbd90103"])
+    assert left(machine) == sorted([*STRANGERS, CONNECTED])
 
 
 def test_a_network_device_is_disconnected_while_no_other_trial_can_take_it(machine: Machine) -> None:
-    lock = take("nbd90103")
+    lock = take(CONNECTED)
     assert lock is not None
 
     with lock, pytest.raises(RunError, match="another trial has taken it"):
         assembled(machine).take_down()
 
-    assert "nbd90103" in left(machine)
+    assert CONNECTED in left(machine)
 
 
 def test_a_connection_is_noted_anew_when_it_was_made_anew(machine: Machine) -> None:
     trial = machine.root.parent / "strata-ab_c"
-    connections = Connections(trial, ["/dev/nbd90103", "/dev/nbd90105"], machine.root)
+    connections = Connections(trial, [f"/dev/{CONNECTED}", f"/dev/{FREE}"], machine.root)
     connections.record()
-    machine.write("sys/block/nbd90103/pid", "99\n")
-    machine.block("nbd90105")  # not connected yet
+    machine.write(f"sys/block/{CONNECTED}/pid", "99\n")
+    machine.block(FREE)  # not connected yet
     connections.record()
 
-    assert connections_left(trial, machine.root) == {"nbd90103"}
-    (machine.root / "sys/block/nbd90103/pid").unlink()
+    assert connections_left(trial, machine.root) == {CONNECTED}
+    (machine.root / f"sys/block/{CONNECTED}/pid").unlink()
     connections.record()
     assert connections_left(trial, machine.root) == set()
 
@@ -292,6 +298,14 @@ def attached(file: Path, mebibytes: int) -> str:
     return run("losetup", "--find", "--show", str(file))
 
 
+def backing_of(loop: str) -> str:
+    """A loop device's file, as the kernel names it; empty if it has none."""
+    state = Path("/sys/block") / Path(loop).name / "loop/backing_file"
+    with suppress(OSError):
+        return state.read_text()
+    return ""
+
+
 @pytest.mark.usefixtures("alone")
 def test_a_filesystem_in_an_image_on_a_filesystem_in_an_image(trial: Path) -> None:
     inner_mount = trial / "inner"
@@ -299,7 +313,7 @@ def test_a_filesystem_in_an_image_on_a_filesystem_in_an_image(trial: Path) -> No
     outer = attached(trial / "disk0.img", 64)
     run("mkfs.ext4", "-q", outer)
     run("mount", outer, str(trial / "mount"))
-    inner = attached(trial / "mount" / "image.raw", 16)
+    inner = attached(trial / "mount" / IMAGE, 16)
     run("mkfs.ext4", "-q", inner)
     run("mount", inner, str(inner_mount))
 
@@ -307,22 +321,31 @@ def test_a_filesystem_in_an_image_on_a_filesystem_in_an_image(trial: Path) -> No
 
     assert {line.split()[0] for line in said} == {"unmounted", "detached", "deleted"}
     assert (mounts_under(trial), loops_under(trial), trial.exists()) == ([], {}, False)
-    assert not any(Path(f"/sys/block/{Path(loop).name}/loop").exists() for loop in (outer, inner))
+    assert not any(IMAGE in backing or str(trial) in backing for backing in map(backing_of, (outer, inner)))
 
 
 def test_an_image_on_a_filesystem_that_is_mounted_nowhere_any_more(trial: Path) -> None:
     outer = attached(trial / "disk0.img", 64)
     run("mkfs.ext4", "-q", outer)
     # A mount namespace that ends with its last process: only the loop device keeps the filesystem then.
-    script = (
-        'mount "$1" "$2/mount" && truncate -s 16M "$2/mount/image.raw" '
-        '&& losetup --find --show "$2/mount/image.raw"'
+    script = 'mount "$1" "$2/mount" && truncate -s 16M "$2/mount/$3" && losetup --find --show "$2/mount/$3"'
+    line = (
+        "unshare",
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        outer,
+        str(trial),
+        IMAGE,
     )
-    line = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", outer, str(trial))
     inner = run(*line)
-    assert f"{stack_name(trial)}" not in Path(f"/sys/block/{Path(inner).name}/loop/backing_file").read_text()
+    assert f"{stack_name(trial)}" not in backing_of(inner)
 
     said = remove_leftovers(trial, grace_s=0)
 
     assert len([line for line in said if line.startswith("detached")]) == 2
-    assert not any(Path(f"/sys/block/{Path(loop).name}/loop").exists() for loop in (outer, inner))
+    assert not any(IMAGE in backing or str(trial) in backing for backing in map(backing_of, (outer, inner)))
