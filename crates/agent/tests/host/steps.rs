@@ -159,8 +159,11 @@ fn what_a_step_leaves_behind_is_ended_even_out_of_its_session_and_holding_its_ou
 
 #[test]
 fn what_a_step_leaves_in_its_own_group_is_named_and_what_has_ended_is_not() {
+    // The shell's child is called sh until it executes sleep.
+    let leave = "sleep 1000 & until grep -q sleep /proc/$$!/comm; do sleep 0.01; done";
+
     let recorded = Trial::new(vec![
-        step("leave", "sleep 1000 & true", json!({})),
+        step("leave", leave, json!({})),
         step("ended", "true & sleep 0.1", json!({})),
     ])
     .run();
