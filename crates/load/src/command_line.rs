@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::faults::complain;
-use crate::{blog, extents, fragment, kernel, options, storm};
+use crate::{blog, extents, fragment, kernel, options, replay, storm};
 
 /// Load a filesystem; the result is JSON on the standard output
 #[derive(Parser)]
@@ -28,6 +28,8 @@ enum Action {
     Fragment(fragment::Options),
     /// Tell how many extents files have, and how free space is divided
     Extents(extents::Options),
+    /// Repeat the requests of a trace on a block device or a file
+    Replay(replay::Options),
     /// Create, stat and delete many small files
     Storm(storm::Options),
     /// Measure the processor time of the kernel's operations, or what the lab counts of them
@@ -48,6 +50,7 @@ pub fn main() -> ExitCode {
         Action::Blog(options) => blog::run(options),
         Action::Fragment(options) => fragment::run(options),
         Action::Extents(options) => extents::run(options),
+        Action::Replay(options) => replay::run(options),
         Action::Storm(options) => storm::run(options),
         Action::Kernel(options) => kernel::run(options),
     };

@@ -24,6 +24,7 @@ mod options;
 mod personality;
 mod prepare;
 mod random;
+mod replay;
 mod report;
 mod session;
 mod shared;

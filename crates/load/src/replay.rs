@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The requests of a trace, repeated on a block device or a file.
+//!
+//! As many threads as requests may be in flight take them in the trace's order. A latency is from the system call's
+//! begin to its end; how much later than in the trace a request began is its lag, counted apart.
+
+mod requests;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use clap::{Args, ValueEnum};
+use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom, fallocate, fdatasync, fstat, seek};
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::buffer::Buffer;
+use crate::clock::{now_ns, sleep_until_or};
+use crate::data::{ContentOptions, Source};
+use crate::faults::{Fault, LoadError};
+use crate::files::{read_at, write_all_at};
+use crate::report::{self, RESULT_VERSION, Summaries, Summary, Tally};
+use crate::threads;
+use requests::{Kind, Request};
+
+/// `_IO(0x12, 119)` of linux/fs.h.
+const BLKDISCARD: libc::c_ulong = 0x1277;
+
+#[derive(Args)]
+pub struct Options {
+    /// The block device, or an existing file as large as the trace needs
+    #[arg(long, value_name = "PATH")]
+    target: PathBuf,
+    /// A line for each request: nanoseconds since the first, kind, offset, bytes
+    #[arg(long, value_name = "FILE")]
+    requests: PathBuf,
+    /// When a request begins
+    #[arg(long, value_enum, default_value_t = Timing::Original)]
+    timing: Timing,
+    /// How many requests are in flight at the most
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    queue_depth: u32,
+    /// How many times as fast as in the trace requests begin, in thousandths
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    speed_thousandths: u64,
+    /// The seed of the content
+    #[arg(long)]
+    seed: u64,
+    /// Go through the page cache
+    #[arg(long)]
+    buffered: bool,
+    #[command(flatten)]
+    content: ContentOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Timing {
+    /// At the trace's times
+    Original,
+    /// As soon as one before it is complete
+    Asap,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    result_version: u32,
+    load: &'static str,
+    /// From the first request to the end of the last.
+    duration_ns: u64,
+    /// Of the trace, at the speed asked for.
+    trace_ns: u64,
+    operations: Summaries,
+    /// How much later than in the trace requests began; nothing without its times.
+    lag: Option<Summary>,
+}
+
+/// What a thread counted, by kind.
+struct Counted {
+    kinds: Vec<Tally>,
+    lag: Tally,
+}
+
+struct Worker<'a> {
+    options: &'a Options,
+    requests: &'a [Request],
+    next: &'a AtomicUsize,
+    target: &'a OwnedFd,
+    is_device: bool,
+    begin_ns: u64,
+    source: Source,
+    buffer: Buffer,
+    counted: Counted,
+}
+
+impl Worker<'_> {
+    fn run(mut self, is_stopped: &AtomicBool) -> Result<Counted, Fault> {
+        let is_stopped = || is_stopped.load(Ordering::Relaxed);
+        while !is_stopped() {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(request) = self.requests.get(number).copied() else { break };
+            if self.options.timing == Timing::Original {
+                let due_ns = self.begin_ns.saturating_add(self.options.due_ns(&request));
+                let begun_ns = sleep_until_or(due_ns, is_stopped);
+                if is_stopped() {
+                    break;
+                }
+                self.counted.lag.record(0, begun_ns.saturating_sub(due_ns));
+            }
+            self.source.restart(number as u64);
+            let start_ns = now_ns();
+            self.issue(&request).map_err(|error| self.options.refused(&request, error))?;
+            self.counted.kinds[request.kind as usize].record(request.bytes as u64, now_ns() - start_ns);
+        }
+        Ok(self.counted)
+    }
+
+    fn issue(&mut self, request: &Request) -> io::Result<()> {
+        let Request { offset, bytes, .. } = *request;
+        match request.kind {
+            Kind::Read => {
+                if read_at(self.target, &mut self.buffer[..bytes], offset)? < bytes {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            Kind::Write => write_all_at(self.target, self.source.next(bytes), offset)?,
+            // As a disk without FUA does it: the write, then a flush.
+            Kind::Fua => {
+                write_all_at(self.target, self.source.next(bytes), offset)?;
+                fdatasync(self.target)?;
+            }
+            Kind::Flush => fdatasync(self.target)?,
+            Kind::Discard => discard(self.target, self.is_device, offset, bytes as u64)?,
+        }
+        Ok(())
+    }
+}
+
+fn discard(target: &OwnedFd, is_device: bool, offset: u64, bytes: u64) -> io::Result<()> {
+    if !is_device {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        return Ok(fallocate(target, hole, offset, bytes)?);
+    }
+    let range = [offset, bytes];
+    // SAFETY: BLKDISCARD reads two 64-bit numbers, which outlive the call.
+    match unsafe { libc::ioctl(target.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Options {
+    /// When a request is due, after the first.
+    fn due_ns(&self, request: &Request) -> u64 {
+        let due_ns = u128::from(request.at_ns) * 1000 / u128::from(self.speed_thousandths);
+        u64::try_from(due_ns).unwrap_or(u64::MAX)
+    }
+
+    fn refused(&self, request: &Request, error: impl std::fmt::Display) -> Fault {
+        let place = format!("{}: {} at byte {}", self.target.display(), request.kind.name(), request.offset);
+        Fault::new(place, format!("the request failed: {error}"), "see the kernel's error")
+    }
+
+    /// The target, whether it is a device, and its size.
+    fn open(&self, is_direct: bool) -> Result<(OwnedFd, bool, u64), Fault> {
+        let direct = if is_direct { OFlags::DIRECT } else { OFlags::empty() };
+        let opened = rustix::fs::open(&self.target, OFlags::RDWR | OFlags::CLOEXEC | direct, 0.into());
+        let looked = opened.and_then(|file| {
+            let is_device = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::BlockDevice;
+            let bytes = seek(&file, SeekFrom::End(0))?;
+            Ok::<_, Errno>((file, is_device, bytes))
+        });
+        looked.map_err(|error| Fault::of_file(&self.target, "the target cannot be used", error))
+    }
+
+    fn run(&self) -> Result<Outcome, LoadError> {
+        let requests = requests::read(&self.requests).map_err(LoadError::Input)?;
+        let (target, is_device, target_bytes) = self.open(!self.buffered)?;
+        requests::fit(&requests, target_bytes, &self.requests)
+            .map_err(|fault| LoadError::Input(vec![fault]))?;
+        let bytes_max = |takes: fn(Kind) -> bool| {
+            requests.iter().filter(|each| takes(each.kind)).map(|each| each.bytes).max().unwrap_or(0)
+        };
+        let write_bytes = bytes_max(|kind| matches!(kind, Kind::Write | Kind::Fua));
+        let read_bytes = bytes_max(|kind| kind == Kind::Read);
+        let (next, mut workers) = (AtomicUsize::new(0), Vec::new());
+        for _ in 0..self.queue_depth {
+            workers.push(Worker {
+                options: self,
+                requests: &requests,
+                next: &next,
+                target: &target,
+                is_device,
+                begin_ns: 0,
+                source: Source::new(self.content.content(), self.seed, write_bytes),
+                buffer: Buffer::new(read_bytes),
+                counted: Counted { kinds: Kind::ALL.map(|_| Tally::new()).into(), lag: Tally::new() },
+            });
+        }
+        let begin_ns = now_ns();
+        workers.iter_mut().for_each(|worker| worker.begin_ns = begin_ns);
+        let counted = threads::all("--queue-depth", workers, Worker::run)?;
+        Ok(self.outcome(&counted, now_ns() - begin_ns, &requests))
+    }
+
+    fn outcome(&self, counted: &[Counted], duration_ns: u64, requests: &[Request]) -> Outcome {
+        let sums = Kind::ALL
+            .into_iter()
+            .map(|kind| (kind, Tally::sum(counted.iter().map(|each| &each.kinds[kind as usize]))));
+        let operations = sums.filter(|(_, tally)| tally.count > 0);
+        let is_timed = self.timing == Timing::Original;
+        Outcome {
+            result_version: RESULT_VERSION,
+            load: "replay",
+            duration_ns,
+            trace_ns: requests.last().map_or(0, |last| self.due_ns(last)),
+            operations: operations.map(|(kind, tally)| (kind.name().to_owned(), tally.summary())).collect(),
+            lag: is_timed.then(|| Tally::sum(counted.iter().map(|each| &each.lag)).summary()),
+        }
+    }
+}
+
+/// Repeat the trace and print the result.
+pub fn run(options: &Options) -> Result<(), LoadError> {
+    report::print(&options.run()?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
