@@ -166,7 +166,7 @@ class Step(Command):
     def variables(self) -> set[str]:
         texts = [text for command in self.commands for text in Command.texts(command)]
         texts += [self.cgroup or "", *(each.path for each in self.collect)]
-        return {name for text in texts for name in _VARIABLE.findall(text) if name}
+        return {name for name in _VARIABLE.findall("\0".join(texts)) if name}
 
     def of_tenant(self, prefix: str, bound: Collection[str], lane: str | None) -> Self:
         """The step in a lane; its id and the variables that its tenant binds begin with ``prefix``."""
