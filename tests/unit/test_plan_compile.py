@@ -92,6 +92,13 @@ def test_the_order_within_blocks_differs_and_is_always_the_same(tmp_path: Path) 
     assert trials(study) == trials(study)
 
 
+@pytest.mark.parametrize("order_seed", range(1, 9))
+def test_the_first_trial_is_of_the_stack_that_others_are_compared_to(tmp_path: Path, order_seed: int) -> None:
+    study = read(tmp_path, SOUND.replace("seeds =", f"order_seed = {order_seed}\nseeds =", 1))
+
+    assert trials(study)[0].stack == next(iter(study.stacks))
+
+
 def test_a_plan_says_which_trial_it_is_and_what_it_needs_bound(tmp_path: Path) -> None:
     plan = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 2)
 

@@ -63,14 +63,15 @@ def trials(study: Study) -> list[Trial]:
     A block is one workload with one seed on every stack, and complete before the next begins: whatever drifts
     while a study runs on a host (temperature, other load) falls on all stacks alike, and a study that is
     interrupted leaves whole blocks. The order is a pure function of the study's name, its `order`, its
-    `order_seed` and the seeds; further seeds leave that of the earlier ones as it is. The combinations of
-    `skipped` are left out.
+    `order_seed` and the seeds; further seeds leave that of the earlier ones as it is. The very first trial is
+    of the first stack, to which others are compared, so that the second trial gives a ratio. The combinations
+    of `skipped` are left out.
     """
     left_out = skipped(study)
     return [
         Trial.of(study.name, TrialKey(stack, workload, seed))
-        for workload, seed in _blocks(study)
-        for stack in _stacks_in_order(study, workload, seed)
+        for number, (workload, seed) in enumerate(_blocks(study))
+        for stack in _stacks_in_order(study, workload, seed, is_first=number == 0)
         if (stack, workload) not in left_out
     ]
 
@@ -87,7 +88,7 @@ def _blocks(study: Study) -> Iterator[tuple[str, int]]:
             yield from ((workload, seed) for seed in study.seeds_of(workload)[first : first + together])
 
 
-def _stacks_in_order(study: Study, workload: str, seed: int) -> list[str]:
+def _stacks_in_order(study: Study, workload: str, seed: int, *, is_first: bool) -> list[str]:
     """The stacks of one block; of every other seed mirrored for ``abba``."""
     stacks = list(study.stacks)
     seeds = study.seeds_of(workload)
@@ -95,6 +96,8 @@ def _stacks_in_order(study: Study, workload: str, seed: int) -> list[str]:
     match study.order:
         case "blocks":
             _shuffle(study, stacks, workload, str(seed))
+            if is_first:
+                stacks.sort(key=lambda name: name != next(iter(study.stacks)))
         case "abba":
             _shuffle(study, stacks, workload, str(seeds[at - at % 2]))
             return stacks[::-1] if at % 2 else stacks
