@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``make bench``: the lab's speed, as ratios and rates measured in one run, each lab on one CPU.
 
-The last figures are of the report of a study of 500 cells.
+The last figures are of the report of a study of 500 cells, and of checking and planning 5,000 trials.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress as Bar
 
+from bench.planning import planning_figures
 from bench.plans import BATCH, bare_plan, cost_steps, random_read
 from bench.report import Figure, report_figures, show
 from strata.lab.lab import require_lab
@@ -180,10 +181,11 @@ def main() -> None:
         for measure in measurements:
             figures.append(measure(runner))
             bar.advance(todo)
-        todo = bar.add_task("report", total=1)
-        figures += report_figures()
-        bar.advance(todo)
-    show(figures, "The lab on one CPU, and the report", as_json=as_json)
+        for name, measure_all in (("report", report_figures), ("planning", planning_figures)):
+            todo = bar.add_task(name, total=1)
+            figures += measure_all()
+            bar.advance(todo)
+    show(figures, "The lab on one CPU, the report, and planning", as_json=as_json)
 
 
 if __name__ == "__main__":

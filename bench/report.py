@@ -61,8 +61,9 @@ def report_figures(results: Path | None = None) -> list[Figure]:
         if not folder.exists():
             _make(folder)
         page = Path(place) / "report.html"
-        _generate(folder, page)
-        real_s, processor_s = _generate(folder, page)
+        command = ("report", str(folder), "-o", str(page))
+        timed(*command)
+        real_s, processor_s = timed(*command)
         cells = f"{WORKLOADS * STACKS} cells, {WORKLOADS * STACKS * SEEDS:,} trials"
         figures = [
             Figure(f"strata report, {cells}", real_s, "s", "< 5"),
@@ -82,11 +83,12 @@ def _make(folder: Path) -> None:
     made_results(folder, stacks=STACKS, workloads=WORKLOADS, seeds=SEEDS)
 
 
-def _generate(folder: Path, page: Path) -> tuple[float, float]:
-    command = [str(Path(sys.executable).parent / "strata"), "--quiet", "report", str(folder), "-o", str(page)]
+def timed(*arguments: str) -> tuple[float, float]:
+    """The real and the processor time of a command of Strata, in seconds."""
+    command = [str(Path(sys.executable).parent / "strata"), "--quiet", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, check=True, env=environment)
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     real_s = time.monotonic() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return real_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

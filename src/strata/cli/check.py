@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -78,20 +77,20 @@ def check(
 
 
 def _checked(file: Path, past: Callable[[], list[Past]]) -> _Sound | StrataError:
-    """A study file, or all its mistakes; one trial of each cell of a sound one is compiled."""
+    """A study file, or all its mistakes; of a sound one, a trial of each cell is compiled.
+
+    Another seed changes values within a cell's steps, and none of the rules that steps are checked by.
+    """
     try:
         read = load_study(file, catalogue())
         left_out, runnable = skipped(read), trials(read)
         for stack, seed in {(trial.stack, trial.seed) for trial in runnable}:
             read.drawn_devices(stack, seed)
-        cells = Counter(trial.key.cell for trial in runnable)
-        seeds = cycle(read.seeds)
-        plans = [
-            compile_trial(read, cell.stack, cell.workload, seed)
-            for cell, seed in zip(cells, seeds, strict=False)
-        ]
+        firsts = {trial.key.cell: trial for trial in reversed(runnable)}.values()
+        plans = [compile_trial(read, trial.stack, trial.workload, trial.seed) for trial in firsts]
     except StrataError as error:
         return error
+    cells = Counter(trial.key.cell for trial in runnable)
     estimate = estimate_of(read, cells, past())
     return _Sound(read, len(runnable), dict(left_out), unpriced_warnings(plans, read.processor), estimate)
 

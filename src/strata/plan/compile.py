@@ -322,16 +322,22 @@ def check_steps(
         own = {step.binds} if step.binds else set()
         unknown = step.variables - known - own
         is_late = PHASES.index(step.phase) < PHASES.index(phase)
-        problems = {
-            f'two steps are called "{step.id}"': step.id in seen,
-            f'the step is of phase "{step.phase}" but follows one of phase "{phase}"': is_late,
-            f"it uses the unknown variables {', '.join(sorted(unknown))}": unknown,
-            "it destroys a device that the study does not name": not set(step.destroys) <= disks,
-            f'it binds "{step.binds}", which is bound already': step.binds in given,
-            "it takes down steps that do not come before it": not set(step.takes_down) <= seen,
-            "it is a service without a way to see that it is ready": step.background and step.ready is None,
-        }
-        if problem := next((each for each, is_so in problems.items() if is_so), None):
+        problem = None
+        if step.id in seen:
+            problem = f'two steps are called "{step.id}"'
+        elif is_late:
+            problem = f'the step is of phase "{step.phase}" but follows one of phase "{phase}"'
+        elif unknown:
+            problem = f"it uses the unknown variables {', '.join(sorted(unknown))}"
+        elif not set(step.destroys) <= disks:
+            problem = "it destroys a device that the study does not name"
+        elif step.binds in given:
+            problem = f'it binds "{step.binds}", which is bound already'
+        elif not set(step.takes_down) <= seen:
+            problem = "it takes down steps that do not come before it"
+        elif step.background and step.ready is None:
+            problem = "it is a service without a way to see that it is ready"
+        if problem is not None:
             raise PlanError(
                 problem, place=f"{place}, step {step.id}", remedy="this is a fault of Strata; report it"
             )
