@@ -122,6 +122,57 @@ def test_a_key_of_all_stacks_and_values_with_names(tmp_path: Path) -> None:
     assert study.matrix.same == {"ext4-top-raw": "zfs-top-raw", "ext4-top-log": "zfs-top-log"}
 
 
+DEVICES = """
+[devices.ssd]
+model = "null"
+capacity = "20GiB"
+
+[stacks.logged]
+devices = ["disk0"]
+layers = [
+    { layer = "partition", disk = "ssd", sizes = { log = "1GiB" } },
+    { layer = "zpool", log = ["ssd.log"] },
+    { layer = "zfs" },
+]
+
+[matrix]
+model = { key = "devices.ssd.model", values = ["generic-sata-ssd", "generic-nvme-consumer"] }
+capacity = { key = "devices.disk0.capacity", values = ["20GiB", "40GiB"] }
+"""
+
+
+def with_device_factors() -> str:
+    return TEXT.partition("[matrix]")[0].replace("layers", 'devices = ["disk0"]\nlayers') + DEVICES
+
+
+def test_a_factor_of_a_device_makes_variants_of_the_stacks_that_stand_on_it(tmp_path: Path) -> None:
+    study = read(tmp_path, with_device_factors())
+
+    assert study.matrix.stacks["ext4-capacity-40gib"].levels == {"capacity": "40gib"}
+    assert len([name for name in study.stacks if name.startswith("logged-")]) == 4
+    logged = study.stacks["logged-model-generic-nvme-consumer-capacity-40gib"]
+    assert logged.all_devices == ("disk0-capacity-40gib", "ssd-model-generic-nvme-consumer")
+    used = {each.name: (each.device.name, each.capacity_bytes) for each in study.stack_devices(logged.name)}
+    assert used["ssd-model-generic-nvme-consumer"] == ("generic-nvme-consumer", 20 << 30)
+    assert used["disk0-capacity-40gib"] == ("null", 40 << 30)
+    assert len(trials(study)) == (4 + 2 + 2) * 2
+
+
+def test_a_stack_without_a_list_of_devices_has_their_variants(tmp_path: Path) -> None:
+    factors = 'capacity = { key = "devices.*.capacity", values = ["20GiB", "40GiB"] }'
+
+    study = read(tmp_path, TEXT.replace(FACTORS, factors))
+
+    assert study.stacks["ext4-capacity-40gib"].devices == ("disk0-capacity-40gib",)
+    assert list(study.devices) == ["disk0-capacity-20gib", "disk0-capacity-40gib"]
+
+
+def test_a_mistake_in_the_value_of_a_device_is_led_back_to_the_factor(tmp_path: Path) -> None:
+    factors = 'x = { key = "devices.disk0.model", values = ["null", "no-such-disk"] }'
+
+    assert [key for key, _ in mistakes(tmp_path, factors)] == ["matrix.x.values[1]"]
+
+
 @pytest.mark.parametrize(
     ("factors", "key", "cause"),
     [
@@ -139,7 +190,7 @@ def test_a_key_of_all_stacks_and_values_with_names(tmp_path: Path) -> None:
         (
             'x = { key = "study.seeds", values = [1, 2] }',
             "matrix.x.key",
-            "not a key of a stack or a workload",
+            "not a key of a device, a stack or a workload",
         ),
         ('x = { key = "workloads.oltp.clients", values = [4, 4] }', "matrix.x.values[1]", 'called "4", too'),
         (

@@ -85,7 +85,7 @@ class _Reader:
         for name in self.tables:
             if name not in TABLES:
                 self.found.add((name,), f'unknown key "{name}"', nearest(name, TABLES))
-        self.tables, self.matrix = expand(self.tables, self.found)
+        self.tables, self.matrix = expand(self.tables, self.found, self.catalogue.layers)
         head = self.found.model(HeadTable, self.tables.get("study", {}), ("study",))
         if head is not None:
             self.found.extend(("study",), precision_diagnostics(head.seeds, head.precision, head.seeds_max))

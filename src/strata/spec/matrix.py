@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``[matrix]``: every combination of stated values of keys, as stacks and workloads of their own.
 
+A factor of a device makes variants of the device, and of the stacks that stand on it.
+
 The tables of the file are expanded before they are read, so that each combination is checked like one that
 was written by hand. `Origins` leads its mistakes back to the file.
 """
@@ -19,11 +21,12 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from strata.spec.design import TRIALS_MAX
 from strata.spec.diagnostics import UNKNOWN_KEY, Diagnostics
+from strata.spec.matrix_devices import Layers, disks_in, rename_devices, with_devices
 from strata.spec.names import KebabName, Path, kebab_diagnostics, nearest
 from strata.units import parse_duration, parse_rate, parse_size
 
-Kind = Literal["stacks", "workloads"]
-KINDS: Final[tuple[Kind, ...]] = ("stacks", "workloads")
+Kind = Literal["devices", "stacks", "workloads"]
+KINDS: Final[tuple[Kind, ...]] = ("devices", "stacks", "workloads")
 _ANY: Final = "*"
 _EXAMPLE: Final = 'recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }'
 _UNITS: Final[Mapping[str, Callable[[object], int]]] = {
@@ -127,20 +130,21 @@ class Origins:
         return (path[0], variant.base, *path[2:])
 
 
-def expand(tables: Mapping[str, Any], found: Diagnostics) -> tuple[dict[str, Any], Matrix]:
+def expand(tables: Mapping[str, Any], found: Diagnostics, layers: Layers) -> tuple[dict[str, Any], Matrix]:
     """The tables with each combination in place of what the factors concern; mistakes are ``found``."""
     kept = {name: table for name, table in tables.items() if name not in {"matrix", "exclude"}}
     if "matrix" not in tables:
         if "exclude" in tables:
             found.add(("exclude",), "there is no [matrix] to exclude from", f"add [matrix] with {_EXAMPLE}")
         return kept, Matrix()
-    reader = _Reader(kept, found)
+    reader = _Reader(kept, found, layers)
     reader.read(tables["matrix"], tables.get("exclude", []))
     return reader.tables, reader.matrix
 
 
 class _Reader:
-    def __init__(self, tables: dict[str, Any], found: Diagnostics) -> None:
+    def __init__(self, tables: dict[str, Any], found: Diagnostics, layers: Layers) -> None:
+        self._layers = layers
         self.tables = tables
         self.matrix = Matrix()
         self._found = found
@@ -154,6 +158,7 @@ class _Reader:
         known = len(self._found)
         for name, value in declared.items():
             self._read_factor(name, value)
+        self._read_devices()
         excluded = tuple(self._exclusions(exclude))
         if len(self._found) > known:
             return
@@ -165,8 +170,8 @@ class _Reader:
             self._found.add(("matrix",), cause, "leave values out")
             return
         self.matrix = Matrix(factors=factors, exclude=excluded)
-        made = {str(kind): self._expanded(kind) for kind in KINDS}
-        self.matrix = self.matrix.model_copy(update=made)
+        made = {kind: self._expanded(kind) for kind in KINDS}
+        self.matrix = self.matrix.model_copy(update={kind: made[kind] for kind in ("stacks", "workloads")})
         self._found.origin = self._origins
 
     def _read_factor(self, name: str, value: object) -> None:
@@ -188,6 +193,29 @@ class _Reader:
         )
         self._origins.factors[name] = Factor(name=name, levels=made, unit=unit)
         self._values[name] = [value for _, _, value in levels]
+
+    def _read_devices(self) -> None:
+        """Let the factors of a device concern the stacks that stand on it."""
+        places, factors = self._origins.places, self._origins.factors
+        varied = {name: list(of_table) for (kind, name), of_table in places.items() if kind == "devices"}
+        stacks = self.tables.get("stacks")
+        if not varied or not isinstance(stacks, dict):
+            return
+        stacks = {
+            name: with_devices(each, self.tables["devices"], self._layers) for name, each in stacks.items()
+        }
+        self.tables = {**self.tables, "stacks": stacks}
+        disks = {name: disks_in(each, self._layers) for name, each in stacks.items()}
+        for name, named in disks.items():
+            known = places.get(("stacks", name), {})
+            theirs = {factor for each in named for factor in varied.get(each, ())}
+            if theirs:
+                mine = {factor: known.get(factor, []) for factor in factors if factor in {*known, *theirs}}
+                places["stacks", name] = mine
+        for name in varied.keys() - {each for named in disks.values() for each in named}:
+            self._found.add(
+                ("devices", name), "no stack stands on this factor's device", "leave the factor out"
+            )
 
     def _levels(self, table: FactorTable, path: Path) -> list[tuple[str, str, Any]]:
         """Of each value its name, its text and itself."""
@@ -213,8 +241,9 @@ class _Reader:
         kind, _, rest = key.partition(".")
         name, _, inner = rest.partition(".")
         if kind not in KINDS or not inner:
-            cause = f'"{key}" is not a key of a stack or a workload'
-            self._found.add(path, cause, 'write "stacks.NAME.layers.LAYER.KEY" or "workloads.NAME.KEY"')
+            cause = f'"{key}" is not a key of a device, a stack or a workload'
+            remedy = 'write "devices.NAME.KEY", "stacks.NAME.layers.LAYER.KEY" or "workloads.NAME.KEY"'
+            self._found.add(path, cause, remedy)
             return
         tables = self.tables.get(kind)
         tables = tables if isinstance(tables, dict) else {}
@@ -274,15 +303,25 @@ class _Reader:
                 continue
             before = len(made)
             for levels in self._combinations(list(places)):
-                name = "-".join([base, *(f"{factor}-{level}" for factor, level in levels.items())])
+                name = _variant_name(base, levels)
                 if name in self.tables[kind] or name in expanded:
                     self._found.add((kind, base), f'two {kind} would be called "{name}"', "rename a factor")
                 expanded[name] = self._set(table, places, levels)
+                if kind == "stacks":
+                    rename_devices(expanded[name], self._devices_at(levels), self._layers)
                 made[name] = self._origins.variants[kind, name] = Variant(base=base, levels=levels)
             if len(made) == before:
                 self._found.add((kind, base), "[[exclude]] leaves nothing of it", "exclude less")
         self.tables = {**self.tables, kind: expanded}
         return made
+
+    def _devices_at(self, levels: Mapping[str, str]) -> dict[str, str]:
+        """The variants of the devices at these levels of their factors, by the devices' names."""
+        return {
+            name: _variant_name(name, {factor: levels[factor] for factor in places})
+            for (kind, name), places in self._origins.places.items()
+            if kind == "devices" and levels.keys() >= places.keys()
+        }
 
     def _combinations(self, names: list[str]) -> Iterator[dict[str, str]]:
         """The combinations of a table's levels, without those that `exclude` names by these levels alone."""
@@ -303,6 +342,10 @@ class _Reader:
                     node = node[step]
                 node[last] = copy.deepcopy(value)
         return made
+
+
+def _variant_name(base: str, levels: Mapping[str, str]) -> str:
+    return "-".join([base, *(f"{factor}-{level}" for factor, level in levels.items())])
 
 
 def _resolve(table: object, steps: list[str], shown: str) -> Path | str:
