@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from strata.cli import app, new
 from strata.cli.new_study import Use
+from strata.disks.machine import Machine
+from strata.disks.resemblance import resembling
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.spec.layer import Layer
@@ -168,6 +170,7 @@ def test_a_study_of_a_common_use_is_sound_short_and_to_scale(
     [
         ([], "nothing says what for"),
         (["--use", "ci-gate", "--disk", "floppy"], "floppy"),
+        (["--use", "ci-gate", "--disk", "null", "--disk", "null"], "the use takes 1"),
         (["--use", "ci-gate", "--memory", "much"], "much"),
         (["--use", "ci-gate", "--data", "1MiB"], "too little"),
         (["--use", "four-guests", "--memory", "256MiB"], "too little memory"),
@@ -183,6 +186,34 @@ def test_a_use_that_makes_no_study_leaves_no_file(
     assert done.exit_code != 0
     assert cause in str(done.exception) + done.output
     assert not list(tmp_path.iterdir())
+
+
+def test_each_disk_can_have_a_model_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = ["generic-desktop-hdd", "generic-nearline-hdd", "generic-laptop-hdd"]
+    named = [word for each in models for word in ("--disk", each)]
+
+    CliRunner().invoke(app, ["new", "study", "mine", "--use", "home-server", *named])
+
+    study = load_study(tmp_path / "mine.toml", catalogue())
+    assert [each.device.name for each in study.devices.values()] == models
+
+
+def test_the_disks_of_a_machine_are_modelled_by_kind_and_capacity(tmp_path: Path) -> None:
+    disks = {"sda": ("1", 4 * 10**12), "sdb": ("0", 10**12), "nvme0n1": ("0", 2 * 10**12)}
+    for name, (rotational, size_bytes) in disks.items():
+        place = tmp_path / "sys/block" / name
+        (place / "queue").mkdir(parents=True)
+        (place / "queue/rotational").write_text(rotational)
+        (place / "size").write_text(str(size_bytes // 512))
+
+    found = {disk.name: model.name for disk, model in resembling(Machine(tmp_path))}
+
+    assert found == {
+        "nvme0n1": "generic-nvme-data-centre",
+        "sda": "generic-nearline-hdd",
+        "sdb": "generic-sata-ssd",
+    }
 
 
 @pytest.mark.parametrize(("typed", "sound"), [("ci-gate\n\n\n\n", True), ("desktop\n", False)])

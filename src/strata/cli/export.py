@@ -29,7 +29,9 @@ def export(
         ),
     ] = None,
     *,
-    reference: Annotated[str | None, option("The heat map's reference. Default: the first.", "STACK")] = None,
+    reference: Annotated[
+        str | None, option("The heat map's reference. Default: the study's.", "STACK")
+    ] = None,
     force: Annotated[bool, option("Overwrite exported files that were changed since.", "--force")] = False,
     as_json: AsJson = False,
 ) -> None:

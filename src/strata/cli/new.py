@@ -98,17 +98,20 @@ def group() -> None:
 def study(  # noqa: PLR0917  typer makes options of them
     name: Name,
     use: Annotated[Use | None, option("What the disks are for.")] = None,
-    disk: Annotated[str | None, option("The model of each disk, of `strata devices`.", "DEVICE")] = None,
+    disk: Annotated[
+        list[str] | None, option("A disk's model, or this-machine; repeatable.", "--disk", "DEVICE")
+    ] = None,
     memory: Annotated[str | None, option("The machine's memory.", "SIZE")] = None,
     data: Annotated[str | None, option("The data in use, on all disks.", "SIZE")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a commented study of a common use to NAME.toml.
 
-    It is ready to run. On a terminal the command asks for what no option says.
+    It is ready to run. One model stands for every disk; `--disk this-machine` takes the modelled drives
+    that resemble this machine's disks most. On a terminal the command asks for what no option says.
 
     Examples:
-        strata new study my-disks --use home-server
+        strata new study my-disks --use home-server --disk this-machine
         strata new study orders --use database-nvme --disk intel-p5510-3840gb --memory 64GiB --data 200GiB
     """
     write_study(name, use, disk, memory, data, as_json=as_json)

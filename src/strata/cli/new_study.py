@@ -14,13 +14,19 @@ import typer
 
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.skeleton import rendered
+from strata.disks.machine import Machine
+from strata.disks.resemblance import resembling
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.plan.catalogue import catalogue
 from strata.spec.device import find_device
 from strata.spec.load import load_study
 from strata.spec.names import is_kebab, kebab_remedy, nearest
-from strata.units import GIB, MIB, describe_size, parse_size
+from strata.units import GIB, MIB, describe_size, format_size, parse_size
+from strata.words import counted, listed
+
+THIS_MACHINE: Final = "this-machine"
+"""Instead of models: those that resemble the machine's disks."""
 
 _SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
 _FILE_BYTES: Final = 128 * 1024  # of the personality `fileserver`, on average
@@ -41,11 +47,12 @@ class Template:
     """A use's question, disks and usual answers.
 
     Attributes:
+        disks: The counts that its stacks can stand on; the first is usual.
         lab_memory_bytes: The most: more is slower and tells no more. The ratio of data to memory counts.
     """
 
     question: str
-    disks: int
+    disks: range
     model: str
     memory: str
     data: str
@@ -55,25 +62,31 @@ class Template:
 TEMPLATES: Final[Mapping[Use, Template]] = {
     Use.HOME_SERVER: Template(
         "Which mirror of two disks should hold a family's files and a small database?",
-        *(2, "generic-nearline-hdd", "8GiB", "16GiB"),
+        *(range(2, 9), "generic-nearline-hdd", "8GiB", "16GiB"),
     ),
     Use.DATABASE_NVME: Template(
         "Which filesystem should hold PostgreSQL on one NVMe drive?",
-        *(1, "generic-nvme-data-centre", "32GiB", "64GiB"),
+        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB"),
     ),
     Use.FOUR_GUESTS: Template(
         "Which stack on four disks serves four virtual machines best, and is fair to them?",
-        *(4, "generic-sata-ssd", "32GiB", "32GiB", 2 * GIB),
+        *(range(4, 13, 2), "generic-sata-ssd", "32GiB", "32GiB", 2 * GIB),
     ),
     Use.CI_GATE: Template(
         "Does a change make our storage slower?",
-        *(1, "generic-sata-ssd", "4GiB", "4GiB"),
+        *(range(1, 2), "generic-sata-ssd", "4GiB", "4GiB"),
     ),
 }
 
 
 def write_study(
-    name: str, use: Use | None, disk: str | None, memory: str | None, data: str | None, *, as_json: bool
+    name: str,
+    use: Use | None,
+    disks: list[str] | None,
+    memory: str | None,
+    data: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
 
@@ -93,12 +106,37 @@ def write_study(
     def answer(given: str | None, question: str, default: str) -> str:
         return given or (typer.prompt(question, default=default, err=True) if is_asking else default)
 
-    model = answer(disk, f"The model of its {template.disks} disk(s), see `strata devices`", template.model)
+    question = f"The models of its disks, one or {template.disks[0]}, see `strata devices`; or {THIS_MACHINE}"
+    models = _models(template, answer(" ".join(disks or []), question, template.model).split())
     machine_memory = answer(memory, "The machine's memory", template.memory)
     machine_data = answer(data, "The data in use", template.data)
-    find_device(model)
-    values = _values(template, model, _size("--memory", machine_memory), _size("--data", machine_data))
+    values = _values(template, models, _size("--memory", machine_memory), _size("--data", machine_data))
     write_checked(name, rendered(f"study_{use}.toml.j2", name, **values), as_json=as_json)
+
+
+def _models(template: Template, named: list[str]) -> list[str]:
+    """The model of each disk: as named, or one for all. Raises StudyError for a count that does not fit."""
+    models: list[str] = []
+    for each in named:
+        models += _of_this_machine() if each == THIS_MACHINE else [find_device(each).name]
+    if len(models) == 1:
+        models *= template.disks[0]
+    if len(models) not in template.disks:
+        counts = listed([str(each) for each in template.disks], "or")
+        cause = f"{counted(len(models), 'disk')} ({', '.join(models)}), where the use takes {counts}"
+        raise StudyError(cause, place="--disk", remedy="name one model for all of them, or one for each")
+    return models
+
+
+def _of_this_machine() -> list[str]:
+    found = resembling(Machine())
+    if not found:
+        raise StudyError("this machine has no disk of its own", place="--disk", remedy="name a model")
+    for disk, model in found:
+        kind = "rotating" if disk.rotational else "solid-state"
+        text = f"{disk.name} ({format_size(disk.size_bytes)}, {kind}) resembles {model.name} most"
+        notes().print(text, markup=False)
+    return [model.name for _, model in found]
 
 
 def write_checked(name: str, text: str, *, as_json: bool) -> None:
@@ -135,14 +173,13 @@ def _size(option: str, text: str) -> int:
     return size_bytes
 
 
-def _values(template: Template, model: str, memory_bytes: int, data_bytes: int) -> dict[str, object]:
+def _values(template: Template, models: list[str], memory_bytes: int, data_bytes: int) -> dict[str, object]:
     """The template's values: the lab has less memory than the machine, and as much less data."""
     lab_bytes = min(memory_bytes, template.lab_memory_bytes)
     lab_data_bytes = max(_SCALE_BYTES, data_bytes * lab_bytes // memory_bytes) // MIB * MIB
     return {
         "question": template.question,
-        "disks": [f"disk{number}" for number in range(template.disks)],
-        "model": model,
+        "disks": {f"disk{number}": model for number, model in enumerate(models)},
         "capacity": describe_size(max(_CAPACITY_BYTES_MIN, -(-8 * lab_data_bytes // GIB) * GIB)),
         "machine_memory": describe_size(memory_bytes),
         "machine_data": describe_size(data_bytes),

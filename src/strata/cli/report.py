@@ -19,7 +19,7 @@ def report(
         Path | None, option("The file. Default: RESULTS/report.html.", "--output", "-o")
     ] = None,
     reference: Annotated[
-        str | None, option("Compare all cells with it. Default: the first.", "STACK")
+        str | None, option("Compare all cells with it. Default: the study's.", "STACK")
     ] = None,
     open_it: OpenIt = False,
     as_json: AsJson = False,

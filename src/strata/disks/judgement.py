@@ -79,7 +79,7 @@ def judged(
             if not names.isdisjoint({disk.name, disk.whole})
         ),
         *(Reason(str(use), _REMEDIES[use.kind]) for use in uses),
-        *_of_kind(disk),
+        *of_kind(disk),
         *_of_state(disk),
         *_of_names(machine, disk),
     ]
@@ -110,7 +110,8 @@ def judged_members(found: Iterable[Signature]) -> list[Reason]:
     ]
 
 
-def _of_kind(disk: Disk) -> Iterator[Reason]:
+def of_kind(disk: Disk) -> Iterator[Reason]:
+    """Why it is no disk of this machine."""
     kind = disk.transport
     if kind in _MADE:
         yield Reason(

@@ -62,16 +62,16 @@ def trials(study: Study) -> list[Trial]:
 
     A block is one workload with one seed on every stack, and complete before the next begins: whatever drifts
     while a study runs on a host (temperature, other load) falls on all stacks alike, and a study that is
-    interrupted leaves whole blocks. The order is a pure function of the study's name, its `order`, its
-    `order_seed` and the seeds; further seeds leave that of the earlier ones as it is. The very first trial is
-    of the first stack, to which others are compared, so that the second trial gives a ratio. The combinations
-    of `skipped` are left out.
+    interrupted leaves whole blocks. The first block begins with the reference. The order is a pure function
+    of the study's name, its `order`, its `order_seed`, its reference and the seeds; further seeds leave that
+    of the earlier ones as it is. The combinations of `skipped` are left out.
     """
     left_out = skipped(study)
+    blocks = list(_blocks(study))
     return [
         Trial.of(study.name, TrialKey(stack, workload, seed))
-        for number, (workload, seed) in enumerate(_blocks(study))
-        for stack in _stacks_in_order(study, workload, seed, is_first=number == 0)
+        for workload, seed in blocks
+        for stack in _stacks_in_order(study, workload, seed, opens=workload == blocks[0][0])
         if (stack, workload) not in left_out
     ]
 
@@ -88,18 +88,24 @@ def _blocks(study: Study) -> Iterator[tuple[str, int]]:
             yield from ((workload, seed) for seed in study.seeds_of(workload)[first : first + together])
 
 
-def _stacks_in_order(study: Study, workload: str, seed: int, *, is_first: bool) -> list[str]:
-    """The stacks of one block; of every other seed mirrored for ``abba``."""
+def _stacks_in_order(study: Study, workload: str, seed: int, *, opens: bool) -> list[str]:
+    """The stacks of one block; of every other seed mirrored for ``abba``.
+
+    The study's first block has the reference in front: its workload ``opens`` the study.
+    """
     stacks = list(study.stacks)
     seeds = study.seeds_of(workload)
     at = seeds.index(seed)
+    reference = study.reference or stacks[0]
     match study.order:
         case "blocks":
             _shuffle(study, stacks, workload, str(seed))
-            if is_first:
-                stacks.sort(key=lambda name: name != next(iter(study.stacks)))
+            if opens and at == 0:
+                stacks.sort(key=lambda name: name != reference)
         case "abba":
             _shuffle(study, stacks, workload, str(seeds[at - at % 2]))
+            if opens and at < 2:
+                stacks.sort(key=lambda name: name != reference)
             return stacks[::-1] if at % 2 else stacks
     return stacks
 

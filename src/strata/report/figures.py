@@ -64,9 +64,9 @@ def to_svg(figure: NamedFigure) -> str:
 
 
 def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
-    """The heat map against ``reference`` or the study's first stack, then the figures of each workload."""
+    """The heat map against ``reference`` or the study's own reference, then the figures of each workload."""
     if len(results.stacks) > 1:
-        reference = reference or results.stacks[0]
+        reference = reference or results.reference
         drawing = draw_heat_map(heat_map(results, reference), results.snapshot.name)
         caption = f"Each workload's first headline, as many times as good as with {reference}."
         yield NamedFigure("all-cells", f"All cells against {reference}", caption, drawing)

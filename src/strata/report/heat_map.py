@@ -195,11 +195,12 @@ class CellsView:
 
 
 def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:
-    """The heat map against a stack, by default the first with results; None without two stacks to compare."""
+    """The heat map against a stack, by default the study's reference; None without two stacks to compare."""
     choices = measured_stacks(results)
     if len(choices) < 2:
         return None
-    first = heat_map(results, reference or choices[0])
+    usual = results.reference if results.reference in choices else choices[0]
+    first = heat_map(results, reference or usual)
     count = len(choices) * (len(choices) - 1) * len(results.workloads)
     maps = {stack: heat_map(results, stack) for stack in choices} if count <= _COMPARISONS_MAX else {}
     maps[first.reference] = first

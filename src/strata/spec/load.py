@@ -102,6 +102,7 @@ class _Reader:
         if head is not None:
             trials = len(head.seeds) * len(self.stacks) * len(self.workloads)
             self.found.extend(("study",), count_diagnostics(trials))
+            self.check_reference(head.reference)
         processor = self.processor(head) if head is not None else None
         self.found.raise_all()
         assert head is not None
@@ -111,6 +112,7 @@ class _Reader:
         separate = {"cpu", "cpus", "machine_iops", "machine_throughput_bytes_per_s"}
         declared = {key: value for key, value in head if key not in separate} | {
             "question": head.question.strip(),
+            "reference": next(iter(self.of_reference(head.reference)), None),
             "seeds": tuple(head.seeds),
             "seeds_max": head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
         }
@@ -121,6 +123,20 @@ class _Reader:
         asks = bool(asked_packages(self.workloads.values()))
         packages = read_lock(self.file) if asks else PackageLock()
         return Study(**declared, **found, processor=processor, packages=packages)
+
+    def of_reference(self, name: str | None) -> list[str]:
+        """The stacks that were made of the reference, which a matrix may vary; or itself."""
+        return [
+            each
+            for each in self.stacks
+            if name == each or (each in self.matrix.stacks and self.matrix.stacks[each].base == name)
+        ]
+
+    def check_reference(self, name: str | None) -> None:
+        declared = self.named("stacks")
+        if name is not None and name not in declared and not self.of_reference(name):
+            known = [*declared, *(each.base for each in self.matrix.stacks.values())]
+            self.found.add(("study", "reference"), f'there is no stack "{name}"', nearest(name, known))
 
     def leave_out_equals(self) -> None:
         """Of combinations that come to the same stack or workload, keep the first."""

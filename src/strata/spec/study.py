@@ -101,6 +101,9 @@ class HeadTable(_Table):
     order: Order = Field("blocks", examples=["abba"])
     """The order of the stacks in each block (a workload with a seed). blocks: random; abba: random, and
     mirrored for every other seed; file: as declared"""
+    reference: StrictStr | None = Field(None, examples=["ext4"])
+    """The stack that reports compare with, unless they are asked otherwise; unless the order is that of the
+    file, it comes first in the first block, so that ratios exist early; default: the first"""
     order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(1, examples=[2])
     """The seed of the random order, together with the study's name"""
     precision: Precision | None = Field(None, examples=["2.5%"])
@@ -243,6 +246,7 @@ class Study:
         time_limit_ns: The limit of one trial, in the runner's time domain.
         inputs: The users' archives that its workloads read, by their names in the study.
         packages: The locked versions of the packages that it adds to the lab's image.
+        reference: The stack that opens the first block, and that reports compare with.
         precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
         matrix: The factors of which its stacks and workloads are combinations.
@@ -264,6 +268,7 @@ class Study:
     packages: PackageLock = field(default_factory=PackageLock)
     order: Order = "blocks"
     order_seed: int = 1
+    reference: str | None = None
     precision: float | None = None
     seeds_max: int = SEEDS_MAX
     drives: Drives = "plausible"
@@ -316,6 +321,7 @@ class Study:
             seeds=list(self.seeds),
             order=self.order,
             order_seed=self.order_seed,
+            reference=self.reference,
             precision=self.precision,
             seeds_max=None if self.precision is None else self.seeds_max,
             drives=self.drives,

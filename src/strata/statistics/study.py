@@ -62,6 +62,12 @@ class StudyResults(Remembering):
         return [choice.name for choice in self.snapshot.stacks]
 
     @property
+    def reference(self) -> str:
+        """The stack to compare with: the study's, or its first."""
+        named = self.snapshot.described.get("reference")
+        return named if named in self.stacks else self.stacks[0]
+
+    @property
     def workloads(self) -> list[str]:
         return [choice.name for choice in self.snapshot.workloads]
 
