@@ -47,7 +47,7 @@ struct cpuid {
 /* What programs are shown; all other leaves are 0. The extensions are the host's: they make programs faster. */
 static const struct {
 	u32 leaf, parts;
-} shown[] __initconst = {
+} shown[] = {
 	{ LEAF_BASIC, 1 }, { LEAF_FEATURES, 1 }, { LEAF_CACHES, 1 }, { LEAF_MORE_FEATURES, 3 }, { LEAF_STATES, 32 },
 	{ LEAF_EXTENDED, 1 }, { LEAF_EXTENDED_FEATURES, 1 }, { LEAF_ADDRESSES, 1 },
 };
