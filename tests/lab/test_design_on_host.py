@@ -50,6 +50,7 @@ def span(results: Path, trial_id: str) -> tuple[int, int]:
     return min(times), max(times)
 
 
+@pytest.mark.slow
 def test_trials_are_interleaved_as_planned_one_at_a_time(ground: Path) -> None:
     results = ground / "results"
     where = on_host(ground / "scratch", results)

@@ -105,6 +105,7 @@ def ground(lab: Lab) -> Iterator[Path]:
         assert mounts_under(path) == []
 
 
+@pytest.mark.slow
 def test_a_trial_with_a_busy_neighbour_is_measured_again_when_it_has_gone(lab: Lab, ground: Path) -> None:
     study = load_study(ground / "study.toml", catalogue())
     runner = HostRunner(

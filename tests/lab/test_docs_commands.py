@@ -17,8 +17,8 @@ pytestmark = pytest.mark.lab
 PAGES = [page for page in pages() if page.commands]
 # Most examples of `--help` are also in the how-tos; each is run once.
 EXAMPLES = "docs/reference/commands.md"
-# The README has the same commands, on a study of its own, too.
-SLOW = "docs/tutorial/first-study.md"
+# The README and the how-tos have most of their commands, too.
+SLOW = ("docs/tutorial/first-study.md", EXAMPLES)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def sample(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(each, id=each.name, marks=[pytest.mark.slow] * (each.name == SLOW)) for each in PAGES],
+    [pytest.param(each, id=each.name, marks=[pytest.mark.slow] * (each.name in SLOW)) for each in PAGES],
 )
 def test_the_commands_of_a_page_work(page: Page, sample: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"

@@ -104,6 +104,7 @@ def test_the_trace_and_the_block_layer_count_the_same(uncached: dict[str, Source
     assert explanation.count("requests", "flush") == kernel["flushes"] == explanation.sum("flushes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", FILESYSTEMS)
 def test_with_a_write_cache_flushes_and_bytes_are_the_same_too(
     sources: dict[str, Source], found: dict[str, Explanation], stack: str

@@ -104,6 +104,7 @@ def unfinished(results: Path) -> list[Path]:
     return parts + [path for path in attempts if not (path / "result.json").is_file()]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_completes_with_the_same_results(
     ground: Ground, undisturbed: tuple[dict[str, str], float]
 ) -> None:

@@ -128,6 +128,7 @@ def test_two_disks_are_refused_erased_by_their_serial_numbers_and_measured(groun
     assert not any(serial in everything for serial in ground.serials)
 
 
+@pytest.mark.slow
 def test_results_of_other_disks_are_neither_taken_over_nor_pooled(ground: Ground) -> None:
     ground.strata(*ground.words("results", "--trial", "ext4.*"), check=True)
     swapped = Ground(ground.path, (ground.disks[1], ground.disks[0]), ground.env)
@@ -137,6 +138,7 @@ def test_results_of_other_disks_are_neither_taken_over_nor_pooled(ground: Ground
     assert json.loads(done.stdout)["valid"] == [f"ext4.mix.s{SEED}"], done.stderr
 
 
+@pytest.mark.slow
 def test_after_a_crash_clean_takes_the_stack_down_and_leaves_the_disks_alone(ground: Ground) -> None:
     process = subprocess.Popen(
         [*STRATA, *ground.words("killed", "--trial", "btrfs.*")],

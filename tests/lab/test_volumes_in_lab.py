@@ -137,6 +137,7 @@ def test_a_provisioned_volume_with_slow_phases_is_equal_on_a_second_run(lab: Lab
     assert jobs[0]["lat_ns"]["max"] > 3_000_000
 
 
+@pytest.mark.slow
 def test_the_machine_s_limit_bounds_its_striped_volumes_together(lab: Lab) -> None:
     volume = 'model = "aws-ebs-gp3"\ncapacity = "20GiB"\niops = 3000\n'
     load = 'rw = "randread", bs = "4k", direct = 1, ioengine = "libaio", iodepth = 64'

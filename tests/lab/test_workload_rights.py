@@ -132,7 +132,9 @@ def test_what_a_load_writes_belongs_to_a_user_who_is_not_root(lab: Lab, tmp_path
     assert [name for name, owner in owners.items() if owner == "root"] == ["lost+found"]
 
 
-@pytest.mark.parametrize("layer", ["md", "lvm", "lvm-thin"])
+@pytest.mark.parametrize(
+    "layer", ["md", *(pytest.param(each, marks=pytest.mark.slow) for each in ("lvm", "lvm-thin"))]
+)
 def test_a_load_reaches_a_device_without_a_filesystem(lab: Lab, tmp_path: Path, layer: str) -> None:
     devices = "".join(f'\n[devices.{name}]\nmodel = "null"\ncapacity = "256MiB"\n' for name in ("a", "b"))
     key = ", level = 1" if layer == "md" else ""

@@ -51,6 +51,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_the_same_streams_pass_the_sanitizers(environment: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", f"not ({LEFT_OUT})", *STREAMS],

@@ -53,6 +53,7 @@ def headings_of(site: Path, page: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for file in [*site.rglob("*.html"), *site.rglob("*.css")]:
         found = FETCHED.search(file.read_text())
@@ -68,6 +69,7 @@ def test_what_would_be_fetched_is_recognised() -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_command_has_its_options(site: Path) -> None:
     text = text_of(site, "reference/commands")
     below = [each for each in walk(command_tree()) if len(each.words) > 1]
@@ -80,12 +82,14 @@ def test_every_command_has_its_options(site: Path) -> None:
             assert example in text
 
 
+@pytest.mark.slow
 def test_every_layer_workload_and_device_has_a_section(site: Path) -> None:
     for page, registry in (("layers", catalogue().layers), ("workloads", catalogue().workloads)):
         assert set(registry) <= headings_of(site, f"reference/{page}")
     assert set(bundled_devices()) <= headings_of(site, "reference/devices")
 
 
+@pytest.mark.slow
 def test_every_key_of_a_study_and_every_check_and_exit_code_is_there(site: Path) -> None:
     keys, checks = text_of(site, "reference/study-file"), text_of(site, "reference/metrics")
     codes = text_of(site, "reference/exit-codes")

@@ -353,7 +353,9 @@ def test_several_workers_share_the_trials(tmp_path: Path) -> None:
 def test_each_lab_has_a_cpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 0, 2})
 
-    assert worker_cpus(fake_runner(), 2) == [0, 2]
+    monkeypatch.setattr(os, "getpid", lambda: 301)
+
+    assert worker_cpus(fake_runner(), 2) == [2, 5]
     assert worker_cpus(fake_runner(), 3) == [0, 2, 5]
     assert worker_cpus(fake_runner(), 5) == [0, 2, 5, 0, 2]
 

@@ -57,12 +57,12 @@ def test_the_members_of_an_array_are_the_drive_that_the_model_alone_would_be() -
 
 def test_half_of_the_drives_lie_below_the_stated_value_and_all_within_the_range() -> None:
     stated = find_device(RE4).parameters["seek_full_stroke"]
-    drawn = [plausible_drive(find_device(RE4), seed).number("seek_full_stroke") for seed in range(2000)]
+    drawn = [plausible_drive(find_device(RE4), seed).number("seek_full_stroke") for seed in range(300)]
 
     assert stated.low is not None
     assert stated.high is not None
     assert stated.low <= min(drawn) < max(drawn) <= stated.high
-    assert statistics.median(drawn) == pytest.approx(float(stated.value), rel=0.02)
+    assert statistics.median(drawn) == pytest.approx(float(stated.value), rel=0.05)
 
 
 def studied(folder: Path, keys: str = "") -> Study:

@@ -29,7 +29,10 @@ from strata.validation.subjects.rotating import published_seek_ms, published_ser
 RE4 = "wd-re4-500gb"
 
 
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize(
+    "subject",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each == "published")) for each in SUBJECTS],
+)
 def test_the_models_pass_every_quick_check(subject: str) -> None:
     section = SUBJECTS[subject](True)
 

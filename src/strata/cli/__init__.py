@@ -38,7 +38,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "explain": "Explain where a trial's time went; of two, why one is faster.",
         "query": "Ask a study's results anything, in SQL.",
         "trace": "Write a trial's disk requests as text, CSV or Parquet.",
-        "replay": "Replay a trial's requests on another modelled disk.",
+        "replay": "Replay a trial's or a real disk's requests on a modelled disk.",
     },
     "Decide": {
         "advise": "Advise which stack to choose for which use, and why.",

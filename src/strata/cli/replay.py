@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata replay``: a trial's requests on another modelled disk."""
+"""``strata replay``: the requests of a trial, or of another program's trace, on another modelled disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ class Mode(StrEnum):
 def replay(  # noqa: PLR0917  typer makes options of them
     trial: Annotated[
         list[str],
-        argument("RESULTS/TRIAL, the results folder and then the trial's id, or a trace.parquet.", "TRIAL"),
+        argument(
+            "RESULTS/TRIAL, the results folder and then the trial's id, or a file: a trace.parquet, "
+            "fio's iolog, blkparse's text or blktrace's own.",
+            "TRIAL",
+        ),
     ],
     device: Annotated[
         str,
@@ -50,7 +54,7 @@ def replay(  # noqa: PLR0917  typer makes options of them
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replay a trial's requests on another modelled disk.
+    """Replay a trial's or a real disk's requests on a modelled disk.
 
     It prints their latencies beside the recorded ones, of the measured window. All requests before it are
     replayed, too. An open load that is too much for the disk is called overloaded, with the share of it that
@@ -59,6 +63,7 @@ def replay(  # noqa: PLR0917  typer makes options of them
     Examples:
         strata replay results/quickstart/ext4.oltp.s1 --device wd-re4-500gb --mode closed
         strata replay results/quickstart/ext4.oltp.s1 --device same
+        strata replay sda.blktrace.0 --device generic-nvme-consumer
     """
     # NumPy and DuckDB take a second to load.
     from strata.explanation import replay as replaying  # noqa: PLC0415
@@ -78,25 +83,35 @@ def replay(  # noqa: PLR0917  typer makes options of them
         window_ns=source[1].window_ns if source and not whole else None,
     )
     if as_json:
-        rows = {
-            kind: {"recorded": asdict(found.recorded[kind]), "replayed": asdict(found.replayed[kind])}
-            for kind in found.recorded
-        }
-        spans = {"recorded_span_ns": found.recorded_span_ns, "replayed_span_ns": found.replayed_span_ns}
-        load = {"overloaded": found.carried_share is not None, "carried_share": found.carried_share}
         named = {"disk": name, "device": target.name, "mode": mode.value}
-        print_json({**named, **spans, **load, "latency_ns": rows})
+        print_json({**named, **_plain(found)})
     else:
         _print(found, name, target.name, mode)
 
 
+def _plain(found: Replay) -> dict[str, object]:
+    rows = {
+        kind: {
+            "recorded": asdict(found.recorded[kind]) if found.has_latencies else None,
+            "replayed": asdict(found.replayed[kind]),
+        }
+        for kind in found.recorded
+    }
+    spans = {"recorded_span_ns": found.recorded_span_ns, "replayed_span_ns": found.replayed_span_ns}
+    load = {"overloaded": found.carried_share is not None, "carried_share": found.carried_share}
+    return {**spans, **load, "latency_ns": rows}
+
+
 def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]:
-    """The trace, and its trial unless it is a Parquet file alone."""
+    """The trace, and its trial unless it is a file alone."""
+    from strata.explanation.foreign import read_foreign  # noqa: PLC0415
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
     from strata.results.trace import read_parquet  # noqa: PLC0415
 
     if len(words) == 1 and words[0].endswith(".parquet"):
         return read_parquet(Path(words[0])), None
+    if len(words) == 1 and Path(words[0]).is_file():
+        return read_foreign(Path(words[0])), None
     named = find_trials(words)
     if len(named) > 1:
         raise ResultError(f"{len(named)} trials were named", place="strata replay", remedy="name one")
@@ -127,7 +142,7 @@ def _chosen(trace: Trace, disk: str | None) -> str:
         return disks[0]
     if disk not in disks:
         raise ResultError(
-            f'the trial has no disk "{disk}"' if disk else f"the trial has {len(disks)} disks",
+            f'the trace has no disk "{disk}"' if disk else f"the trace has {len(disks)} disks",
             place="--disk",
             remedy=f"there are: {', '.join(disks)}",
         )
@@ -160,8 +175,11 @@ def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
         if found.carried_share is not None:
             ratio = "overloaded"
         name = KIND_WORDS.get(kind, "all requests")
-        rows.append((name, recorded.requests, "recorded", *times(recorded), ""))
-        rows.append(("", "", "replayed", *times(replayed), ratio))
+        if found.has_latencies:
+            rows.append((name, recorded.requests, "recorded", *times(recorded), ""))
+            rows.append(("", "", "replayed", *times(replayed), ratio))
+        else:
+            rows.append((name, recorded.requests, "replayed", *times(replayed), ""))
     titles = columns(
         ("mean", "ns"), ("p50", "ns"), ("p99", "ns"), ("max", "ns"), ("mean to recorded", "ratio")
     )

@@ -152,7 +152,9 @@ def worker_cpus(runner: Runner, jobs: int | None, memory_bytes: int = MEMORY_BYT
     cpus = sorted(os.sched_getaffinity(0))
     if jobs is None:
         jobs = lab_jobs(memory_bytes, len(cpus))
-    return [cpus[index % len(cpus)] for index in range(jobs)]
+    # Of several programs with one lab each, not every one takes the first CPU.
+    first = os.getpid() if jobs < len(cpus) else 0
+    return [cpus[(first + index) % len(cpus)] for index in range(jobs)]
 
 
 def lab_jobs(memory_bytes: int, cpus: int) -> int:

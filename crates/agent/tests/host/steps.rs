@@ -162,11 +162,8 @@ fn what_a_step_leaves_in_its_own_group_is_named_and_what_has_ended_is_not() {
     // The shell's child is called sh until it executes sleep.
     let leave = "sleep 1000 & until grep -q sleep /proc/$$!/comm; do sleep 0.01; done";
 
-    let recorded = Trial::new(vec![
-        step("leave", leave, json!({})),
-        step("ended", "true & sleep 0.1", json!({})),
-    ])
-    .run();
+    let recorded =
+        Trial::new(vec![step("leave", leave, json!({})), step("ended", "true & sleep 0.1", json!({}))]).run();
 
     assert_eq!(recorded.event("step_end", "leave")["left_running"], json!(["sleep"]));
     assert_eq!(recorded.event("step_end", "ended")["left_running"], json!([]));

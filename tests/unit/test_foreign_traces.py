@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of fio, blkparse and blktrace, as requests that can be replayed."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata.errors import ResultError
+from strata.explanation.foreign import read_foreign
+from strata.explanation.replay import replay
+from strata.results.trace import KINDS, OPS, Records, Trace, blkparse_lines
+from strata.spec.device import find_device
+from traces import request, trace
+
+US = 1000
+IOLOG = """fio version 3 iolog
+21 /data/a add
+25 /data/a open
+100 /data/a read 4096 8192
+350 /data/a write 1000 2000
+351 /data/a sync 1000 0
+400 /data/a trim 0 1048576
+500 /data/a close
+"""
+# struct blk_io_trace of linux/blktrace_api.h
+RECORD = "<IIQQIIIIIHH"
+QUEUE, ISSUE, COMPLETE = 1, 7, 8
+READ, WRITE, FLUSH, SYNC, NOTIFY, FUA = (1 << bit + 16 for bit in (0, 1, 2, 3, 10, 15))
+SDB = 8 << 20 | 16
+
+
+def rows(found: Trace) -> list[tuple[str, str, int, int, int, int]]:
+    """Disk, kind, sector, sectors, arrival and completion."""
+    columns = ("kind", "sector", "sectors", "arrival_ns", "complete_ns")
+    return [
+        (found.disks[row["disk"]], KINDS[row["kind"]], *(int(row[name]) for name in columns[1:]))
+        for row in found.records
+    ]
+
+
+def written(folder: Path, content: str | bytes, name: str = "trace") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_an_iolog_of_fio_has_requests_without_completions(tmp_path: Path) -> None:
+    found = read_foreign(written(tmp_path, IOLOG))
+
+    assert rows(found) == [
+        ("/data/a", "read", 8, 16, 0, 0),
+        ("/data/a", "write_sync", 1, 5, 250 * US, 250 * US),  # every sector that it touches
+        ("/data/a", "flush", 0, 0, 251 * US, 251 * US),
+        ("/data/a", "discard", 0, 2048, 300 * US, 300 * US),
+    ]
+    assert [OPS[row["op"]] for row in found.records] == ["read", "write", "flush", "discard"]
+
+
+def test_in_an_older_iolog_waits_add_up(tmp_path: Path) -> None:
+    lines = (
+        "/f add",
+        "/f open",
+        "/f read 0 512",
+        "/f wait 500 0",
+        "/f read 512 512",
+        "/f wait 70",
+        "/f sync 0 0",
+    )
+    text = "\n".join(("fio version 2 iolog", *lines))
+
+    assert [row[4] for row in rows(read_foreign(written(tmp_path, text)))] == [0, 500 * US, 570 * US]
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_what_fio_itself_writes_can_be_replayed(tmp_path: Path) -> None:
+    size = ("--size=1m", "--io_size=64k", "--rw=randrw", "--bs=4k", "--fsync=3", "--randseed=1")
+    files = (f"--filename={tmp_path / 'data'}", f"--write_iolog={tmp_path / 'log'}")
+    subprocess.run(["fio", "--name=job", *size, *files], check=True, capture_output=True)
+
+    found = read_foreign(tmp_path / "log")
+    done = replay(found.of_disk(found.disks[1]), find_device("generic-sata-ssd"))
+
+    kinds = [row[1] for row in rows(found)]
+    assert kinds.count("read") + kinds.count("write_sync") == 16
+    assert "flush" in kinds
+    assert not done.has_latencies
+    assert done.replayed["read"].mean > 0
+    with pytest.raises(ResultError, match="does not tell when requests were complete"):
+        replay(found.of_disk(found.disks[1]), find_device("generic-sata-ssd"), mode="closed")
+
+
+@st.composite
+def any_trace(draw: st.DrawFn) -> Trace:
+    """Requests of two disks, as the lab records them."""
+    made: list[dict[str, Any]] = []
+    for sector in draw(st.lists(st.integers(1, 2**40), min_size=1, max_size=20, unique=True)):
+        disk = draw(st.integers(1, 2))
+        # Requests of one place and kind at once could be told apart by nothing.
+        flushed = any(each["disk"] == disk and each["sectors"] == 0 for each in made)
+        kind = draw(st.sampled_from([each for each in KINDS if each != "flush" or not flushed]))
+        place = {"sector": 0, "sectors": 0} if kind == "flush" else {"sector": sector}
+        flags = ["fua"] * (kind == "write_journal")
+        arrival_ns, transfer_ns = draw(st.integers(0, 10**12)), draw(st.integers(1, 10**9))
+        made.append(request(arrival_ns, kind=kind, flags=flags, disk=disk, transfer=transfer_ns, **place))
+    return Trace(trace(*made).records, ("rootimage", "disk0", "disk1"))
+
+
+def sorted_rows(records: Records) -> list[list[int]]:
+    names = ("arrival_ns", "complete_ns", "sector", "sectors", "op", "kind", "flags")
+    return sorted([int(row[name]) for name in names] for row in records)
+
+
+@given(made=any_trace())
+def test_the_lab_s_own_trace_as_text_is_read_as_it_was(
+    made: Trace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = read_foreign(written(tmp_path_factory.mktemp("text"), "".join(blkparse_lines(made, None))))
+
+    first_ns = min(made.records["arrival_ns"])
+    for name in ("arrival_ns", "complete_ns"):
+        made.records[name] -= first_ns
+    for disk, number in (("8,0", 1), ("8,16", 2)):
+        mine = made.records[made.records["disk"] == number]
+        theirs = found.of_disk(disk) if disk in found.disks else found.records[:0]
+        assert sorted_rows(theirs) == sorted_rows(mine)
+
+
+def event(at_ns: int, action: int, sector: int = 0, length: int = 0, more: bytes = b"") -> bytes:
+    return struct.pack(RECORD, 0x65617407, 1, at_ns, sector, length, action, 9, SDB, 0, 0, len(more)) + more
+
+
+def test_blktrace_s_files_of_all_cpus_are_one_trace(tmp_path: Path) -> None:
+    first = event(0, NOTIFY | QUEUE, more=b"fio\0") + event(10 * US, QUEUE | READ, 64, 4096)
+    first += event(12 * US, ISSUE | READ, 64, 4096) + event(60 * US, ISSUE | WRITE | FLUSH)
+    second = event(50 * US, COMPLETE | READ, 64, 4096) + event(90 * US, COMPLETE | WRITE | FLUSH)
+    second += event(95 * US, ISSUE | WRITE | SYNC | FUA, 8, 512)
+    written(tmp_path, second, "sdb.blktrace.1")
+
+    found = read_foreign(written(tmp_path, first, "sdb.blktrace.0"))
+
+    # The last one was not complete when the recording ended.
+    assert rows(found) == [("8,16", "read", 64, 8, 0, 38 * US), ("8,16", "flush", 0, 0, 48 * US, 78 * US)]
+
+
+def test_records_of_a_machine_with_the_other_byte_order_are_read(tmp_path: Path) -> None:
+    record = (0x65617407, 1, 5, 64, 4096, QUEUE | WRITE, 9, SDB, 0, 0, 0)
+
+    assert rows(read_foreign(written(tmp_path, struct.pack(">IIQQIIIIIHH", *record)))) == [
+        ("8,16", "write", 64, 8, 0, 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("fio version 3 iolog\n10 /f add\nx /f read 0 1\n", r"trace:3: this is no line of the format"),
+        ("fio version 3 iolog\n10 /f wait 5\n", r"trace:2: this is no line of the format"),
+        ("  8,0    0        1     0.5   0  Q  WS 8 + 8 [x]\n", r"trace:1: this is no line of the format"),
+        ("hello\n", "no request of a disk was found"),
+        (event(0, QUEUE | READ, 64, 4096)[:30], "ends inside the record at byte 0"),
+        (event(0, QUEUE | READ, 64, 4096) + b"\1" * 48, "no record at byte 48"),
+    ],
+)
+def test_a_bad_file_is_refused_with_the_place(tmp_path: Path, content: str | bytes, said: str) -> None:
+    with pytest.raises(ResultError) as raised:
+        read_foreign(written(tmp_path, content))
+
+    assert said in str(raised.value)
