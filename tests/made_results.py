@@ -21,7 +21,6 @@ from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
 from strata.results.reading import result_text
 from strata.results.record import (
-    TIME_PARTS,
     Charges,
     Choice,
     Fingerprint,
@@ -39,6 +38,7 @@ from strata.results.store import ResultsFolder
 from strata.spec.histogram import QUANTILES, empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.warning import Check
+from strata.traces.kinds import TIME_PARTS
 
 _S: Final = 1_000_000_000
 _DISKS: Final = ("disk0", "disk1", "disk2", "disk3")

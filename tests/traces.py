@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from strata.results.record import TIME_PARTS
-from strata.results.trace import FLAGS, KINDS, OPS, RECORD, Records, Trace
+from strata.traces.kinds import FLAGS, KINDS, OPS, TIME_PARTS
+from strata.traces.table import RECORD, Records, Trace
 
 MS = 1_000_000
 _OPS = {"flush": "flush", "discard": "discard", "read": "read", "read_metadata": "read"}

@@ -14,11 +14,12 @@ from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut
 from strata.results.events import Events, read_events
-from strata.results.trace import OPS, parse_records
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
 from strata.spec.faults import Corrupt, Fault, Gone, Slow, Unreadable
 from strata.spec.step import Step
+from strata.traces.kinds import OPS
+from strata.traces.table import parse_records
 
 pytestmark = pytest.mark.lab
 

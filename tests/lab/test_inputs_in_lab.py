@@ -12,8 +12,8 @@ import pytest
 from lab_factory import head, records, run_text, stacks
 
 from strata.lab import Lab
-from strata.results.trace import read_parquet
 from strata.runners.lab import LabRunner
+from strata.traces.table import read_parquet
 
 pytestmark = pytest.mark.lab
 

@@ -14,9 +14,9 @@ from strata.explanation.analysis import attribute
 from strata.explanation.replay import replay
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, ModelledDisk
-from strata.results.record import TIME_PARTS
-from strata.results.trace import RECORD, Records, parse_records
 from strata.spec.device import find_device
+from strata.traces.kinds import TIME_PARTS
+from strata.traces.table import RECORD, Records, parse_records
 
 DEVICES = ("wd-re4-500gb", "generic-sata-ssd", "generic-cloud-general-purpose")
 CAPACITY = 1 << 33

@@ -21,8 +21,9 @@ from strata.report.capability_table import capability_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
-from strata.results.trace import KINDS, OPS, RECORD, Records, Trace
 from strata.spec.names import is_kebab
+from strata.traces.kinds import KINDS, OPS
+from strata.traces.table import RECORD, Records, Trace
 from study_texts import SOUND, read
 
 

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
-from strata.results.trace import read_parquet, seal_trace
+from strata.results.trace import seal_trace
+from strata.traces.table import read_parquet
 from traces import MS, records, request
 
 STACKS = {"ext4": 329.0, "btrfs": 75.0}

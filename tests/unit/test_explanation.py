@@ -18,7 +18,6 @@ from strata.explanation.page import address_map, render
 from strata.explanation.source import Source
 from strata.explanation.tables import explanation_plain, tables
 from strata.results.record import (
-    TIME_PARTS,
     Charges,
     ProcessorUse,
     RealTime,
@@ -28,8 +27,9 @@ from strata.results.record import (
     Versions,
 )
 from strata.results.store import Attempt
-from strata.results.trace import KINDS, RECORD, Trace
 from strata.spec.metric import Metric
+from strata.traces.kinds import KINDS, TIME_PARTS
+from strata.traces.table import RECORD, Trace
 from traces import MS, records, request, trace
 
 

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.errors import ResultError
-from strata.explanation.foreign import read_foreign
 from strata.explanation.replay import replay
-from strata.results.trace import KINDS, OPS, Records, Trace, blkparse_lines
 from strata.spec.device import find_device
+from strata.traces.blkparse import blkparse_lines
+from strata.traces.foreign import read_foreign
+from strata.traces.kinds import KINDS, OPS
+from strata.traces.table import Records, Trace
 from traces import request, trace
 
 US = 1000

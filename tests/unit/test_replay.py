@@ -12,9 +12,9 @@ from strata.errors import ResultError
 from strata.explanation.replay import Replay, in_order_of_arrival, replay, waits
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
-from strata.results.record import TIME_PARTS
-from strata.results.trace import KINDS, RECORD, Records
 from strata.spec.device import find_device
+from strata.traces.kinds import KINDS, TIME_PARTS
+from strata.traces.table import RECORD, Records
 
 MS = 1_000_000
 DEVICE = "wd-re4-500gb"

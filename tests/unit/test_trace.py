@@ -13,24 +13,21 @@ import numpy as np
 import pytest
 
 from strata.errors import ResultError
-from strata.results.record import TIME_PARTS, TraceSummary
+from strata.results.record import TraceSummary
 from strata.results.store import Attempt
-from strata.results.trace import (
-    FLAGS,
-    KINDS,
-    OPS,
+from strata.results.trace import read_trace, seal_trace
+from strata.spec.trial import TrialKey
+from strata.traces.kinds import FLAGS, KINDS, OPS, TIME_PARTS
+from strata.traces.table import (
     RECORD,
     flag,
     latency_ns,
     parse_records,
     parts_ns,
     read_parquet,
-    read_trace,
-    seal_trace,
     write_csv,
     write_parquet,
 )
-from strata.spec.trial import TrialKey
 from traces import MS, records, request, trace
 
 HEADER = Path(__file__).parents[2] / "kernel" / "disk" / "trace.h"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.results.trace import blkparse_lines, rwbs
+from strata.traces.blkparse import blkparse_lines, rwbs
 from traces import MS, request, trace
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "blkparse.txt"

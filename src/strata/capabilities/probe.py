@@ -11,7 +11,7 @@ from typing import ClassVar
 from strata.capabilities.probe_plan import ProbePlan
 from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
-from strata.results.trace import Trace
+from strata.traces.table import Trace
 
 Finding = tuple[Verdict, str]
 """A verdict, and a note or an empty text."""

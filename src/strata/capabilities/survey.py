@@ -22,12 +22,12 @@ from strata.files import make_folder, read_plain, write_durably
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.events import Events, read_events
-from strata.results.trace import Trace, parse_records
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import Device
 from strata.spec.names import nearest
 from strata.spec.study import Study
+from strata.traces.table import Trace, parse_records
 
 # Raised when the same events yield another verdict, or the second boot of a probe that looks first changes:
 # a kept cell is identified by the plan of its first boot.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from strata.explanation.replay import Latencies, Replay
     from strata.explanation.source import Source
     from strata.results.store import ResultsFolder
-    from strata.results.trace import Trace
     from strata.spec.device import Device
+    from strata.traces.table import Trace
 
 
 class Mode(StrEnum):
@@ -104,9 +104,9 @@ def _plain(found: Replay) -> dict[str, object]:
 
 def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]:
     """The trace, and its trial unless it is a file alone."""
-    from strata.explanation.foreign import read_foreign  # noqa: PLC0415
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
-    from strata.results.trace import read_parquet  # noqa: PLC0415
+    from strata.traces.foreign import read_foreign  # noqa: PLC0415
+    from strata.traces.table import read_parquet  # noqa: PLC0415
 
     if len(words) == 1 and words[0].endswith(".parquet"):
         return read_parquet(Path(words[0])), None

@@ -39,7 +39,8 @@ def trace(
     """
     # NumPy and DuckDB take a second to load.
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
-    from strata.results.trace import blkparse_lines, write_csv  # noqa: PLC0415
+    from strata.traces.blkparse import blkparse_lines  # noqa: PLC0415
+    from strata.traces.table import write_csv  # noqa: PLC0415
 
     named = find_trials(trial)
     if len(named) > 1:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.explanation.source import Source
-from strata.results.record import COUNTS, TIME_PARTS, ProcessorUse
-from strata.results.trace import KINDS, Records, Trace, flag, latency_ns, parts_ns
+from strata.results.record import COUNTS, ProcessorUse
+from strata.traces.kinds import KINDS, TIME_PARTS
+from strata.traces.table import Records, Trace, flag, latency_ns, parts_ns
 from strata.units import SECTOR_BYTES
 
 _QUEUE: Final = TIME_PARTS.index("queue_ns")

@@ -14,7 +14,7 @@ from typing import Final
 
 from strata.errors import ResultError
 from strata.explanation.analysis import DESTAGE_PARTS, PARTS, Explanation
-from strata.results.trace import KINDS
+from strata.traces.kinds import KINDS
 from strata.units import format_value, percent, significant, times
 from strata.words import listed, sentence_case
 

@@ -19,7 +19,8 @@ from strata.report.palette import GRID, PARTS, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.report.table import html
 from strata.report.templates import page_style, page_templates
-from strata.results.trace import KINDS, Records, Trace, latency_ns
+from strata.traces.kinds import KINDS
+from strata.traces.table import Records, Trace, latency_ns
 from strata.units import SECTOR_BYTES, format_value
 from strata.words import listed
 

@@ -19,8 +19,9 @@ from strata.errors import ResultError
 from strata.explanation.analysis import nearest_rank
 from strata.lab.disk import driver_config
 from strata.lab.model import FUA, ModelledDisk
-from strata.results.trace import KINDS, Records, flag, latency_ns
 from strata.spec.device import Device
+from strata.traces.kinds import KINDS
+from strata.traces.table import Records, flag, latency_ns
 from strata.units import SECTOR_BYTES, format_size
 
 Mode = Literal["open", "closed"]

@@ -17,8 +17,9 @@ from strata.results.build import measured_window_ns
 from strata.results.events import read_events
 from strata.results.record import ResultRecord
 from strata.results.store import Attempt, ResultsFolder
-from strata.results.trace import Trace, read_trace
+from strata.results.trace import read_trace
 from strata.spec.trial import TrialKey
+from strata.traces.table import Trace
 
 _NAMING = (
     "name it RESULTS/TRIAL, such as results/quickstart/ext4.oltp.s1; `strata show RESULTS --json` lists them"

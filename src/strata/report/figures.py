@@ -23,12 +23,13 @@ from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.palette import INK, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.wording import metric_title, name_title
-from strata.results.record import TIME_PARTS, ResultRecord
+from strata.results.record import ResultRecord
 from strata.spec.metric import LATENCY
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
 from strata.statistics.level import Distribution, distribution_of
 from strata.statistics.study import StudyResults
+from strata.traces.kinds import TIME_PARTS
 from strata.words import sentence_case
 
 

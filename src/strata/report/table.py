@@ -264,7 +264,7 @@ def csv_text(table: Table) -> str:
 
 def parquet(table: Table) -> bytes:
     """A Parquet file, in the order of the rows; its bytes are the same with one version of DuckDB."""
-    from strata.results.query import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
+    from strata.database import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
 
     with TemporaryDirectory(prefix="strata-export-") as folder, offline_connection(threads=1) as connection:
         lines, file = Path(folder) / "rows.jsonl", Path(folder) / "table.parquet"

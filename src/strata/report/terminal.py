@@ -18,12 +18,13 @@ from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
 from strata.report.wording import ARROWS, SIGNS, interval_ends, metric_title
-from strata.results.record import TIME_PARTS, ProcessorUse, ResultRecord, SamplesSummary
+from strata.results.record import ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
+from strata.traces.kinds import TIME_PARTS
 from strata.units import NS_PER_S, format_duration, format_size, format_value, percent, times
 from strata.words import sentence_case
 

@@ -17,31 +17,11 @@ from typing import Any, Final
 
 import duckdb
 
+from strata.database import offline_connection
 from strata.errors import ResultError
 from strata.files import explained, read_plain, refuse_link, write_durably
 from strata.results.events import Sample, read_events
 from strata.results.store import Reading, ResultsFolder
-
-# A large study takes a tenth of this. A damaged file or a careless query that needs more is refused.
-_MEMORY_LIMIT: Final = "2GiB"
-
-
-@contextmanager
-def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory that fetches nothing; one thread keeps the order of rows."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "memory_limit": _MEMORY_LIMIT,
-        "temp_directory": "",  # it would be made in the folder that the user happens to be in
-    }
-    if threads is not None:
-        settings["threads"] = threads
-    connection = duckdb.connect(":memory:", config=settings)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def confine(connection: duckdb.DuckDBPyConnection, readable: Iterable[Path]) -> None:

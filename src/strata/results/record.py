@@ -23,12 +23,6 @@ RESULT_VERSION: Final = 1
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
 
-# The parts into which a modelled disk divides a request's time: struct disk_parts in kernel/disk/model.h.
-TIME_PARTS: Final = (
-    *("queue_ns", "overhead_ns", "seek_ns", "rotation_ns", "transfer_ns", "cell_ns", "cache_ns"),
-    *("throttle_ns", "cleaning_ns", "flush_ns", "fault_ns"),
-)
-
 # The metrics that count a load's work in the measured window, with the noun for one unit of it.
 COUNTS: Final = {"transactions": "transaction", "operations": "operation"}
 

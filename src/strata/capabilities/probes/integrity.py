@@ -11,8 +11,9 @@ from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ANY_EXIT, ProbePlan
 from strata.plan.interventions import FAULT_PARAMETER, lose_disk, lost_disk
 from strata.results.events import Events
-from strata.results.trace import KINDS, OPS, Records, Trace
 from strata.spec.layer import Layer
+from strata.traces.kinds import KINDS, OPS
+from strata.traces.table import Records, Trace
 
 
 @dataclass(frozen=True)

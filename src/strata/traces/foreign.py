@@ -19,7 +19,8 @@ import numpy as np
 
 from strata.errors import ResultError
 from strata.files import explained
-from strata.results.trace import FLAGS, KINDS, OPS, RECORD, Trace
+from strata.traces.kinds import FLAGS, KINDS, OPS
+from strata.traces.table import RECORD, Trace
 from strata.units import NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 _NONE: Final = "none"  # in place of the root image, which such a trace does not have
