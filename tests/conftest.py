@@ -7,7 +7,9 @@ import fcntl
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -117,6 +119,18 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with (tmp_path_factory.getbasetemp().parent / "alone.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """A folder for a host's trials: others can enter it and those above, which pytest's own do not allow."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(mode=0o755)
+    top = Path(tempfile.gettempdir())
+    for folder in (tmp_path, *tmp_path.parents):
+        if top in folder.parents:
+            folder.chmod(0o755)
+    return scratch
 
 
 @pytest.fixture

@@ -29,17 +29,6 @@ from strata.spec.memory_limit import limit_memory
 from strata.spec.step import Prerequisites
 
 
-@pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    # Others must be able to enter it, which pytest's own folder does not allow.
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.is_relative_to("/tmp/pytest-of-" + os.environ.get("USER", "root")):
-            folder.chmod(0o755)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    return scratch
-
-
 def runner_on(scratch: Path, results: Path) -> HostRunner:
     return HostRunner(AgentBuild(Path("/nonexistent/agent"), "0" * 64), scratch=scratch, journal=results)
 

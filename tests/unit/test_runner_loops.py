@@ -33,14 +33,6 @@ NOBODY = 65534
 MIB = 1 << 20
 
 
-@pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
-    (tmp_path / "scratch").mkdir(mode=0o755)
-    return tmp_path / "scratch"
-
-
 @pytest.fixture(autouse=True)
 def no_loop_remains(tmp_path: Path) -> Iterator[None]:
     yield
