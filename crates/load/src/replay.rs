@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The requests of a trace, repeated on a block device or a file.
 //!
-//! As many threads as requests may be in flight take them in the trace's order. A latency is from the system call's
-//! begin to its end; how much later than in the trace a request began is its lag, counted apart.
+//! `fill` writes what the trace reads or writes, so that no read meets a hole. In `run` as many threads as requests may be
+//! in flight take them in the trace's order. A latency is from the system call's begin to its end; how much later than in
+//! the trace a request began is its lag, counted apart.
 
 mod requests;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom, fallocate, fdatasync, fstat, seek};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -23,19 +25,52 @@ use crate::faults::{Fault, LoadError};
 use crate::files::{read_at, write_all_at};
 use crate::report::{self, RESULT_VERSION, Summaries, Summary, Tally};
 use crate::threads;
-use requests::{Kind, Request};
+use requests::{Kind, Request, Selection, touched};
 
 /// `_IO(0x12, 119)` of linux/fs.h.
 const BLKDISCARD: libc::c_ulong = 0x1277;
+const FILL_BYTES: usize = 1 << 20;
+/// Blocks of targets, from the smallest on.
+const BLOCKS_BYTES: [usize; 6] = [512, 1024, 2048, 4096, 8192, 16384];
 
 #[derive(Args)]
 pub struct Options {
-    /// The block device, or an existing file as large as the trace needs
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Write whatever areas the trace reads or writes; a file is created
+    Fill(FillOptions),
+    /// Repeat the requests
+    Run(RunOptions),
+}
+
+#[derive(Args)]
+struct Common {
+    /// The block device or file
     #[arg(long, value_name = "PATH")]
     target: PathBuf,
-    /// A line for each request: nanoseconds since the first, kind, offset, bytes
-    #[arg(long, value_name = "FILE")]
-    requests: PathBuf,
+    #[command(flatten)]
+    selection: Selection,
+    /// The seed of the content
+    #[arg(long)]
+    seed: u64,
+    #[command(flatten)]
+    content: ContentOptions,
+}
+
+#[derive(Args)]
+struct FillOptions {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct RunOptions {
+    #[command(flatten)]
+    common: Common,
     /// When a request begins
     #[arg(long, value_enum, default_value_t = Timing::Original)]
     timing: Timing,
@@ -45,14 +80,9 @@ pub struct Options {
     /// How many times as fast as in the trace requests begin, in thousandths
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     speed_thousandths: u64,
-    /// The seed of the content
-    #[arg(long)]
-    seed: u64,
     /// Go through the page cache
     #[arg(long)]
     buffered: bool,
-    #[command(flatten)]
-    content: ContentOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,6 +93,16 @@ enum Timing {
     Asap,
 }
 
+/// What was filled.
+#[derive(Serialize)]
+struct Filled {
+    result_version: u32,
+    load: &'static str,
+    requests: usize,
+    bytes: u64,
+    duration_ns: u64,
+}
+
 #[derive(Serialize)]
 struct Outcome {
     result_version: u32,
@@ -71,6 +111,10 @@ struct Outcome {
     duration_ns: u64,
     /// Of the trace, at the speed asked for.
     trace_ns: u64,
+    /// Requests were widened to whole blocks of this size.
+    block_bytes: usize,
+    /// Discards that the target does not know.
+    discards_ignored: u64,
     operations: Summaries,
     /// How much later than in the trace requests began; nothing without its times.
     lag: Option<Summary>,
@@ -80,10 +124,11 @@ struct Outcome {
 struct Counted {
     kinds: Vec<Tally>,
     lag: Tally,
+    discards_ignored: u64,
 }
 
 struct Worker<'a> {
-    options: &'a Options,
+    options: &'a RunOptions,
     requests: &'a [Request],
     next: &'a AtomicUsize,
     target: &'a OwnedFd,
@@ -110,7 +155,14 @@ impl Worker<'_> {
             }
             self.source.restart(number as u64);
             let start_ns = now_ns();
-            self.issue(&request).map_err(|error| self.options.refused(&request, error))?;
+            match self.issue(&request) {
+                // As a filesystem does it: a disk that cannot discard is not asked to.
+                Err(error) if request.kind == Kind::Discard && is_unknown(&error) => {
+                    self.counted.discards_ignored += 1;
+                    continue;
+                }
+                done => done.map_err(|error| self.options.refused(&request, &error))?,
+            }
             self.counted.kinds[request.kind as usize].record(request.bytes as u64, now_ns() - start_ns);
         }
         Ok(self.counted)
@@ -150,22 +202,14 @@ fn discard(target: &OwnedFd, is_device: bool, offset: u64, bytes: u64) -> io::Re
     }
 }
 
-impl Options {
-    /// When a request is due, after the first.
-    fn due_ns(&self, request: &Request) -> u64 {
-        let due_ns = u128::from(request.at_ns) * 1000 / u128::from(self.speed_thousandths);
-        u64::try_from(due_ns).unwrap_or(u64::MAX)
-    }
+fn is_unknown(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EOPNOTSUPP)
+}
 
-    fn refused(&self, request: &Request, error: impl std::fmt::Display) -> Fault {
-        let place = format!("{}: {} at byte {}", self.target.display(), request.kind.name(), request.offset);
-        Fault::new(place, format!("the request failed: {error}"), "see the kernel's error")
-    }
-
+impl Common {
     /// The target, whether it is a device, and its size.
-    fn open(&self, is_direct: bool) -> Result<(OwnedFd, bool, u64), Fault> {
-        let direct = if is_direct { OFlags::DIRECT } else { OFlags::empty() };
-        let opened = rustix::fs::open(&self.target, OFlags::RDWR | OFlags::CLOEXEC | direct, 0.into());
+    fn open(&self, flags: OFlags) -> Result<(OwnedFd, bool, u64), Fault> {
+        let opened = rustix::fs::open(&self.target, flags | OFlags::CLOEXEC, 0o644.into());
         let looked = opened.and_then(|file| {
             let is_device = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::BlockDevice;
             let bytes = seek(&file, SeekFrom::End(0))?;
@@ -174,15 +218,77 @@ impl Options {
         looked.map_err(|error| Fault::of_file(&self.target, "the target cannot be used", error))
     }
 
+    fn source(&self, bytes_max: usize) -> Source {
+        Source::new(self.content.content(), self.seed, bytes_max)
+    }
+}
+
+impl FillOptions {
+    fn run(&self) -> Result<Filled, LoadError> {
+        let mut requests = self.common.selection.read().map_err(LoadError::Input)?;
+        let begin_ns = now_ns();
+        // To create a device would fail; to open one needs no such flag.
+        let is_there = self.common.target.exists();
+        let flags = if is_there { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE };
+        let (target, is_device, target_bytes) = self.common.open(flags)?;
+        let end = if is_device { target_bytes } else { u64::MAX };
+        self.common.selection.fit(&mut requests, end, 1).map_err(|fault| LoadError::Input(vec![fault]))?;
+        let mut source = self.common.source(FILL_BYTES);
+        let areas = touched(&requests);
+        let bytes = areas.iter().map(|each| each.end.min(end) - each.start).sum();
+        for area in areas {
+            fill(&target, &mut source, area.start..area.end.min(end))
+                .and_then(|()| fdatasync(&target))
+                .map_err(|error| Fault::of_file(&self.common.target, "it cannot be filled", error))?;
+        }
+        let duration_ns = now_ns() - begin_ns;
+        let load = "replay-fill";
+        Ok(Filled { result_version: RESULT_VERSION, load, requests: requests.len(), bytes, duration_ns })
+    }
+}
+
+fn fill(target: &OwnedFd, source: &mut Source, area: Range<u64>) -> Result<(), Errno> {
+    let mut offset = area.start;
+    while offset < area.end {
+        let piece = FILL_BYTES.min(usize::try_from(area.end - offset).unwrap_or(FILL_BYTES));
+        write_all_at(target, source.next(piece), offset)?;
+        offset += piece as u64;
+    }
+    Ok(())
+}
+
+/// The smallest block that the target reads; of a target without any, the caller's requests tell the error.
+fn block_bytes(target: &OwnedFd) -> usize {
+    let takes = |bytes: &usize| read_at(target, &mut Buffer::new(*bytes), 0) != Err(Errno::INVAL);
+    BLOCKS_BYTES.into_iter().find(takes).unwrap_or(BLOCKS_BYTES[0])
+}
+
+impl RunOptions {
+    /// When a request is due, after the first.
+    fn due_ns(&self, request: &Request) -> u64 {
+        let due_ns = u128::from(request.at_ns) * 1000 / u128::from(self.speed_thousandths);
+        u64::try_from(due_ns).unwrap_or(u64::MAX)
+    }
+
+    fn refused(&self, request: &Request, error: &io::Error) -> Fault {
+        let place =
+            format!("{}: {} at byte {}", self.common.target.display(), request.kind.name(), request.offset);
+        Fault::new(place, format!("the request failed: {error}"), "see the kernel's error")
+    }
+
     fn run(&self) -> Result<Outcome, LoadError> {
-        let requests = requests::read(&self.requests).map_err(LoadError::Input)?;
-        let (target, is_device, target_bytes) = self.open(!self.buffered)?;
-        requests::fit(&requests, target_bytes, &self.requests)
+        let selection = &self.common.selection;
+        let mut requests = selection.read().map_err(LoadError::Input)?;
+        let direct = if self.buffered { OFlags::empty() } else { OFlags::DIRECT };
+        let (target, is_device, target_bytes) = self.common.open(OFlags::RDWR | direct)?;
+        let block_bytes = if self.buffered { 1 } else { block_bytes(&target) };
+        selection
+            .fit(&mut requests, target_bytes, block_bytes as u64)
             .map_err(|fault| LoadError::Input(vec![fault]))?;
         let bytes_max = |takes: fn(Kind) -> bool| {
             requests.iter().filter(|each| takes(each.kind)).map(|each| each.bytes).max().unwrap_or(0)
         };
-        let write_bytes = bytes_max(|kind| matches!(kind, Kind::Write | Kind::Fua));
+        let write_bytes = bytes_max(Kind::writes);
         let read_bytes = bytes_max(|kind| kind == Kind::Read);
         let (next, mut workers) = (AtomicUsize::new(0), Vec::new());
         for _ in 0..self.queue_depth {
@@ -193,18 +299,28 @@ impl Options {
                 target: &target,
                 is_device,
                 begin_ns: 0,
-                source: Source::new(self.content.content(), self.seed, write_bytes),
+                source: self.common.source(write_bytes),
                 buffer: Buffer::new(read_bytes),
-                counted: Counted { kinds: Kind::ALL.map(|_| Tally::new()).into(), lag: Tally::new() },
+                counted: Counted {
+                    kinds: Kind::ALL.map(|_| Tally::new()).into(),
+                    lag: Tally::new(),
+                    discards_ignored: 0,
+                },
             });
         }
         let begin_ns = now_ns();
         workers.iter_mut().for_each(|worker| worker.begin_ns = begin_ns);
         let counted = threads::all("--queue-depth", workers, Worker::run)?;
-        Ok(self.outcome(&counted, now_ns() - begin_ns, &requests))
+        Ok(self.outcome(&counted, now_ns() - begin_ns, &requests, block_bytes))
     }
 
-    fn outcome(&self, counted: &[Counted], duration_ns: u64, requests: &[Request]) -> Outcome {
+    fn outcome(
+        &self,
+        counted: &[Counted],
+        duration_ns: u64,
+        requests: &[Request],
+        block_bytes: usize,
+    ) -> Outcome {
         let sums = Kind::ALL
             .into_iter()
             .map(|kind| (kind, Tally::sum(counted.iter().map(|each| &each.kinds[kind as usize]))));
@@ -212,7 +328,9 @@ impl Options {
         let is_timed = self.timing == Timing::Original;
         Outcome {
             result_version: RESULT_VERSION,
-            load: "replay",
+            load: "replay-run",
+            block_bytes,
+            discards_ignored: counted.iter().map(|each| each.discards_ignored).sum(),
             duration_ns,
             trace_ns: requests.last().map_or(0, |last| self.due_ns(last)),
             operations: operations.map(|(kind, tally)| (kind.name().to_owned(), tally.summary())).collect(),
@@ -221,9 +339,12 @@ impl Options {
     }
 }
 
-/// Repeat the trace and print the result.
+/// Do one part and print its result.
 pub fn run(options: &Options) -> Result<(), LoadError> {
-    report::print(&options.run()?);
+    match &options.part {
+        Part::Fill(options) => report::print(&options.run()?),
+        Part::Run(options) => report::print(&options.run()?),
+    }
     Ok(())
 }
 

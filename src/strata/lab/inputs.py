@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that plans read, as plain tars in the cache: users' archives, the kernel's source, packages.
+"""The files that plans read, as plain tars in the cache: of users, the kernel's source, packages.
 
-An archive is unpacked once: its entry stands under the hash of what it was unpacked from. So a plan, which
+A file is read once: its entry stands under the hash of what it was unpacked from. So a plan, which
 has that hash, is all that a runner needs to find it.
 
 The packages are those of the workload ``os-installation``: a minimal Debian. Their archive holds what an
@@ -43,7 +43,7 @@ from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.plan.model import Plan, PlanInput
-from strata.spec.inputs import LINUX_SOURCE, PACKAGES, InputFile, pack_folder
+from strata.spec.inputs import LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
 from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
@@ -113,14 +113,15 @@ def _is_complete(entry: Entry) -> bool:
 def _stated(wanted: PlanInput) -> dict[str, str]:
     """The inputs of an entry that the project, or the user, states."""
     if wanted.sha256 is not None:
-        return {"archive": wanted.sha256}
+        form = {"form": _REQUESTS_FORM} if wanted.kind == "trace" else {}
+        return {wanted.kind: wanted.sha256, **form}
     return built_in_wanted(wanted.source, project_root())
 
 
 def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgress) -> None:
     """Put a plan's inputs into the cache unless they are there: fetched, unpacked, padded.
 
-    ``files`` are the users' archives of its study.
+    ``files`` are the users' files of its study.
 
     Raises LabError if an input cannot be fetched, no file has its hash, or the cache has no room for it, and
     StudyError if an archive is damaged, or has changed since the study was read.
@@ -137,11 +138,11 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProg
         path, sha256 = by_hash.get(wanted.sha256), wanted.sha256
         if path is None:
             raise LabError(
-                f"the plan reads {wanted.source}, and no archive of the study has its content",
+                f"the plan reads {wanted.source}, and no file of the study has its content",
                 place=f"inputs.{wanted.name}",
-                remedy="run it with the study that it was planned from, and with the same archive",
+                remedy="run it with the study that it was planned from, and with the same file",
             )
-        unpacked = _packed if path.is_dir() else _unpacked
+        unpacked = _requests if wanted.kind == "trace" else _packed if path.is_dir() else _unpacked
         cache.build("input", inputs, lambda folder: unpacked(path, sha256, folder / _FILE, progress))
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
@@ -181,6 +182,23 @@ def _packed(folder: Path, sha256: str, target: Path, progress: SetupProgress) ->
     if file_hash(target) != sha256:
         raise _changed(folder)
     return _made(target)  # in tar's records of 10 KiB: whole sectors
+
+
+# A change of the lines of `request_lines` changes this and reads the traces anew.
+_REQUESTS_FORM: Final = "1"
+
+
+def _requests(trace: Path, sha256: str, target: Path, progress: SetupProgress) -> dict[str, Any]:
+    """Write a user's trace as a tar of its requests."""
+    from strata.traces.requests import read_any, request_lines  # noqa: PLC0415  NumPy and DuckDB load slowly
+
+    with progress.step(f"input: reading the trace {trace.name}"):
+        content = "".join(request_lines(read_any(trace))).encode()
+        if trace_hash(trace) != sha256:
+            raise _changed(trace)
+        with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
+            _add(tar, REQUESTS, content)
+    return _made(target)
 
 
 def _changed(archive: Path) -> StudyError:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from strata.spec.inputs import InputFile
 from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.trial import TrialKey
+from strata.spec.workload import InputKind
 
 PLAN_VERSION: Final = 1  # crates/agent refuses a version that it does not know
 
@@ -52,13 +53,14 @@ class PlanInput(Frozen):
     source: str  # ``strata:`` and the name of what Strata has itself, or the file's name for people
     sha256: str | None = None
     """Of a user's file as it is; None for what Strata has, whose hash the runner knows."""
+    kind: InputKind = "archive"
 
     @classmethod
     def of(cls, name: str, source: str, file: InputFile | None) -> PlanInput:
         """The input that a study calls ``source``: a user's archive, or what Strata has."""
         if file is None:
             return cls(name=name, source=source)
-        return cls(name=name, source=file.path.name, sha256=file.sha256)
+        return cls(name=name, source=file.path.name, sha256=file.sha256, kind=file.kind)
 
 
 class Monitors(Frozen):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archives that a study's workloads read: beside the study, or Strata's own.
+"""The archives and traces that a study's workloads read: beside the study, or Strata's own.
 
-A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``.
+A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``; that
+of a trace has one file, `REQUESTS`, with a line for each request.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from strata.errors import ResultError
 from strata.files import open_named
 from strata.spec.names import Diagnostic, nearest
-from strata.spec.workload import Workload, loads_of
+from strata.spec.workload import InputKind, Workload, loads_of
 from strata.units import format_size
 
 # Sources are compressed by ten times and less.
@@ -33,19 +35,27 @@ LINUX_SOURCE: Final = "strata:linux-source"
 PACKAGES: Final = "strata:packages"
 """A minimal Debian as packages (``image/packages.toml``)."""
 BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
+REQUESTS: Final = "requests"
+"""The file in the tar of a trace."""
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A user's archive, which its digest identifies, and the size of each regular file in it, by name."""
+    """A user's archive, which its digest identifies, and the size of each regular file in it, by name.
+
+    Of a trace the sizes are the bytes that it reads or writes, in areas of 1 MiB, by disk.
+    """
 
     path: Path
     sha256: str
     sizes_bytes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    kind: InputKind = "archive"
 
 
-def read_input(source: str, folder: Path) -> InputFile | None:
-    """Read an archive relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
+def read_input(source: str, folder: Path, kind: InputKind) -> InputFile | None:
+    """Read a file relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
+    if kind == "trace":
+        return _read_trace(folder / source)
     if source.startswith(BUILT_IN):
         if source not in BUILT_IN_SOURCES:
             raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
@@ -122,6 +132,29 @@ def _read_folder(folder: Path) -> InputFile:
     return InputFile(folder.absolute(), packed.hash.hexdigest(), sizes)
 
 
+def _read_trace(path: Path) -> InputFile:
+    from strata.traces.requests import read_any, touched_bytes  # noqa: PLC0415  NumPy and DuckDB load slowly
+
+    try:
+        return InputFile(path.absolute(), trace_hash(path), touched_bytes(read_any(path)), "trace")
+    except OSError as error:
+        cause, remedy = f"{path} cannot be read: {error.strerror or error}", "name a trace beside the study"
+    except ResultError as error:
+        cause, remedy = f"{error.place}: {error.cause}", error.remedy or "record the trace again"
+    raise Diagnostic(cause, remedy=remedy)
+
+
+def trace_hash(path: Path) -> str:
+    """The hash of a trace's files together. Raises OSError."""
+    from strata.traces.foreign import files_of  # noqa: PLC0415  NumPy loads slowly
+
+    whole = hashlib.sha256()
+    for each in files_of(path):
+        with open_named(each) as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
     packed_bytes = os.fstat(file.fileno()).st_size
     sizes: dict[str, int] = {}
@@ -149,12 +182,12 @@ def read_inputs(
     for load in loads_of(workload):
         for name, source in load.inputs().items():
             if sources.setdefault(name, source) != source:
-                cause = f"two of its tenants read different archives: {sources[name]} and {source}"
+                cause = f"two of its tenants read different files: {sources[name]} and {source}"
                 yield Diagnostic(cause, remedy="let them read the same one")
             elif source not in found:
                 key = next((key for key, value in load if value == source), None)
                 try:
-                    file = read_input(source, folder)
+                    file = read_input(source, folder, load.input_kind)
                 except Diagnostic as diagnostic:
                     diagnostic.key = key if load is workload else None
                     yield diagnostic

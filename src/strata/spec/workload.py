@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # a processor file is read like a device, and devices have fa
 
 T = TypeVar("T")
 
+InputKind = Literal["archive", "trace"]
+"""How a file that a workload reads is understood."""
 Intervention = Literal["snapshot", "lose-disk", "rebuild"]
 """Interventions between preparing and measuring."""
 
@@ -167,6 +169,7 @@ class Workload(BaseModel, Allowing, ABC):
         runs_on: The kinds of target.
         needs_layers: It takes down and brings up layers, and so cannot be a tenant.
         is_compound: It consists of others, as `nested` and `tenants` say.
+        input_kind: What its `inputs` are.
         runs_programs: It runs programs that the study names, which no list of allowed options confines.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
@@ -182,6 +185,7 @@ class Workload(BaseModel, Allowing, ABC):
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem",)
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
+    input_kind: ClassVar[InputKind] = "archive"
     runs_programs: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {}
@@ -259,7 +263,7 @@ class Workload(BaseModel, Allowing, ABC):
         )
 
     def inputs(self) -> Mapping[str, str]:
-        """The archives of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
+        """The files of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}
 
     def priced_programs(self) -> Mapping[str, Program]:
@@ -310,7 +314,7 @@ class Workload(BaseModel, Allowing, ABC):
     def input_diagnostics(
         self, sizes_bytes: Mapping[str, Mapping[str, int]], capacity_bytes: int
     ) -> Iterable[Diagnostic]:
-        """Diagnostics by the content of each user's archive in `inputs`: the sizes of its files, by name."""
+        """Diagnostics by the content of each user's file in `inputs`: `InputFile.sizes_bytes`, by name."""
         return ()
 
 

@@ -54,19 +54,24 @@ class _Event:
     sectors: int
 
 
-def read_foreign(path: Path) -> Trace:
-    """The requests of a file in one of the formats, which is recognised by its content.
+def files_of(path: Path) -> list[Path]:
+    """The files of a trace: of blktrace's ``sda.blktrace.0`` all ``sda.blktrace.*``, one for each CPU."""
+    is_one_of_several = path.name.endswith(f".blktrace{path.suffix}") and path.suffix[1:].isdecimal()
+    return sorted(path.parent.glob(f"{path.stem}.*")) if is_one_of_several else [path]
 
-    Of ``sda.blktrace.0`` all files ``sda.blktrace.*`` are read, one for each CPU. Of blktrace's events the
-    issue to the disk (D) is a request's arrival; if none was recorded, its queueing (Q) is. Requests that the
-    recording ended before, without completion (C), are left out if others have one.
+
+def read_foreign(path: Path) -> Trace:
+    """The requests of a file, and those beside it (`files_of`), in a format that is known by its content.
+
+    Of blktrace's events the issue to the disk (D) is a request's arrival; if none was recorded, its queueing
+    (Q) is. Requests that the recording ended before, without completion (C), are left out if others have one.
 
     Raises ResultError if the file cannot be read, has a bad line or no requests.
     """
     with explained(path, "read the trace"):
         content = path.read_bytes()
         if _byte_order(content):
-            files = sorted(path.parent.glob(f"{path.stem}.*")) if path.suffix[1:].isdecimal() else [path]
+            files = files_of(path)
             requests = _joined(event for file in files for event in _blktrace(file.read_bytes(), file))
         else:
             lines = content.decode(errors="replace").splitlines()

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Parser;
 
-use super::{Options, Outcome};
+use super::{Filled, Options, Outcome, Part};
 use crate::faults::{Fault, LoadError};
 
 #[derive(Parser)]
@@ -13,25 +13,38 @@ struct Line {
     options: Options,
 }
 
-/// Replay on a file of 64 KiB, through the page cache: not every filesystem of a test has another way.
-fn replayed(folder: &Path, requests: &str, more: &[&str]) -> Result<Outcome, LoadError> {
+/// A part of the replay on a file of 64 KiB, through the page cache: not every filesystem of a test has another way.
+fn part(folder: &Path, part: &str, requests: &str, more: &[&str]) -> Options {
     let (target, list) = (folder.join("target"), folder.join("requests"));
-    fs::write(&target, vec![1; 65_536]).unwrap();
     fs::write(&list, requests).unwrap();
-    let words = ["replay", "--target", target.to_str().unwrap(), "--requests", list.to_str().unwrap()];
-    let common = ["--seed=1", "--buffered"];
-    Line::parse_from(words.iter().chain(&common).chain(more)).options.run()
+    let words = ["replay", part, "--target", target.to_str().unwrap(), "--requests", list.to_str().unwrap()];
+    Line::parse_from(words.iter().chain(&["--seed=1"]).chain(more)).options
 }
 
-fn mistakes(requests: &str) -> Vec<Fault> {
+fn replayed(folder: &Path, requests: &str, more: &[&str]) -> Result<Outcome, LoadError> {
+    fs::write(folder.join("target"), vec![1; 65_536]).unwrap();
+    match part(folder, "run", requests, &[&["--buffered"], more].concat()).part {
+        Part::Run(options) => options.run(),
+        Part::Fill(_) => unreachable!(),
+    }
+}
+
+fn filled(folder: &Path, requests: &str) -> Result<Filled, LoadError> {
+    match part(folder, "fill", requests, &[]).part {
+        Part::Fill(options) => options.run(),
+        Part::Run(_) => unreachable!(),
+    }
+}
+
+fn mistakes(requests: &str, more: &[&str]) -> Vec<Fault> {
     let folder = tempfile::tempdir().unwrap();
-    match replayed(folder.path(), requests, &[]).err().expect("it is refused") {
+    match replayed(folder.path(), requests, more).err().expect("it is refused") {
         LoadError::Input(faults) => faults,
         LoadError::World(fault) => panic!("{fault}"),
     }
 }
 
-const MIXED: &str = "0 read 0 4096\n1000 write 4096 8192\n1000 fua 16384 4096\n2000 flush 0 0\n";
+const MIXED: &str = "0 read 0 4096 a\n1000 write 4096 8192 a\n1000 fua 16384 4096 a\n2000 flush 0 0 a\n";
 
 #[test]
 fn every_request_is_done_once_where_the_trace_has_it() {
@@ -64,7 +77,7 @@ fn what_is_written_depends_on_the_seed_and_not_on_the_threads() {
 #[test]
 fn requests_begin_no_earlier_than_in_the_trace_at_its_speed() {
     let folder = tempfile::tempdir().unwrap();
-    let requests = "0 read 0 4096\n40000000 read 4096 4096\n";
+    let requests = "0 read 0 4096 a\n40000000 read 4096 4096 a\n";
 
     let outcome = replayed(folder.path(), requests, &["--speed-thousandths=2000"]).unwrap();
 
@@ -75,19 +88,56 @@ fn requests_begin_no_earlier_than_in_the_trace_at_its_speed() {
 
 #[test]
 fn bad_lines_are_named_all_at_once() {
-    let places: Vec<_> = mistakes("0 read 0 4096\n5 erase 0 1\n9 read 0 0\n7 read 0\n")
+    let places: Vec<_> = mistakes("0 read 0 4096 a\n5 erase 0 1 a\n9 read 0 0 a\n7 read 0 9\n", &[])
         .into_iter()
         .map(|fault| fault.place.rsplit(':').next().unwrap().to_owned())
         .collect();
 
     assert_eq!(places, ["2", "3", "4"]);
-    assert!(mistakes("9 read 0 512\n3 read 0 512\n")[0].cause.contains("earlier"));
-    assert!(mistakes("")[0].cause.contains("no requests"));
+    assert!(mistakes("", &[])[0].cause.contains("no such requests"));
 }
 
 #[test]
 fn a_request_beyond_the_target_is_refused_before_anything_is_written() {
-    for beyond in ["0 write 65024 1024", "0 read 18446744073709551615 512"] {
-        assert!(mistakes(beyond)[0].cause.contains("beyond the target's 65536 bytes"), "{beyond}");
+    for beyond in ["0 write 65024 1024 a", "0 read 18446744073709551615 512 a"] {
+        assert!(mistakes(beyond, &[])[0].cause.contains("the target has 65536"), "{beyond}");
     }
+}
+
+const TWO_DISKS: &str = "0 read 0 4096 a\n500 read 0 512 b c\n1000 write 4096 4096 a\n9000 flush 0 0 a\n";
+
+#[test]
+fn a_disk_is_chosen_and_a_time_of_the_trace() {
+    assert!(mistakes(TWO_DISKS, &[])[0].cause.contains("another disk, b c"));
+    assert!(mistakes(TWO_DISKS, &["--disk=d"])[0].cause.contains("no such requests"));
+    let folder = tempfile::tempdir().unwrap();
+
+    let other = replayed(folder.path(), TWO_DISKS, &["--disk=b c", "--timing=asap"]).unwrap();
+    let part = replayed(folder.path(), TWO_DISKS, &["--disk=a", "--from-ns=400", "--until-ns=9000"]).unwrap();
+
+    assert_eq!(other.operations["read"].bytes, 512);
+    assert_eq!((part.trace_ns, part.operations.len()), (600, 1));
+}
+
+#[test]
+fn requests_are_in_the_order_of_their_times_and_zeros_may_follow_them() {
+    let folder = tempfile::tempdir().unwrap();
+
+    let outcome = replayed(folder.path(), "2000 read 0 512 a\n1000 read 0 1024 a\n\0\0", &[]).unwrap();
+
+    assert_eq!((outcome.trace_ns, outcome.operations["read"].count), (2000, 2));
+}
+
+#[test]
+fn what_the_trace_touches_is_filled_with_holes_between() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, far) = (3 << 20, 9 << 20);
+    let requests = format!("0 read 0 512 a\n0 write {} 8192 a\n0 read {far} 512 a\n", first - 4096);
+
+    let outcome = filled(folder.path(), &requests).unwrap();
+
+    let content = fs::read(folder.path().join("target")).unwrap();
+    let full: Vec<_> = content.chunks(1 << 20).map(|area| area.iter().any(|byte| *byte != 0)).collect();
+    assert_eq!(full, [true, false, true, true, false, false, false, false, false, true]);
+    assert_eq!(outcome.bytes, 4 << 20);
 }
