@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from study_texts import TRACE
+
 SMALL: Final = {
     "fio": 'preset = "random-mix-4k"\nsize = "32MiB"\nwarmup = "1s"\nduration = "2s"',
     "pgbench": 'scale = 1\nclients = 4\nwarmup = "1s"\nduration = "1s"',
@@ -24,6 +26,7 @@ SMALL: Final = {
     "blog": 'intervals = 1\ninterval = "2s"\nreaders = 4\nreader_pause = "50ms"',
     "fill-and-fragment": 'size = "8MiB"\nextents = 50',
     "file-storm": "files = 200\nfolders = 4",
+    "trace": f'trace = "{TRACE}"',
     "os-installation": "",
     "command": (
         "load = ['dd if=/dev/urandom of=${data}/a bs=64k count=16 conv=fsync']\n"

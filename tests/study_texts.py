@@ -46,10 +46,29 @@ duration = "10s"
 """
 
 
-def read(folder: Path, text: str) -> Study:
-    file = folder / "study.toml"
+TRACE: Final = "disk.iolog"
+"""The file that examples of the workload `trace` name."""
+_REQUESTS: Final = """fio version 3 iolog
+0 /dev/sda add
+0 /dev/sda open
+0 /dev/sda write 0 65536
+300 /dev/sda sync 0 0
+1000 /dev/sda read 8388608 4096
+90000 /dev/sda write 8392704 4096
+200000 /dev/sda trim 0 65536
+"""
+
+
+def written(file: Path, text: str) -> Path:
+    """A study's file, with the trace beside it that its example names."""
     file.write_text(text)
-    return load_study(file, catalogue())
+    if f'"{TRACE}"' in text:
+        (file.parent / TRACE).write_text(_REQUESTS)
+    return file
+
+
+def read(folder: Path, text: str) -> Study:
+    return load_study(written(folder / "study.toml", text), catalogue())
 
 
 def mistakes(folder: Path, text: str) -> dict[str, str]:

@@ -35,6 +35,7 @@ from strata.spec.registry import Catalogue, Registry
 from strata.spec.step import Prerequisites, Step
 from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Duration
+from study_texts import written
 
 STRATA = [sys.executable, "-c", "from strata.program import main; main()"]
 HEAD = """\
@@ -116,8 +117,7 @@ def run_text(
     retries: int = RETRIES,
 ) -> Summary:
     """Run a study in this process; its results are in ``folder/results``."""
-    file = folder / "study.toml"
-    file.write_text(text)
+    file = written(folder / "study.toml", text)
     study = load_study(file, script_catalogue() if scripts else catalogue())
     display = LineDisplay(Console(stderr=True), virtual=runner.time_domain == "virtual")
     results = folder / "results"

@@ -54,8 +54,7 @@ def test_a_workload_is_shown_with_what_it_stands_for_and_an_example(name: str) -
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_its_example_is_a_sound_study(name: str, tmp_path: Path) -> None:
-    file = tmp_path / "example.toml"
-    file.write_text(STUDY + workload_sheet(catalogue(), name).example + "\n")
+    file = written(tmp_path / "example.toml", STUDY + workload_sheet(catalogue(), name).example + "\n")
 
     assert [*load_study(file, catalogue()).workloads] == ["example"]
 

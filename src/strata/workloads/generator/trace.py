@@ -66,14 +66,14 @@ class TraceReplay(Content, Workload):
         *latency_metric_specs("of one request", "{read,write,fua,flush,discard}_"),
         *latency_metric_specs("how much later than in the trace requests began", "lag_"),
     )
-    example: ClassVar[tuple[str, ...]] = ("disk",)
+    example: ClassVar[tuple[str, ...]] = ("timing",)
 
     workload: Literal["trace"] = "trace"
     trace: StrictStr = key(
         ...,
         "A file beside the study: fio's iolog, blktrace's files (name one of them) or blkparse's text, or "
         "trace.parquet of a result",
-        "production.blktrace.0",
+        "disk.iolog",
     )
     disk: StrictStr | None = key(
         None, "The disk of the trace, as `strata replay` names it; a trace of one disk needs none", "8,0"

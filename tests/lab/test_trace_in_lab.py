@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trial's own trace as the load of other stacks, in the lab."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from lab_factory import head, records, run_text, stacks
+
+from strata.lab import Lab
+from strata.results.record import ResultRecord
+from strata.runners.lab import LabRunner
+from strata.traces.kinds import OPS
+from strata.traces.requests import request_lines
+from strata.traces.table import Trace, read_parquet
+
+pytestmark = pytest.mark.lab
+
+RECORDED = """
+[workloads.mix]
+workload = "fio"
+preset = "fsync-write-4k"
+size = "8MiB"
+duration = "2s"
+"""
+REPLAYED = """
+[stacks.bare]
+layers = []
+[workloads.then]
+workload = "trace"
+trace = "recorded.parquet"
+[workloads.fast]
+workload = "trace"
+trace = "recorded.parquet"
+timing = "asap"
+queue_depth = 8
+"""
+
+
+def kinds(trace: Trace, *, window_ns: tuple[int, int] = (0, 1 << 63)) -> Counter[str]:
+    """How many requests of each operation arrived at the studied disk."""
+    rows = trace.records[trace.records["disk"] > 0]
+    inside = (rows["arrival_ns"] >= window_ns[0]) & (rows["arrival_ns"] <= window_ns[1])
+    return Counter(OPS[op] for op in rows["op"][inside])
+
+
+def metric(record: ResultRecord, name: str) -> float:
+    return next(each.value for each in record.metrics if each.name == name)
+
+
+def test_a_recorded_trial_is_repeated_on_a_device_and_in_a_file(lab: Lab, tmp_path: Path) -> None:
+    source, first, second = (tmp_path / name for name in ("source", "first", "second"))
+    for folder in (source, first, second):
+        folder.mkdir()
+    run_text(head("source", [1], "1GiB") + stacks("ext4") + RECORDED, source, LabRunner(lab), jobs=1)
+    (recorded,) = source.rglob("trace.parquet")
+    trace = read_parquet(recorded)
+    lines = [line.split() for line in request_lines(trace)]
+    text = head("again", [1], "1GiB") + stacks("ext4") + REPLAYED
+    for folder in (first, second):
+        shutil.copy(recorded, folder / "recorded.parquet")
+        assert not run_text(text, folder, LabRunner(lab)).invalid
+
+    found = records(first / "results")
+    assert {name: each.record_sha256 for name, each in found.items()} == {
+        name: each.record_sha256 for name, each in records(second / "results").items()
+    }
+    assert {name.rpartition(".")[0] for name in found} == {
+        f"{stack}.{load}" for stack in ("ext4", "bare") for load in ("then", "fast")
+    }
+    for name, record in found.items():
+        assert metric(record, "operations") == len(lines), name
+        written = sum(int(size) for _, kind, _, size, _ in lines if kind in {"write", "fua"})
+        took_s = metric(record, "replay_ns") / 1e9
+        assert metric(record, "write_bytes_per_s") * took_s == pytest.approx(written), name
+    then, fast = (found[f"bare.{load}.s1"] for load in ("then", "fast"))
+    span_ns = int(lines[-1][0])
+    assert span_ns <= metric(then, "replay_ns") < span_ns * 1.05 + 1e9
+    assert metric(fast, "replay_ns") < metric(then, "replay_ns")
+    # Nothing is between the replay and the disk, so that it sees the same requests once more.
+    (again,) = (first / "results").glob("**/bare.then.s1/**/trace.parquet")
+    seen = kinds(read_parquet(again))
+    assert seen["read"] >= kinds(trace)["read"]
+    assert seen["write"] >= kinds(trace)["write"]
