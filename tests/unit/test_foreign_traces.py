@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from strata.cli import app
 from strata.errors import ResultError
 from strata.explanation.replay import replay
 from strata.spec.device import find_device
@@ -93,10 +95,17 @@ def test_what_fio_itself_writes_can_be_replayed(tmp_path: Path) -> None:
     kinds = [row[1] for row in rows(found)]
     assert kinds.count("read") + kinds.count("write_sync") == 16
     assert "flush" in kinds
-    assert not done.has_latencies
+    assert not found.has_completions
     assert done.replayed["read"].mean > 0
-    with pytest.raises(ResultError, match="does not tell when requests were complete"):
-        replay(found.of_disk(found.disks[1]), find_device("generic-sata-ssd"), mode="closed")
+
+
+def test_a_trace_without_completions_has_no_closed_replay(tmp_path: Path) -> None:
+    words = ["replay", str(written(tmp_path, IOLOG)), "--device", "generic-sata-ssd", "--mode", "closed"]
+
+    refused = CliRunner().invoke(app, words)
+
+    assert isinstance(refused.exception, ResultError)
+    assert "does not tell when requests were complete" in str(refused.exception)
 
 
 @st.composite

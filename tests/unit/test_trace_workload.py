@@ -78,7 +78,7 @@ def test_a_table_of_strata_is_read_as_any_other_trace(tmp_path: Path) -> None:
     ("content", "keys", "key", "said"),
     [
         (IOLOG.format(offset=0), 'disk = "/dev/sda"', None, ""),
-        (IOLOG.format(offset=0), "", "disk", 'several disks'),
+        (IOLOG.format(offset=0), "", "disk", "several disks"),
         (IOLOG.format(offset=0), 'disk = "sdc"', "disk", 'no disk "sdc"'),
         (f"fio version 3 iolog\n0 a write 0 {3 << 30}\n", "", "trace", "3.0 GiB"),
         ("fio version 3 iolog\n0 a erase 0 1\n", "", "trace", "recorded:2"),

@@ -71,6 +71,9 @@ def replay(  # noqa: PLR0917  typer makes options of them
 
     trace, source = _read(trial)
     name = _chosen(trace, disk)
+    if mode is Mode.CLOSED and not trace.has_completions:
+        cause = "the trace does not tell when requests were complete"
+        raise ResultError(cause, place="--mode closed", remedy="replay it with --mode open")
     target = find_device(device, Path()) if device != _SAME else _own_device(source, name)
     plan = source[1].plan if source else None
     sizes = {each.name: each.capacity_bytes for each in plan.devices} if plan else {}
@@ -84,15 +87,15 @@ def replay(  # noqa: PLR0917  typer makes options of them
     )
     if as_json:
         named = {"disk": name, "device": target.name, "mode": mode.value}
-        print_json({**named, **_plain(found)})
+        print_json({**named, **_plain(found, has_latencies=trace.has_completions)})
     else:
-        _print(found, name, target.name, mode)
+        _print(found, name, target.name, mode, has_latencies=trace.has_completions)
 
 
-def _plain(found: Replay) -> dict[str, object]:
+def _plain(found: Replay, *, has_latencies: bool) -> dict[str, object]:
     rows = {
         kind: {
-            "recorded": asdict(found.recorded[kind]) if found.has_latencies else None,
+            "recorded": asdict(found.recorded[kind]) if has_latencies else None,
             "replayed": asdict(found.replayed[kind]),
         }
         for kind in found.recorded
@@ -149,7 +152,7 @@ def _chosen(trace: Trace, disk: str | None) -> str:
     return disk
 
 
-def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
+def _print(found: Replay, disk: str, device: str, mode: Mode, *, has_latencies: bool) -> None:
     from strata.explanation.comparison import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value, percent, significant  # noqa: PLC0415
@@ -175,7 +178,7 @@ def _print(found: Replay, disk: str, device: str, mode: Mode) -> None:
         if found.carried_share is not None:
             ratio = "overloaded"
         name = KIND_WORDS.get(kind, "all requests")
-        if found.has_latencies:
+        if has_latencies:
             rows.append((name, recorded.requests, "recorded", *times(recorded), ""))
             rows.append(("", "", "replayed", *times(replayed), ratio))
         else:

@@ -65,11 +65,6 @@ class Replay:
     replayed_span_ns: int
     carried_share: float | None = None
 
-    @property
-    def has_latencies(self) -> bool:
-        """Whether the trace tells when requests were complete; fio's does not."""
-        return self.recorded["all"].max > 0
-
 
 def replay(
     records: Records,
@@ -95,9 +90,6 @@ def replay(
     records = in_order_of_arrival(records)
     _refuse_beyond(records, device, capacity_bytes)
     arrival, complete = (records[name].astype(np.int64) for name in ("arrival_ns", "complete_ns"))
-    if mode == "closed" and (arrival == complete).all():
-        cause = "the trace does not tell when requests were complete"
-        raise ResultError(cause, place="--mode closed", remedy="replay it with --mode open")
     if mode == "open":
         delay, after = arrival, np.zeros(len(records), np.int64)
     else:

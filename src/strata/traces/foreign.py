@@ -98,7 +98,7 @@ def _trace(requests: Sequence[_Request]) -> Trace:
         row["kind"], row["op"] = KINDS.index(each.kind), OPS.index(each.kind.partition("_")[0])
         row["flags"] = sum(1 << FLAGS.index(name) for name in each.flags)
         row["disk"] = disks.index(each.disk)
-    return Trace(records, disks)
+    return Trace(records, disks, any(each.complete_ns is not None for each in requests))
 
 
 def _bad(path: Path, number: int, line: str) -> ResultError:

@@ -47,10 +47,12 @@ class Trace:
     Attributes:
         records: In the driver's order, each disk's by completion.
         disks: The names that a record's ``disk`` counts: 0 is the root image.
+        has_completions: Whether its source says when requests were complete; fio's log does not.
     """
 
     records: Records
     disks: tuple[str, ...]
+    has_completions: bool = True
 
     def of_disk(self, name: str) -> Records:
         found: Records = self.records[self.records["disk"] == self.disks.index(name)]
