@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from lab_factory import head, records, run_text, stacks
+from lab_factory import hashes, head, records, run_text, stacks
 
 from strata.lab import Lab
 from strata.results.record import ResultRecord
@@ -65,9 +65,7 @@ def test_a_recorded_trial_is_repeated_on_a_device_and_in_a_file(lab: Lab, tmp_pa
         assert not run_text(text, folder, LabRunner(lab)).invalid
 
     found = records(first / "results")
-    assert {name: each.record_sha256 for name, each in found.items()} == {
-        name: each.record_sha256 for name, each in records(second / "results").items()
-    }
+    assert hashes(first / "results") == hashes(second / "results")
     assert {name.rpartition(".")[0] for name in found} == {
         f"{stack}.{load}" for stack in ("ext4", "bare") for load in ("then", "fast")
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workload `trace`: what it says of traces beside a study, and the requests that it gives the load generator."""
+"""The workload `trace`: its diagnostics of traces beside a study, and the requests of the load generator."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def test_a_table_of_strata_is_read_as_any_other_trace(tmp_path: Path) -> None:
         (IOLOG.format(offset=0), 'disk = "/dev/sda"', None, ""),
         (IOLOG.format(offset=0), "", "disk", "several disks"),
         (IOLOG.format(offset=0), 'disk = "sdc"', "disk", 'no disk "sdc"'),
-        (f"fio version 3 iolog\n0 a write 0 {3 << 30}\n", "", "trace", "3.0 GiB"),
+        (f"fio version 3 iolog\n0 a write 0 {3 << 30}\n", "", "trace", "data of 3GiB do not fit"),
         ("fio version 3 iolog\n0 a erase 0 1\n", "", "trace", "recorded:2"),
         ("nothing\n", "", "trace", "no request"),
-        (None, "", "trace", "there is no"),
+        (None, "", "trace", "recorded cannot be read: No such file"),
         (IOLOG.format(offset=0), 'disk = "/dev/sda"\nfrom = "2s"\nuntil = "1s"', "until", "before it begins"),
         (IOLOG.format(offset=0), 'disk = "/dev/sda"\ntiming = "asap"\nspeed = 2', "speed", "leave speed out"),
     ],

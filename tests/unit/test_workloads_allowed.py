@@ -199,8 +199,8 @@ def test_a_member_of_an_archive_is_no_option_and_no_control_character(member: st
         Tree.model_validate({"members": [member]})
 
 
-BY_ROOT = ("tree", "filesystem-life", "os-installation", "tenants")
-"""Of the first two only what is safe and of the third all; the parts of the last are the others."""
+BY_ROOT = ("tree", "trace", "filesystem-life", "os-installation", "tenants")
+"""Of the first three only what is safe and of the fourth all; the parts of the last are the others."""
 
 
 def test_the_cases_cover_every_workload() -> None:

@@ -14,6 +14,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import workload_sheet
 from strata.spec.load import load_study
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs, undeclared
+from study_texts import written
 
 WORKLOADS = list(catalogue().workloads)
 STUDY = """\

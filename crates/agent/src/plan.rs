@@ -72,6 +72,8 @@ pub struct Input {
     pub source: String,
     #[serde(default)]
     pub sha256: Option<String>,
+    #[serde(default)]
+    pub kind: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -309,7 +309,9 @@ impl RunOptions {
             });
         }
         let begin_ns = now_ns();
-        workers.iter_mut().for_each(|worker| worker.begin_ns = begin_ns);
+        for worker in &mut workers {
+            worker.begin_ns = begin_ns;
+        }
         let counted = threads::all("--queue-depth", workers, Worker::run)?;
         Ok(self.outcome(&counted, now_ns() - begin_ns, &requests, block_bytes))
     }
