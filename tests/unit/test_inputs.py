@@ -187,7 +187,7 @@ def test_an_archive_that_has_changed_since_the_study_was_read_is_an_error(tmp_pa
 def test_a_plan_of_another_archive_is_an_error(tmp_path: Path) -> None:
     plan = plan_of(study(tmp_path, "tree.tar", plain_tar()))
 
-    with pytest.raises(LabError, match="no archive of the study has its content") as caught:
+    with pytest.raises(LabError, match="no file of the study has its content") as caught:
         provide_inputs(plan, [], SILENCE)
     assert caught.value.remedy
 

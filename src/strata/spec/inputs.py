@@ -52,7 +52,7 @@ class InputFile:
     kind: InputKind = "archive"
 
 
-def read_input(source: str, folder: Path, kind: InputKind) -> InputFile | None:
+def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputFile | None:
     """Read a file relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
     if kind == "trace":
         return _read_trace(folder / source)

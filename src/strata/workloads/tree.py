@@ -71,18 +71,6 @@ class Contents:
     bytes: int
 
 
-def unpacking(
-    context: WorkloadContext, prefix: str, phase: Phase, folder: str, source: tuple[str, ...]
-) -> list[Step]:
-    """Steps that make ``folder`` and let tar unpack an input there; ``source`` are its options for that."""
-    make = ("install", "-d", "-o", LOAD_USER, folder)
-    unpack = (*_AS_LOAD_USER, "tar", "--extract", f"--directory={folder}", *source)
-    return [
-        _step(context, f"{prefix}-folder", "prepare", "Make a folder for the tree", *make),
-        _step(context, f"{prefix}-unpack", phase, "Unpack the archive", *unpack),
-    ]
-
-
 class ArchiveWorkload(Workload):
     """The base of the workloads that unpack an archive."""
 
@@ -136,13 +124,18 @@ class ArchiveWorkload(Workload):
         index = f"{context.scratch_path}/{prefix}.list"
         listing = ("tar", "--list", "--verbose", "--no-seek", f"--index-file={index}", *self._members())
         return [
-            _step(context, f"{prefix}-list", "prepare", "List the archive", *listing),
-            _step(context, f"{prefix}-count", "prepare", _TITLE, "awk", literal(_COUNT), index),
+            self._step(context, f"{prefix}-list", "prepare", "List the archive", *listing),
+            self._step(context, f"{prefix}-count", "prepare", _TITLE, "awk", literal(_COUNT), index),
         ]
 
     def unpacking(self, context: WorkloadContext, prefix: str, phase: Phase, folder: str) -> list[Step]:
         """Steps that make ``folder`` and unpack the archive there, without a sync."""
-        return unpacking(context, prefix, phase, folder, self._members())
+        make = ("install", "-d", "-o", LOAD_USER, folder)
+        unpack = (*_AS_LOAD_USER, "tar", "--extract", f"--directory={folder}", *self._members())
+        return [
+            self._step(context, f"{prefix}-folder", "prepare", "Make a folder for the tree", *make),
+            self._step(context, f"{prefix}-unpack", phase, "Unpack the archive", *unpack),
+        ]
 
     def counted(self, outputs: Outputs, prefix: str) -> Contents:
         """The counts that the steps of `counting` printed; a `RunError` if there were no files."""
@@ -157,9 +150,9 @@ class ArchiveWorkload(Workload):
         chosen = ("--wildcards", "--no-wildcards-match-slash", "--", *map(literal, self.members))
         return (f"--file={_FILE}", _RECORDS, *(chosen if self.members else ()))
 
-
-def _step(context: WorkloadContext, step_id: str, phase: Phase, title: str, *argv: str) -> Step:
-    return context.step(step_id, phase, title, argv, time_limit_ns=_UNPACK_LIMIT_NS, user="root")
+    @staticmethod
+    def _step(context: WorkloadContext, step_id: str, phase: Phase, title: str, *argv: str) -> Step:
+        return context.step(step_id, phase, title, argv, time_limit_ns=_UNPACK_LIMIT_NS, user="root")
 
 
 _PARTS: Final = ("unpack", "sync", "read", "delete", "delete_sync")
@@ -205,8 +198,8 @@ class Tree(ArchiveWorkload):
             unpacked,
             synced(context, "tree-sync", "measure", "Write back what unpacking has left in memory"),
             dropped(context, "tree-drop-caches", "measure"),
-            _step(context, "tree-read", "measure", "Read every file of the tree", *read),
-            _step(context, "tree-delete", "measure", "Delete the tree", "rm", "--recursive", folder),
+            self._step(context, "tree-read", "measure", "Read every file of the tree", *read),
+            self._step(context, "tree-delete", "measure", "Delete the tree", "rm", "--recursive", folder),
             synced(context, "tree-delete-sync", "measure", "Write back what deleting has left in memory"),
         ]
 

@@ -21,10 +21,9 @@ from strata.spec.workload import InputKind, Outputs, Workload, WorkloadContext, 
 from strata.units import NS_PER_S, Duration, format_value
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
 from strata.workloads.keys import ZEROS_QUESTION, key, option_words, yes_or_no
-from strata.workloads.tree import TOOLS, unpacking
 
 _INPUT: Final = "trace"
-_PACE: Final = "kept-the-trace's-pace"
+_PACE: Final = "kept-the-pace"
 _DISCARDS: Final = "discards-repeated"
 _LATE_MAX: Final = 1.05  # of the trace's time; what ends later was carried with a growing backlog
 _LATE_NS_MIN: Final = NS_PER_S
@@ -47,7 +46,7 @@ class TraceReplay(Content, Workload):
         "and a faster one gains nothing. It leaves out the work of a filesystem below the file: the recorded "
         "filesystem's own requests are in the trace, and the stack adds its own."
     )
-    tools: ClassVar[tuple[str, ...]] = (*TOOLS[1:], *page_cache.TOOLS)
+    tools: ClassVar[tuple[str, ...]] = ("tar", *page_cache.TOOLS)
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block")
     input_kind: ClassVar[InputKind] = "trace"
     check_questions: ClassVar[Mapping[str, str]] = ZEROS_QUESTION | {
@@ -142,9 +141,10 @@ class TraceReplay(Content, Workload):
             "speed-thousandths": round(self.speed * 1000),
             "buffered": not self.direct,
         }
-        source = (f"--file=${{input-{_INPUT}}}",)
+        tar = ("tar", "--extract", f"--directory={context.scratch_path}", f"--file=${{input-{_INPUT}}}")
         return [
-            *unpacking(context, "trace", "prepare", _folder(context), source),
+            # The file may lie where only root can read.
+            context.step("trace-unpack", "prepare", "Unpack the requests of the trace", tar, user="root"),
             self._part(context, "prepare", "Fill what the trace reads or writes", "fill", {}),
             synced(context, "trace-settle", "prepare", "Write back dirty data before it begins"),
             dropped(context, "trace-drop-caches", "prepare"),
@@ -157,7 +157,7 @@ class TraceReplay(Content, Workload):
         is_file = context.target_kind == "filesystem"
         common = {
             "target": f"{context.mount_path}/trace.data" if is_file else context.target,
-            "requests": f"{_folder(context)}/{REQUESTS}",
+            "requests": f"{context.scratch_path}/{REQUESTS}",
             "disk": None if self.disk is None else literal(self.disk),
             "from-ns": self.from_ns,
             "until-ns": self.until_ns,
@@ -205,7 +205,3 @@ class TraceReplay(Content, Workload):
         ignored = result["discards_ignored"]
         detail = f"the target does not know discards: {ignored} were left out" if ignored else "every one"
         yield yes_or_no(_DISCARDS, not ignored, detail)
-
-
-def _folder(context: WorkloadContext) -> str:
-    return f"{context.scratch_path}/trace"
