@@ -235,12 +235,12 @@ impl FillOptions {
         self.common.selection.fit(&mut requests, end, 1).map_err(|fault| LoadError::Input(vec![fault]))?;
         let mut source = self.common.source(FILL_BYTES);
         let areas = touched(&requests);
+        let failed = |error| Fault::of_file(&self.common.target, "it cannot be filled", error);
         let bytes = areas.iter().map(|each| each.end.min(end) - each.start).sum();
         for area in areas {
-            fill(&target, &mut source, area.start..area.end.min(end))
-                .and_then(|()| fdatasync(&target))
-                .map_err(|error| Fault::of_file(&self.common.target, "it cannot be filled", error))?;
+            fill(&target, &mut source, area.start..area.end.min(end)).map_err(failed)?;
         }
+        fdatasync(&target).map_err(failed)?;
         let duration_ns = now_ns() - begin_ns;
         let load = "replay-fill";
         Ok(Filled { result_version: RESULT_VERSION, load, requests: requests.len(), bytes, duration_ns })

@@ -26,7 +26,7 @@ from strata.units import GIB, MIB, describe_size, format_size, parse_size
 from strata.words import counted, listed
 
 THIS_MACHINE: Final = "this-machine"
-"""Instead of models: those that resemble the machine's disks."""
+"""The answer that stands for the models which resemble this machine's disks most."""
 
 _SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
 _FILE_BYTES: Final = 128 * 1024  # of the personality `fileserver`, on average

@@ -108,13 +108,10 @@ def _plain(found: Replay, *, has_latencies: bool) -> dict[str, object]:
 def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]:
     """The trace, and its trial unless it is a file alone."""
     from strata.explanation.source import find_trials, read_source  # noqa: PLC0415
-    from strata.traces.foreign import read_foreign  # noqa: PLC0415
-    from strata.traces.table import read_parquet  # noqa: PLC0415
+    from strata.traces.requests import read_any  # noqa: PLC0415
 
-    if len(words) == 1 and words[0].endswith(".parquet"):
-        return read_parquet(Path(words[0])), None
-    if len(words) == 1 and Path(words[0]).is_file():
-        return read_foreign(Path(words[0])), None
+    if len(words) == 1 and (words[0].endswith(".parquet") or Path(words[0]).is_file()):
+        return read_any(Path(words[0])), None
     named = find_trials(words)
     if len(named) > 1:
         raise ResultError(f"{len(named)} trials were named", place="strata replay", remedy="name one")

@@ -11,7 +11,7 @@ import numpy as np
 
 from strata.files import explained
 from strata.traces.foreign import read_foreign
-from strata.traces.kinds import FLAGS, OPS
+from strata.traces.kinds import OPS
 from strata.traces.table import Trace, flag, read_parquet
 from strata.units import SECTOR_BYTES
 
@@ -32,7 +32,7 @@ def request_lines(trace: Trace) -> Iterator[str]:
     records = trace.records[trace.records["disk"] > 0]
     records = records[np.argsort(records["arrival_ns"], kind="stable")]
     first_ns = int(records["arrival_ns"][0]) if len(records) else 0
-    is_fua = flag(records, FLAGS[0])
+    is_fua = flag(records, "fua")
     for row, fua in zip(records, is_fua, strict=True):
         kind = OPS[row["op"]]
         place = int(row["sector"]) * SECTOR_BYTES, int(row["sectors"]) * SECTOR_BYTES
@@ -44,7 +44,7 @@ def request_lines(trace: Trace) -> Iterator[str]:
 
 def touched_bytes(trace: Trace) -> dict[str, int]:
     """By disk, the bytes in all areas of 1 MiB that reads and writes touch: the data that a replay fills."""
-    return {name: _touched(trace, number) for number, name in enumerate(trace.disks) if number and name}
+    return {name: _touched(trace, number) for number, name in enumerate(trace.disks) if number}
 
 
 def _touched(trace: Trace, disk: int) -> int:
