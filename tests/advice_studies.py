@@ -32,6 +32,7 @@ def study(
     metric: str = "operations_per_s",
     seeds: int | None = None,
     time_domain: TimeDomain = "virtual",
+    reference: str | None = None,
 ) -> StudyResults:
     """A study with one headline metric.
 
@@ -42,6 +43,7 @@ def study(
         metric: The metric's name.
         seeds: How many the study declares; as many as the longest list.
         time_domain: Virtual or wall.
+        reference: The study's reference; the first stack.
     """
     workloads = list(dict.fromkeys(name for each in values.values() for name in each))
     count = seeds or max(len(each) for by_workload in values.values() for each in by_workload.values())
@@ -79,7 +81,10 @@ def study(
         trials={},
         time_domain=time_domain,
         runner="lab",
-        described={"workloads": {name: dict(KINDS.get(name, {"workload": "pgbench"})) for name in workloads}},
+        described={
+            "workloads": {name: dict(KINDS.get(name, {"workload": "pgbench"})) for name in workloads},
+            "reference": reference,
+        },
         file="decided.toml",
     )
     return StudyResults(snapshot, (), cells)

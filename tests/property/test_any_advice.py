@@ -19,8 +19,8 @@ LOADS = ("database", "mail")
 STACKS = ("a", "b", "c")
 
 
-def advice_on(values: Values) -> Advice:
-    [advice] = advise(study(values), [USE], None)
+def advice_on(values: Values, reference: str = "a") -> Advice:
+    [advice] = advise(study(values, reference=reference), [USE], None)
     return advice
 
 
@@ -67,7 +67,7 @@ def test_other_names_of_the_stacks_are_all_that_changes(values: Values, names: S
     called = dict(zip(STACKS, names, strict=True))
     renamed = {called[stack]: by for stack, by in values.items()}
 
-    before, after = advice_on(values), advice_on(renamed)
+    before, after = advice_on(values), advice_on(renamed, called["a"])
 
     assert order(after) == [called[stack] for stack in order(before)]
     assert gains(after) == gains(before)
@@ -123,9 +123,20 @@ def test_who_leads_in_how_many_resamples_adds_up(values: Values) -> None:
 @settings(max_examples=25)
 def test_one_stack_is_chosen_only_where_every_interval_is_beyond_the_zone(values: Values) -> None:
     advice = advice_on(values)
-    intervals = [each.score.gain_interval for each in advice.standings if each.score is not None]
+    intervals = [score.gain_interval for each in advice.standings for score in each.means]
 
     assert all(each is not None for each in intervals)
     beyond = all(each is not None and each.high < 1 / 1.03 for each in intervals)
     assert (advice.conclusion == "clear") is beyond
     assert (len(advice.leaders) == 1) is beyond
+
+
+@given(any_values())
+@settings(max_examples=25)
+def test_the_waiting_is_relative_to_the_baseline_and_the_leader_has_the_least(values: Values) -> None:
+    advice = advice_on(values)
+    waiting = {each.stack: each.waiting for each in advice.standings}
+
+    assert waiting["a"] == pytest.approx(1)
+    assert waiting[advice.standings[0].stack] == min(waiting.values())
+    assert sum(advice.weightings.values()) == pytest.approx(1)

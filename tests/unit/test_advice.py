@@ -8,8 +8,9 @@ import math
 import pytest
 
 from advice_studies import around, capabilities, study, use, weight
-from strata.advice.advise import advise, seeds_wanted
+from strata.advice.advise import advise
 from strata.advice.model import Advice
+from strata.advice.settling import seeds_wanted
 from strata.advice.uses import Need, Use
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
@@ -85,44 +86,81 @@ def test_where_the_intervals_reach_across_the_zone_none_is_chosen_and_seeds_are_
     )
 
 
-def test_the_score_is_the_weighted_geometric_mean_of_the_ratios() -> None:
+def test_the_score_is_the_time_that_the_use_waits_relative_to_the_reference() -> None:
     results = study(
         {
             "a": {"database": around(100), "mail": around(100)},
-            "b": {"database": around(200), "mail": around(50)},
+            "b": {"database": around(200), "mail": around(90)},
         }
     )
 
     advice = advice_on(results, MIXED)
 
-    assert advice.leader == "b"
-    behind = advice.standings[1].score
-    assert behind is not None
-    assert behind.gain == pytest.approx(0.5**0.7 * 2**0.3)
+    assert (advice.conclusion, advice.leader, advice.baseline) == ("clear", "b", "a")
+    waiting = 0.7 / 2 + 0.3 / 0.9
+    assert [each.waiting for each in advice.standings] == pytest.approx([waiting, 1])
+    behind = advice.standings[1]
+    assert behind.score is not None
+    assert behind.geometric is not None
+    assert behind.score.ratio.ratio == pytest.approx(1 / waiting)
+    assert behind.geometric.ratio.ratio == pytest.approx(2**0.7 * 0.9**0.3)
     assert [(each.weight, each.share) for each in advice.parts] == [("database", 0.7), ("mail", 0.3)]
 
 
-def test_another_weighting_puts_another_stack_in_front_and_the_advice_says_which() -> None:
+def test_a_stack_that_is_fast_mostly_and_slow_for_the_rest_is_not_chosen_by_its_geometric_mean() -> None:
     results = study(
         {
-            "a": {"database": around(100), "mail": around(100)},
-            "b": {"database": around(140), "mail": around(55)},
+            "ext4": {"database": around(100), "mail": around(100)},
+            "zfs": {"database": around(530), "mail": around(24)},
         }
     )
 
-    first = advice_on(results, MIXED)
-    other = advice_on(results, use(weight("database", 10), weight("mail", 90)))
+    advice = advice_on(results, use(weight("database", 75), weight("mail", 25)))
 
-    assert first.leader == "b"
-    assert [(each.weight, each.factor, each.leader) for each in first.sensitivity] == [
-        ("database", 0.5, "a"),
-        ("mail", 2.0, "a"),
-    ]
-    assert other.leader == "a"
+    assert (advice.conclusion, advice.leader) == ("the means disagree", None)
+    assert advice.leaders == ("ext4", "zfs")
+    behind = advice.standings[1]
+    assert behind.waiting == pytest.approx(0.75 / 5.3 + 0.25 / 0.24)  # 18 % longer
+    assert behind.geometric is not None
+    assert behind.geometric.gain == pytest.approx(5.3**0.75 * 0.24**0.25)  # 2.4 times as good
+    assert "seeds" not in kinds(advice)
+    assert kinds(advice) == ["weights"]
+
+
+def test_the_reference_of_the_study_is_the_baseline_unless_it_has_no_place() -> None:
+    values = {
+        "a": {"database": around(100), "mail": around(100)},
+        "b": {"database": around(300), "mail": around(80)},
+    }
+
+    named = advice_on(study(values, reference="b"), MIXED)
+    without_place = advice_on(study({**values, "c": {"database": []}}, reference="c"), MIXED)
+
+    assert named.baseline == "b"
+    assert {each.stack: each.waiting for each in named.standings}["b"] == pytest.approx(1)
+    assert without_place.baseline == "a"
+
+
+def test_the_choice_holds_in_a_share_of_the_weightings_about_the_stated_one() -> None:
+    def holds(database: float, mail: float) -> float:
+        results = study(
+            {
+                "a": {"database": around(100), "mail": around(100)},
+                "b": {"database": around(140), "mail": around(80)},
+            }
+        )
+        advice = advice_on(results, use(weight("database", database), weight("mail", mail)))
+        assert sum(advice.weightings.values()) == pytest.approx(1)
+        return advice.weightings["b"]
+
+    assert holds(98, 2) > 0.99
+    assert 0.55 < holds(55, 45) < 0.75  # b leads above 47 % for the database
+    assert holds(20, 80) < 0.05
+    assert holds(55, 45) == holds(55, 45)
 
 
 def test_seeds_are_drawn_together_for_all_workloads() -> None:
-    # With the same seed one workload gains what the other loses: the score does not move at all.
+    # With the same seed one workload gains what the other loses: the geometric mean does not move at all.
     moves = [1.3, 0.8, 1.1, 0.9, 1.2, 0.7]
     results = study(
         {
@@ -131,7 +169,7 @@ def test_seeds_are_drawn_together_for_all_workloads() -> None:
         }
     )
 
-    behind = advice_on(results, use(weight("database", 1), weight("mail", 1))).standings[1].score
+    behind = advice_on(results, use(weight("database", 1), weight("mail", 1))).standings[1].geometric
 
     assert behind is not None
     assert behind.gain_interval is not None

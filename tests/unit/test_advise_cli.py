@@ -70,7 +70,11 @@ def test_json_has_the_ranking_the_evidence_and_what_is_not_known(folder: Results
     assert (advice["conclusion"], advice["leaders"], advice["time_domain"]) == ("clear", ["xfs"], "virtual")
     assert [each["stack"] for each in advice["ranking"]] == ["xfs", "ext4", "btrfs"]
     behind = advice["ranking"][1]
-    assert behind["score"]["interval_low"] < behind["score"]["gain"] < behind["score"]["interval_high"] < 1
+    score = behind["score"]
+    assert 1 < score["interval_low"] < score["ratio"] < score["interval_high"]
+    assert (advice["baseline"], behind["waiting"]) == ("ext4", pytest.approx(1))
+    assert behind["geometric_mean"]["verdict"] == "worse"
+    assert sum(advice["weightings"].values()) == pytest.approx(1)
     assert {each["metric"] for each in behind["evidence"]} == {"transactions_per_s", "latency_ns_p99"}
     assert advice["durability"] is None
     assert advice["not_probed"][0]["capability"] == "disk-loss"

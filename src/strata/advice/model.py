@@ -20,11 +20,22 @@ COVERAGE_MIN: Final = 0.5
 """The share of a use's weights that must have been measured before anything is recommended. A judgement: with
 less, the unmeasured weights could outweigh the measured ones."""
 
-Conclusion = Literal["clear", "even", "undecided", "too few seeds", "cannot say", "nothing to compare"]
+Conclusion = Literal[
+    "clear",
+    "even",
+    "undecided",
+    "the means disagree",
+    "too few seeds",
+    "cannot say",
+    "nothing to compare",
+]
 """
-- ``clear``: one stack leads, and its interval against every other lies beyond the zone of ±3 %.
-- ``even``: the stacks in front lie within the zone.
+- ``clear``: on one stack the use waits least, and by the geometric mean, too, it leads; its intervals against
+  every other by both means lie beyond the zone of ±3 %.
+- ``even``: the stacks in front lie within the zone by both means.
 - ``undecided``: the intervals of the stacks in front reach into the zone, or across it.
+- ``the means disagree``: by the geometric mean another stack is better than the one on which the use waits
+  least.
 - ``cannot say``: less than ``COVERAGE_MIN`` of the weights was measured, on two stacks at least.
 - ``nothing to compare``: fewer than two stacks come into question.
 """
@@ -61,16 +72,30 @@ class Standing:
     """A stack's place.
 
     Attributes:
-        score: The weighted geometric mean of its metrics against the leader's; None for the leader.
+        waiting: The time that the use waits on it, relative to the baseline.
+        score: That time against the leader's; None for the leader.
+        geometric: The weighted geometric mean of the same times against the leader's.
         best_share: The share of the bootstrap's resamples in which it leads; None with too few seeds.
         evidence: Each part's metric against the leader's, in the order of the parts; empty for the leader,
             and where no evidence was requested.
     """
 
     stack: str
+    waiting: float
     score: Comparison | None
+    geometric: Comparison | None
     best_share: float | None
     evidence: tuple[Comparison, ...]
+
+    @property
+    def means(self) -> tuple[Comparison, ...]:
+        """Both comparisons with the leader."""
+        return tuple(each for each in (self.score, self.geometric) if each is not None)
+
+    @property
+    def in_front(self) -> bool:
+        """Whether it leads, or one of the means does not separate it from the leader."""
+        return any(each.verdict != "worse" for each in self.means) or not self.means
 
 
 @dataclass(frozen=True)
@@ -110,19 +135,10 @@ class Worse:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
-    """The choice if one weight counted half, or double."""
-
-    weight: str
-    factor: float
-    leader: str
-
-
-@dataclass(frozen=True)
 class Settling:
     """A step that would make the advice surer, with its addition to the study file and its commands."""
 
-    kind: Literal["workload", "seeds", "trials", "stacks", "capabilities"]
+    kind: Literal["workload", "seeds", "weights", "trials", "stacks", "capabilities"]
     text: str
     toml: str = ""
     commands: tuple[str, ...] = ()
@@ -140,7 +156,8 @@ class Advice:
         measured: Each part's metric in its unit, by stack, in the order of the parts.
         seeds: The seeds with all parts on all ranked stacks.
         unprobed: The needed capabilities that are unknown for a ranked stack.
-        sensitivity: Other weightings that would put another stack in front.
+        baseline: The stack whose waiting the weights divide; None without a conclusion.
+        weightings: By stack, the share of plausible weightings in which the use waits least on it.
         durability: How the leaders survive a power failure; None: not measured.
     """
 
@@ -160,7 +177,8 @@ class Advice:
     missing: tuple[MissingCapability, ...]
     worse: tuple[Worse, ...]
     unprobed: tuple[Need, ...]
-    sensitivity: tuple[Sensitivity, ...]
+    baseline: str | None
+    weightings: Mapping[str, float]
     warnings: tuple[ResultWarning, ...]
     settling: tuple[Settling, ...]
     durability: Mapping[str, str] | None = None
@@ -169,13 +187,13 @@ class Advice:
     def take_either(self) -> bool:
         """Whether the leaders' estimates lie within the zone of equality, even if their intervals do not."""
         return self.conclusion == "even" or (
-            self.conclusion == "undecided"
-            and all(
-                each.score is None or within_zone(each.score)
-                for each in self.standings
-                if each.stack in self.leaders
-            )
+            self.conclusion == "undecided" and all(map(within_zone, self.tied))
         )
+
+    @property
+    def tied(self) -> list[Comparison]:
+        """The comparisons with the leader, by both means, of the other stacks in front."""
+        return [score for each in self.standings if each.stack in self.leaders for score in each.means]
 
     @property
     def leader(self) -> str | None:

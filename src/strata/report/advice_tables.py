@@ -24,21 +24,33 @@ _STYLES: Final[dict[Conclusion, str]] = {
     "clear": "bold green",
     "even": "bold yellow",
     "undecided": "bold yellow",
+    "the means disagree": "bold yellow",
 }
 _TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
 _SCORE: Final = columns(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict")
 LEGEND: Final = (
-    "to the leader: a metric's ratio, or the weighted geometric mean of all; below 1 is worse, whatever the "
-    "metric · verdict: of the zone of ±3 % · leads in: share of the bootstrap's resamples of the seeds"
+    "waiting: the weighted arithmetic mean of the times of all metrics, each relative to the baseline's, and "
+    "beside it that on the leader; above 1 is worse · geometric mean: of the same times · to the leader: a "
+    "metric's ratio; below 1 is worse, whatever the metric · verdict: of the zone of ±3 % · leads in: share "
+    "of the bootstrap's resamples of the seeds"
 )
 
 
 def ranking(advice: Advice) -> Table:
-    """A row per ranked stack, best first."""
-    rows = [(each.stack, *_score(each.score), each.best_share) for each in advice.standings]
-    title, note = f"Ranking: {advice.use.title}", "weighted mean of what was measured"
-    return Table((_STACK, *_SCORE, Column("leads in", "share")), rows, title, note)
+    """A row per ranked stack, the least waiting first."""
+    rows = [
+        (each.stack, each.waiting, *_time(each.score), *_time(each.geometric), each.best_share)
+        for each in advice.standings
+    ]
+    means = columns(
+        (f"waiting, {advice.baseline} = 1", "ratio"),
+        *(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
+        *(("geometric mean", "ratio"), ("its interval", "figure"), "its verdict"),
+        ("leads in", "share"),
+    )
+    title, note = f"Ranking: {advice.use.title}", "the time that the use waits; above 1 is worse"
+    return Table((_STACK, *means), rows, title, note)
 
 
 def evidence(advice: Advice) -> Iterator[Table]:
@@ -73,6 +85,15 @@ def _score(score: Comparison | None) -> tuple[Any, ...]:
         return ("", "", Cell("leads", tone="best"))
     ends = interval_ends(score.gain_interval) if score.gain_interval is not None else None
     return (score.gain, ends, Cell(score.verdict, tone=_TONES.get(score.verdict, "")))
+
+
+def _time(score: Comparison | None) -> tuple[Any, ...]:
+    """A comparison of times, where a ratio above 1 is worse."""
+    gain, ends, verdict = _score(score)
+    if score is None:
+        return gain, ends, verdict
+    interval = score.ratio.interval
+    return score.ratio.ratio, interval_ends(interval) if interval is not None else ends, verdict
 
 
 def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
@@ -210,6 +231,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "use": use_plain(advice.use),
         **picked(advice, "study", "time_domain", "conclusion", "candidates", "leaders", "take_either"),
         "recommendation": recommendation(advice),
+        "baseline": advice.baseline,
         "ranking": [_standing_plain(each, advice) for each in advice.standings],
         **plain(picked(advice, "out", "covered")),
         "coverage": objects(Table(weights, covered)),
@@ -219,7 +241,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "worse": worse,
         "not_probed": plain(advice.unprobed),
         "durability": plain(advice.durability),
-        "relies_on": plain(advice.sensitivity),
+        "weightings": dict(advice.weightings),
         **plain(picked(advice, "warnings", "settling")),
     }
 
@@ -229,7 +251,9 @@ def _standing_plain(standing: Standing, advice: Advice) -> dict[str, Any]:
         "stack": standing.stack,
         "in_front": standing.stack in advice.leaders,
         "best_share": standing.best_share,
-        "score": _comparison_plain(standing.score) if standing.score is not None else None,
+        "waiting": standing.waiting,
+        "score": _time_plain(standing.score),
+        "geometric_mean": _time_plain(standing.geometric),
         "evidence": [
             {"workload": each.workload, "metric": each.kind.name, **_comparison_plain(each)}
             for each in standing.evidence
@@ -260,6 +284,14 @@ def _comparison_plain(score: Comparison) -> dict[str, Any]:
         "seeds": score.ratio.n,
         "verdict": score.verdict,
     }
+
+
+def _time_plain(score: Comparison | None) -> dict[str, Any] | None:
+    """The waiting against the leader's; above 1 is worse."""
+    if score is None:
+        return None
+    ratio = {"ratio": score.ratio.ratio, **ends_plain(score.ratio.interval)}
+    return {"against": score.baseline, **ratio, "seeds": score.ratio.n, "verdict": score.verdict}
 
 
 def _part_plain(part: Part) -> dict[str, Any]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
@@ -39,7 +38,7 @@ def recommendation(advice: Advice) -> str:
     """A use's choice: how sure it is, its drawbacks, and the unknowns."""
     sentences = [
         f"{advice.use.title}: {headline(advice)}{',' if advice.conclusion == 'nothing to compare' else '.'}",
-        _sure(advice),
+        _sure(advice) if advice.conclusion == "nothing to compare" else sentence_case(_sure(advice)),
         *_heaviest(advice),
         *_behind(advice),
         *_out(advice),
@@ -59,6 +58,8 @@ def headline(advice: Advice) -> str:
         return f"take {'any of' if others[1:] else 'either'} {', '.join(others)} or {last}"
     if advice.conclusion == "undecided":
         return f"undecided between {listed(advice.leaders)}"
+    if advice.conclusion == "the means disagree":
+        return f"the means disagree about {listed(advice.leaders)}"
     return advice.conclusion
 
 
@@ -79,14 +80,9 @@ def decision(advice: Advice) -> Iterator[tuple[str, str]]:
         yield "Not known", unknown
 
 
-def score_words(score: Comparison, *, inverted: bool = False) -> str:
-    """How many times as good a stack is, or its baseline: ``0.86 × (95 % interval 0.84 to 0.88)``."""
-    gain, interval = score.gain, score.gain_interval
-    if inverted:
-        gain = 1 / gain
-        if interval is not None:
-            interval = replace(interval, low=1 / interval.high, high=1 / interval.low)
-    return f"{times(gain)} ({interval_words(interval)})"
+def time_words(score: Comparison) -> str:
+    """How long the use waits compared with the leader: ``1.16 × (95 % interval 1.14 to 1.19)``."""
+    return f"{times(score.ratio.ratio)} ({interval_words(score.ratio.interval)})"
 
 
 def missing_words(missing: Sequence[MissingCapability]) -> str:
@@ -114,16 +110,22 @@ def worse_words(worse: Worse) -> str:
 
 
 def _sure(advice: Advice) -> str:
+    tied = [each for each in advice.standings if each.score and each.stack in advice.leaders]
     match advice.conclusion:
         case "clear":
-            nearest = _score(advice.standings[1])
+            nearest = advice.standings[1]
             return (
-                f"Over {nearest.ratio.n} seeds its weighted mean of what was measured is "
-                f"{score_words(nearest, inverted=True)} that of {nearest.stack}, the next."
+                f"over {_score(nearest).ratio.n} seeds the use would wait {time_words(_score(nearest))} as "
+                f"long on {nearest.stack}, the next{_geometric(advice, [nearest])}."
+            )
+        case "the means disagree":
+            return (
+                f"{_waiting(advice, tied)}{_geometric(advice, tied)}. The first sums the times that the use "
+                "waits; in the second a ratio at one workload makes up for another elsewhere."
             )
         case "even" | "undecided":
-            tied = [each for each in advice.standings if each.score and each.stack in advice.leaders]
-            reached, n = sentence_case(_reaching(advice, tied)), _score(tied[0]).ratio.n
+            reached, n = _waiting(advice, tied), _score(tied[0]).ratio.n
+            reached += _geometric(advice, tied)
             so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
             known = f", over {n} seeds: they lie within ±3 % of one another."
@@ -154,7 +156,7 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"The heaviest part of that mean, {percent(part.share)}, is {metric_title(part.kind)} in "
+        f"Of the waiting on {advice.baseline}, {percent(part.share)} stands for {metric_title(part.kind)} in "
         f"{part.workload}: {listed(shown)}."
     )
 
@@ -168,11 +170,21 @@ def interval_values(interval: Interval | None, unit: str) -> str:
     return f"95 % interval {number if high.endswith(f' {label}') else low} to {high}"
 
 
-def _reaching(advice: Advice, standings: Sequence[Standing]) -> str:
-    """``of the weighted mean of ext4, xfs reaches 0.98 × (…)``."""
-    shown = listed([f"{each.stack} {score_words(_score(each))}" for each in standings])
-    first = standings[0].stack
-    return f"of the weighted mean of {advice.leaders[0]}, {first} reaches{shown.removeprefix(first)}"
+def _waiting(advice: Advice, standings: Sequence[Standing]) -> str:
+    """``compared with ext4, the use would wait 1.02 × (…) as long on xfs``."""
+    first, *others = standings
+    shown = [f"{time_words(_score(first))} as long on {first.stack}"]
+    shown += [f"{time_words(_score(each))} on {each.stack}" for each in others]
+    return f"compared with {advice.standings[0].stack}, the use would wait {listed(shown)}"
+
+
+def _geometric(advice: Advice, standings: Sequence[Standing]) -> str:
+    """The second mean, after the first; empty if one metric counts, of which both are the same."""
+    means = [each.geometric for each in standings if each.geometric is not None]
+    if len(advice.parts) == 1 or not means:
+        return ""
+    shown = listed([f"{time_words(each)} on {each.stack}" for each in means])
+    return f"; the geometric mean of the times is {shown}"
 
 
 def _behind(advice: Advice) -> Iterator[str]:
@@ -183,7 +195,7 @@ def _behind(advice: Advice) -> Iterator[str]:
     named = behind[:_NAMED_MAX] if len(behind) > _NAMED_MAX + 1 else behind
     left = len(behind) - len(named)
     more = f"; {left} more are further behind" if left else ""
-    yield f"{sentence_case(_reaching(advice, named))}{more}."
+    yield f"{sentence_case(_waiting(advice, named))}{more}."
 
 
 def _out(advice: Advice) -> Iterator[str]:
@@ -254,17 +266,16 @@ def _weights(advice: Advice) -> Iterator[str]:
     if advice.conclusion != "clear":
         return
     yours = f" (yours: {listed(advice.use.adjusted)})" if advice.use.adjusted else ""
-    changes: dict[str, list[str]] = {}
-    for each in advice.sensitivity:
-        how = f"{each.weight} counted {'double' if each.factor > 1 else 'half'}"
-        changes.setdefault(each.leader, []).append(how)
-    if changes:
-        shown = [f"{stack} would lead if {' or '.join(hows)}" for stack, hows in changes.items()]
-        yield f"The weights are judgement{yours}: {listed(shown)}."
-    elif len({part.weight for part in advice.parts}) > 1:
-        yield f"The weights are judgement{yours}; halving or doubling any of them leaves the choice as it is."
-    else:
+    if len({part.weight for part in advice.parts}) < 2:
         yield f"The weights are judgement{yours}."
+        return
+    [leader] = advice.leaders
+    others = {stack: share for stack, share in advice.weightings.items() if share and stack != leader}
+    shown = listed([f"{stack} leads in {percent(share)}" for stack, share in others.items()])
+    yield (
+        f"The weights are judgement{yours}: the choice holds in {percent(advice.weightings[leader])} of "
+        f"plausible weightings{f'; {shown}' if shown else ''}."
+    )
 
 
 def _score(standing: Standing) -> Comparison:

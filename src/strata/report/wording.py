@@ -98,8 +98,8 @@ def interval_words(interval: Interval | None) -> str:
     """The interval of a ratio in a sentence, or that there is none."""
     if interval is None:
         return "no interval: fewer than three seeds"
-    ends = interval_ends(interval)
-    return f"95 % interval {ends}" + ("" if " to " in ends else ", all seeds alike")
+    alike = ", all seeds alike" if interval.low == interval.high else ""
+    return f"95 % interval {interval_ends(interval)}{alike}"
 
 
 def gain_words(comparison: Comparison | None) -> str:
