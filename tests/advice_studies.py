@@ -13,6 +13,7 @@ from strata.plan.model import Trial
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomain
 from strata.spec.metric import Better, Metric
+from strata.spec.warning import DURABLE, Check
 from strata.statistics.study import Cell, StudyResults
 
 # The workloads of the tests, by name; any other name is a pgbench.
@@ -33,6 +34,7 @@ def study(
     seeds: int | None = None,
     time_domain: TimeDomain = "virtual",
     reference: str | None = None,
+    risks: Mapping[str, str] | None = None,
 ) -> StudyResults:
     """A study with one headline metric.
 
@@ -44,6 +46,7 @@ def study(
         seeds: How many the study declares; as many as the longest list.
         time_domain: Virtual or wall.
         reference: The study's reference; the first stack.
+        risks: The settings by which stacks give durability away; without it no result says anything of it.
     """
     workloads = list(dict.fromkeys(name for each in values.values() for name in each))
     count = seeds or max(len(each) for by_workload in values.values() for each in by_workload.values())
@@ -69,6 +72,7 @@ def study(
                         "metrics": (found,),
                         "histograms": {},
                         "time_domain": time_domain,
+                        "checks": () if risks is None else (durable(risks.get(stack, "")),),
                     }
                 )
             cells[stack, workload] = Cell(stack, workload, records)
@@ -88,6 +92,11 @@ def study(
         file="decided.toml",
     )
     return StudyResults(snapshot, (), cells)
+
+
+def durable(risks: str) -> Check:
+    """The check of whether a setting gives durability away."""
+    return Check(name=DURABLE, verdict="no" if risks else "yes", detail=risks or "no setting gives it away")
 
 
 @cache

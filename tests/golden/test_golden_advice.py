@@ -22,7 +22,8 @@ from strata.statistics.study import StudyResults
 
 FOLDER = Path(__file__).parent / "advice"
 NEEDS = (
-    Need(capability="disk-loss", level="required", why="it should go on"),
+    Need(capability="durable", level="required", why="what was acknowledged must be there"),
+    Need(capability="disk-loss", level="preferred", why="it should go on"),
     Need(capability="snapshot", level="wished", why="a way back"),
     Need(capability="grow", level="wished", why="it grows"),
 )
@@ -36,12 +37,14 @@ CAN = capabilities(
 )
 MEASURED = study(
     {
+        "async": {"database": around(900.0), "mail": around(3000.0)},
         "ext4": {"database": around(352.0), "mail": around(1180.0)},
         "xfs": {"database": around(403.0, 0.02), "mail": around(1220.0, 0.03)},
         "zfs": {"database": around(290.0, 0.03), "mail": around(1610.0, 0.02)},
         "single": {"database": around(500.0), "mail": around(2000.0)},
         "btrfs": {"database": around(110.0), "mail": []},
-    }
+    },
+    risks={"async": "zfs: sync = disabled: it acknowledges what is only in memory"},
 )
 EVEN = study(
     {
@@ -79,9 +82,14 @@ CASES: dict[str, tuple[StudyResults, Use, Capabilities | None]] = {
     "undecided": (UNDECIDED, PLAIN, None),
     "too-few-seeds": (study({"ext4": {"database": [352.0]}, "xfs": {"database": [403.0]}}), PLAIN, None),
     "cannot-say": (MEASURED, use(weight("files", 60), weight("mail", 40)), CAN),
+    "no-stack-left": (
+        study({"a": {"database": around(352.0)}}, risks={"a": "disk0: ignores-flush: it lies"}),
+        use(weight("database", 1), needs=NEEDS),
+        None,
+    ),
     "nothing-to-compare": (study({"ext4": {"database": around(352.0)}}), PLAIN, None),
     "one-meets-the-requirement": (
-        study({"single": {"database": around(500.0)}, "ext4": {"database": around(352.0)}}),
+        study({"single": {"database": around(500.0)}, "ext4": {"database": around(352.0)}}, risks={}),
         use(weight("database", 1), needs=NEEDS),
         CAN,
     ),

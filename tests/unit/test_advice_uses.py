@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strata.advice.uses import (
+    DURABLE,
     Use,
     bundled_uses,
     chosen_uses,
@@ -79,13 +80,13 @@ def test_the_documented_uses_are_bundled() -> None:
 
 def test_every_bundled_need_is_a_probe_and_every_weight_says_that_it_is_an_estimate() -> None:
     for use in bundled_uses(catalogue()).values():
-        assert {need.capability for need in use.needs} <= set(PROBE_NAMES)
+        assert {need.capability for need in use.needs} <= {DURABLE, *PROBE_NAMES}
         assert "estimate" in use.source
         assert use.total == 100  # so that a weight reads as a percentage
 
 
 def test_every_probe_has_a_name_for_sentences() -> None:
-    assert set(ABILITIES) == set(PROBE_NAMES)
+    assert set(ABILITIES) == {DURABLE, *PROBE_NAMES}
 
 
 @pytest.mark.parametrize(

@@ -115,10 +115,12 @@ def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:
 def test_settings_that_give_durability_away_are_marked(
     server: type[DatabaseServer], name: str, value: Setting, verdict: str
 ) -> None:
-    check = server.durability({name: value})
+    risks = list(server.power_risks({name: value}, whole_blocks=False))
 
-    assert check.verdict == verdict
-    assert (name in check.detail) == (verdict == "no")
+    assert [name in risk for risk in risks] == ([True] if verdict == "no" else [])
+    assert bool([*server.power_risks({name: value}, whole_blocks=True)]) == (
+        verdict == "no" and name not in server.tearing
+    )
 
 
 _STUDY = """

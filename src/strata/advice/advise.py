@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from strata.advice.evidence import MEANS, Evidence, Mean, Scorer, evidence_of
+from strata.advice.evidence import MEANS, Evidence, Mean, Scorer, durability_of, evidence_of
 from strata.advice.model import (
     COVERAGE_MIN,
     Advice,
@@ -18,7 +18,7 @@ from strata.advice.model import (
     Worse,
 )
 from strata.advice.settling import settlings
-from strata.advice.uses import Need, Use, bundled_uses
+from strata.advice.uses import DURABLE, Need, Use, bundled_uses
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capabilities, Verdict
 from strata.statistics.comparison import Comparison
@@ -53,7 +53,12 @@ class _Adviser:
     _scorer: Scorer
 
     def advise(self, use: Use) -> Advice:
-        unfit = {out.stack: out for need in use.needs for out in self._without(need)}
+        durability = {
+            stack: risks
+            for stack in self._results.stacks
+            if (risks := durability_of(self._results, use, stack)) is not None
+        }
+        unfit = {out.stack: out for need in use.needs for out in self._without(need, durability)}
         left = [stack for stack in self._results.stacks if stack not in unfit]
         evidence = evidence_of(self._results, use, left, self._scorer)
         standings: tuple[Standing, ...] = ()
@@ -65,7 +70,9 @@ class _Adviser:
         tied = [score for each in front for score in each.means]
         asked = [each.stack for each in standings] or left
         unprobed = tuple(
-            need for need in use.needs if None in [self._verdict(stack, need.capability) for stack in asked]
+            need
+            for need in use.needs
+            if None in [self._verdict(stack, need.capability, durability) for stack in asked]
         )
         return Advice(
             use=use,
@@ -75,7 +82,7 @@ class _Adviser:
             candidates=tuple(left),
             leaders=leaders,
             standings=standings,
-            out=(*unfit.values(), *evidence.out),
+            out=(*self._priced(use, unfit, left, standings), *evidence.out),
             coverage=evidence.coverage,
             covered=evidence.covered,
             parts=evidence.parts,
@@ -92,22 +99,44 @@ class _Adviser:
                 for workload in dict.fromkeys(part.workload for part in evidence.parts)
                 for warning in self._results.warnings(stack, workload)
             ),
+            durability=durability,
             settling=settlings(self._results, left, evidence, conclusion, tied=tied, unprobed=unprobed),
         )
 
-    def _verdict(self, stack: str, capability: str) -> Verdict | None:
+    def _verdict(self, stack: str, capability: str, durability: Mapping[str, str]) -> Verdict | None:
         """A stack's capability; None: unknown."""
+        if capability == DURABLE:
+            return None if stack not in durability else "no" if durability[stack] else "yes"
         cell = self._capabilities.of(stack, capability) if self._capabilities is not None else None
         return cell.verdict if cell is not None and cell.verdict != "failed" else None
 
-    def _without(self, need: Need) -> Iterator[Excluded]:
-        verdicts = {stack: self._verdict(stack, need.capability) for stack in self._results.stacks}
-        if need.level != "required" or self._capabilities is None or not {*verdicts.values()} & {*_HAVING}:
+    def _without(self, need: Need, durability: Mapping[str, str]) -> Iterator[Excluded]:
+        stacks = self._results.stacks
+        verdicts = {stack: self._verdict(stack, need.capability, durability) for stack in stacks}
+        if need.level == "wished" or (need.level == "preferred" and not {*verdicts.values()} & {*_HAVING}):
             return
         for stack, verdict in verdicts.items():
-            if verdict == "no":
+            if verdict == "no" and need.capability == DURABLE:
+                yield Excluded(stack, "requirement", durability[stack], need.capability)
+            elif verdict == "no" and self._capabilities is not None:
                 why = f"{self._capabilities.title(need.capability)}: no ({need.why})"
                 yield Excluded(stack, "requirement", why, need.capability)
+
+    def _priced(
+        self, use: Use, unfit: Mapping[str, Excluded], left: Sequence[str], standings: Sequence[Standing]
+    ) -> Iterator[Excluded]:
+        """The stacks that are out for a requirement, each with its waiting against the leader's."""
+        leader = standings[0].stack if standings else left[0] if len(left) == 1 else None
+        for stack, out in unfit.items():
+            both = evidence_of(self._results, use, [leader, stack], self._scorer) if leader else None
+            seeds = both.common_seeds([leader, stack]) if leader and both and len(both.stacks) == 2 else []
+            if leader is None or both is None or not seeds or both.covered < COVERAGE_MIN:
+                yield out
+                continue
+            price = self._scorer.against(
+                *(use.name, stack, leader), baseline=leader, parts=both.parts, seeds=seeds, mean="arithmetic"
+            )
+            yield replace(out, price=price if price.gain > 1 else None)
 
     def _standings(self, use: Use, evidence: Evidence) -> tuple[Standing, ...]:
         """The stacks' places: the leader, then the others by their scores against it.
@@ -169,9 +198,9 @@ class _Adviser:
             return
         needs = {need.capability: need for need in use.needs}
         for probe in self._capabilities.probes:
-            verdict = self._verdict(stack, probe.name)
+            verdict = self._verdict(stack, probe.name, {})
             stacks, need = self._results.stacks, needs.get(probe.name)
-            held_by = tuple(other for other in stacks if self._verdict(other, probe.name) == "yes")
+            held_by = tuple(other for other in stacks if self._verdict(other, probe.name, {}) == "yes")
             if verdict in ("no", "partial") and (held_by or need):
                 yield MissingCapability(stack, probe.name, probe.title, verdict, need, held_by)
 
@@ -187,7 +216,7 @@ class _Adviser:
 
 def _conclusion(standings: Sequence[Standing], stacks: int) -> Conclusion:
     if stacks < 2:
-        return "nothing to compare"
+        return "nothing to compare" if stacks else "no stack left"
     if not standings:
         return "cannot say"
     verdicts = {each.verdict for standing in standings for each in standing.means}

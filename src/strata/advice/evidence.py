@@ -12,6 +12,7 @@ import numpy as np
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.uses import HEADLINE, Use, Weight, declared_workloads
 from strata.spec.trial import CellKey
+from strata.spec.warning import DURABLE as DURABLE_CHECK
 from strata.statistics.comparison import Comparison, MetricKind, Ratio
 from strata.statistics.interval import SEEDS_MIN, Floats
 from strata.statistics.level import (
@@ -242,6 +243,24 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
         if kept and stack not in ranked
     )
     return Evidence(tuple(coverage), tuple(parts), tuple(ranked), out, seeds)
+
+
+def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
+    """The settings by which a power failure takes what was acknowledged under the workloads that count.
+
+    Empty: there are none; None: no result says it.
+    """
+    fitting = _fitting(results.workloads, use, declared_workloads(results.snapshot))
+    found = [
+        check
+        for names in fitting.values()
+        for workload in names
+        for record in results.cells[stack, workload].records.values()
+        for check in record.checks
+        if check.name == DURABLE_CHECK and check.verdict != "unknown"
+    ]
+    risks = dict.fromkeys(each.detail for each in found if each.verdict == "no")
+    return "; ".join(risks) if found else None
 
 
 def _counts(results: StudyResults, stack: str, workload: str) -> bool:

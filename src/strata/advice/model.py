@@ -27,6 +27,7 @@ Conclusion = Literal[
     "the means disagree",
     "too few seeds",
     "cannot say",
+    "no stack left",
     "nothing to compare",
 ]
 """
@@ -37,7 +38,8 @@ Conclusion = Literal[
 - ``the means disagree``: by the geometric mean another stack is better than the one on which the use waits
   least.
 - ``cannot say``: less than ``COVERAGE_MIN`` of the weights was measured, on two stacks at least.
-- ``nothing to compare``: fewer than two stacks come into question.
+- ``no stack left``: none has all that the use requires.
+- ``nothing to compare``: one stack comes into question.
 """
 
 
@@ -100,12 +102,17 @@ class Standing:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A stack without a place, because it lacks results or a required ``capability``."""
+    """A stack without a place, because it lacks results or a required ``capability``.
+
+    Attributes:
+        price: Its waiting against the leader's, if it lacks a capability and is faster.
+    """
 
     stack: str
     why: Literal["requirement", "results"]
     text: str
     capability: str = ""
+    price: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,8 @@ class Advice:
         unprobed: The needed capabilities that are unknown for a ranked stack.
         baseline: The stack whose waiting the weights divide; None without a conclusion.
         weightings: By stack, the share of plausible weightings in which the use waits least on it.
-        durability: How the leaders survive a power failure; None: not measured.
+        durability: By candidate, the settings by which a power failure takes what was acknowledged; empty:
+            there are none. A stack of which no result says it is left out.
     """
 
     use: Use
@@ -181,7 +189,7 @@ class Advice:
     weightings: Mapping[str, float]
     warnings: tuple[ResultWarning, ...]
     settling: tuple[Settling, ...]
-    durability: Mapping[str, str] | None = None
+    durability: Mapping[str, str]
 
     @property
     def take_either(self) -> bool:

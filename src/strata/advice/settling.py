@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from strata.advice.evidence import Evidence
 from strata.advice.model import Conclusion, Coverage, Settling, within_zone
-from strata.advice.uses import Need
+from strata.advice.uses import DURABLE, Need
 from strata.plan.catalogue import catalogue
 from strata.results.record import StudySnapshot
 from strata.statistics.comparison import Comparison
@@ -55,9 +55,11 @@ def settlings(
     found = [*unfinished, *([more] if more else []), *missing]
     if len(stacks) < 2:
         another = "another one that has what the use requires" if len(results.stacks) > 1 else "another one"
-        found.insert(0, Settling("stacks", f"One stack is no choice: add {another} to the study."))
-    if unprobed:
-        found.append(_probes(snapshot, unprobed))
+        none = "No stack is left: add one that has what the use requires to the study."
+        one = f"One stack is no choice: add {another} to the study."
+        found.insert(0, Settling("stacks", one if stacks else none))
+    if probes := [need for need in unprobed if need.capability != DURABLE]:
+        found.append(_probes(snapshot, probes))
     return tuple(found)
 
 

@@ -145,8 +145,13 @@ def declared_workloads(snapshot: StudySnapshot) -> dict[str, dict[str, Any]]:
 HEADLINE: Final = "headline"
 """Stands for a workload's headline metrics among the metrics of a weight."""
 
-Level = Literal["required", "wished"]
-"""Required: a stack without it is out where another has it. Wished: its lack is named."""
+DURABLE: Final = "durable"
+"""The capability of keeping what is acknowledged as durable when the power fails. It is not probed: each
+result says whether a setting gives it away."""
+
+Level = Literal["required", "preferred", "wished"]
+"""Required: a stack without it is out. Preferred: it is out where another has it. Wished: its lack is named.
+"""
 
 
 def _check_text(text: str) -> str:
@@ -187,9 +192,16 @@ class WeightTable(_Table):
 class Need(_Table):
     """``[[uses.NAME.needs]]``: a capability that the use asks for."""
 
-    capability: KebabName = key(..., "A probe of `strata capabilities`", "disk-loss")
+    capability: KebabName = key(
+        ...,
+        "A probe of `strata capabilities`; or durable: what is acknowledged outlives a power failure",
+        DURABLE,
+    )
     level: Level = key(
-        ..., "required: a stack without it is out where another has it; wished: its lack is named", "required"
+        ...,
+        "required: a stack without it is out, however fast; preferred: it is out where another has it; "
+        "wished: its lack is named",
+        "required",
     )
     why: Text = key(..., "What for", "a server should go on when a disk fails")
 
@@ -298,9 +310,9 @@ def _read_use(
         where = (*path, "needs", index, "capability")
         if need.capability in [each.capability for each in table.needs[:index]]:
             diagnostics.add(where, f'"{need.capability}" is named twice', remedy="name each capability once")
-        elif capabilities is not None and need.capability not in capabilities:
+        elif capabilities is not None and need.capability not in (known := [DURABLE, *capabilities]):
             cause = f'there is no capability "{need.capability}"'
-            diagnostics.add(where, cause, remedy=nearest(need.capability, capabilities))
+            diagnostics.add(where, cause, remedy=nearest(need.capability, known))
     for named, weight in table.weights.items():
         place = (*path, "weights", named)
         if not is_kebab(named):

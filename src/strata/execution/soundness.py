@@ -30,6 +30,7 @@ from strata.spec.study import Study
 from strata.spec.warning import (
     DID_IO,
     DID_IO_IN_WINDOW,
+    DURABLE,
     FINISHED,
     LARGER_THAN_MEMORY,
     STEADY,
@@ -58,7 +59,7 @@ def checks_of(
     if finished.verdict == "no":
         return [finished]
     found = [finished, *_did_io(plan, events, _operations(metrics, placements))]
-    found += computing_checks(plan, events, trial.processor, load)
+    found += [_durable(trial), *computing_checks(plan, events, trial.processor, load)]
     if len(placements) > 1 or placements[0].tenant is not None:
         found += load.checks(trial.outputs)
     for placement in placements:
@@ -120,6 +121,12 @@ def _finished(plan: Plan, events: Events) -> Check:
         more = f", and {len(missing) - 1} more" if missing[1:] else ""
         detail = f"{missing[0]} did not, or failed{more}"
     return Check(name=FINISHED, verdict=verdict, detail=detail, required=True)
+
+
+def _durable(trial: FinishedTrial) -> Check:
+    risks = trial.study.power_risks(trial.plan.trial.stack, trial.plan.trial.workload)
+    detail = "; ".join(risks) or "no setting gives it away"
+    return Check(name=DURABLE, verdict="no" if risks else "yes", detail=detail)
 
 
 def _operations(metrics: Iterable[Metric], placements: Sequence[Placement]) -> float:

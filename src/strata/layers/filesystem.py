@@ -22,6 +22,7 @@ _MOUNT_LIMIT_NS: Final = 300 * NS_PER_S
 _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
+_WITHOUT_FLUSHES: Final = ("nobarrier", "barrier=0", "fsync_mode=nobarrier")
 _PROJECT: Final = "18273"  # an arbitrary number, above the usual ones of projects
 
 
@@ -113,6 +114,12 @@ class Filesystem(Layer):
 
     def mount_options(self, context: LayerContext) -> list[str]:
         return [] if self.barriers else ["nobarrier"]
+
+    def power_risks(self) -> Iterable[str]:
+        given = [*([] if self.barriers else ["barriers = false"]), *self.mount]
+        for option in given:
+            if option in ("barriers = false", *_WITHOUT_FLUSHES):
+                yield f"{option}: it does not flush the disks' write caches"
 
     def build(self, context: LayerContext) -> list[Step]:
         named = {name for names in self.named_devices().values() for name in names}

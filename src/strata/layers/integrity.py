@@ -74,6 +74,10 @@ class Integrity(Layer):
     def needs(self) -> Prerequisites:
         return self.prerequisites | Prerequisites(tools=("tee",)) if self._has_key else self.prerequisites
 
+    def power_risks(self) -> Iterable[str]:
+        if self.mode == "direct":
+            yield "mode = direct: a sector that was being written may be unreadable afterwards"
+
     @property
     def _has_key(self) -> bool:
         return self.checksum == "hmac-sha256"

@@ -72,6 +72,9 @@ class Tmpfs(Layer):
     def kernel_memory_bytes(self) -> int:
         return self.size_bytes
 
+    def power_risks(self) -> Iterable[str]:
+        yield "it is memory"
+
     def build(self, context: LayerContext) -> list[Step]:
         return self.assemble(context)
 

@@ -233,14 +233,18 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "recommendation": recommendation(advice),
         "baseline": advice.baseline,
         "ranking": [_standing_plain(each, advice) for each in advice.standings],
-        **plain(picked(advice, "out", "covered")),
+        "out": [
+            {**plain(picked(each, "stack", "why", "text", "capability")), "price": _time_plain(each.price)}
+            for each in advice.out
+        ],
+        "covered": advice.covered,
         "coverage": objects(Table(weights, covered)),
         "parts": parts,
         "seeds": list(advice.seeds),
         "lacks": lacks,
         "worse": worse,
         "not_probed": plain(advice.unprobed),
-        "durability": plain(advice.durability),
+        "durability": dict(advice.durability),
         "weightings": dict(advice.weightings),
         **plain(picked(advice, "warnings", "settling")),
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
+from strata.advice.uses import DURABLE
 from strata.report.wording import interval_words, metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
@@ -17,6 +18,7 @@ from strata.words import listed, sentence_case
 _NAMED_MAX: Final = 3
 # The probes of `strata capabilities` in a sentence; a test demands all of them.
 ABILITIES: Final = {
+    DURABLE: "durability when the power fails",
     "snapshot": "snapshots",
     "clone": "instant clones",
     "restore-latest": "a return to the latest snapshot",
@@ -36,9 +38,10 @@ ABILITIES: Final = {
 
 def recommendation(advice: Advice) -> str:
     """A use's choice: how sure it is, its drawbacks, and the unknowns."""
+    alone = advice.conclusion in ("nothing to compare", "no stack left")
     sentences = [
-        f"{advice.use.title}: {headline(advice)}{',' if advice.conclusion == 'nothing to compare' else '.'}",
-        _sure(advice) if advice.conclusion == "nothing to compare" else sentence_case(_sure(advice)),
+        f"{advice.use.title}: {headline(advice)}{',' if alone else '.'}",
+        _sure(advice) if alone else sentence_case(_sure(advice)),
         *_heaviest(advice),
         *_behind(advice),
         *_out(advice),
@@ -139,10 +142,13 @@ def _sure(advice: Advice) -> str:
                 f"Of what counts for this use, {percent(advice.covered)} was measured on two stacks or "
                 f"more; {percent(COVERAGE_MIN)} would be needed."
             )
-        case "nothing to compare":
+        case "nothing to compare" | "no stack left":
             unfit = [each for each in advice.out if each.why == "requirement"]
             only = f"of its stacks only {listed(advice.candidates)} has what this use requires"
-            return f"because {only if unfit else 'the study has one stack'}."
+            none = "none of its stacks has all that this use requires"
+            return (
+                f"because {none if not advice.candidates else only if unfit else 'the study has one stack'}."
+            )
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:
@@ -203,19 +209,33 @@ def _out(advice: Advice) -> Iterator[str]:
     lacking: dict[str, list[str]] = {}
     for each in advice.out:
         if each.why == "requirement":
-            unfit.setdefault(each.capability, []).append(each.stack)
+            because = f" ({each.text})" if each.capability == DURABLE else ""
+            unfit.setdefault(each.capability, []).append(each.stack + because)
         else:
             lacking.setdefault(each.text, []).append(each.stack)
     for capability, stacks in unfit.items():
-        yield f"Out for lack of {ability(capability)}, which the use requires: {listed(stacks)}."
+        levels = {need.capability: need.level for need in advice.use.needs}
+        asks = "prefers" if levels.get(capability) == "preferred" else "requires"
+        yield f"Out for lack of {ability(capability)}, which the use {asks}: {listed(stacks)}."
+    yield from _price(advice)
     if lacking:
         shown = [f"{listed(stacks)} ({text})" for text, stacks in lacking.items()]
         yield f"Without a place: {listed(shown)}."
 
 
+def _price(advice: Advice) -> Iterator[str]:
+    """How much faster the stacks without a requirement would be."""
+    for each in advice.out:
+        if each.price is not None:
+            gain = f"{times(each.price.gain)} ({interval_words(each.price.gain_interval)})"
+            loses = "loses what it acknowledged when the power fails"
+            without = loses if each.capability == DURABLE else f"is without {ability(each.capability)}"
+            yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, and {without}."
+
+
 def _coverage(advice: Advice) -> Iterator[str]:
     missing = [each for each in advice.coverage if not each.workloads]
-    if missing and advice.conclusion != "nothing to compare":
+    if missing and advice.conclusion not in ("nothing to compare", "no stack left"):
         shown = listed([f"{each.weight.name} ({percent(each.share)})" for each in missing])
         measured = f"{percent(advice.covered)} of the use's weights were measured; not"
         yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {shown}."
@@ -231,6 +251,9 @@ def _given_up(advice: Advice) -> Iterator[str]:
                 lacking.setdefault(missing_words(found), []).append(stack)
         for text, stacks in lacking.items():
             yield f"{opening}{listed(stacks)} {'do' if len(stacks) > 1 else 'does'} without {text}."
+    for stack, risks in advice.durability.items():
+        if risks and stack in advice.leaders:
+            yield f"{stack} loses what it acknowledged when the power fails ({risks})."
     for stack in advice.leaders:
         missing = [each for each in advice.missing if each.stack == stack]
         if partial := [ability(each.capability) for each in missing if each.verdict == "partial"]:
@@ -248,10 +271,12 @@ def _unknown(advice: Advice) -> Iterator[str]:
         return
     if len(advice.seeds) < SEEDS_WANTED:
         yield f"With fewer than {SEEDS_WANTED} seeds the intervals are rough."
-    if advice.unprobed:
-        yield f"Not probed on every stack: {listed([ability(each.capability) for each in advice.unprobed])}."
-    if advice.durability is None:
-        yield "What survives a power failure was not measured."
+    unprobed = [ability(each.capability) for each in advice.unprobed if each.capability != DURABLE]
+    if unprobed:
+        yield f"Not probed on every stack: {listed(unprobed)}."
+    if None in [advice.durability.get(stack) for stack in advice.leaders]:
+        yield "Whether a setting gives durability away is not in these results."
+    yield "What survives a power failure was not measured."
     if advice.warnings:
         count = len(advice.warnings)
         yield f"{count} warning{'s apply' if count > 1 else ' applies'} to these figures."

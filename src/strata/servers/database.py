@@ -13,7 +13,6 @@ from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Step, literal
-from strata.spec.warning import Check
 from strata.spec.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S
 
@@ -23,8 +22,6 @@ Setting = StrictStr | StrictInt | StrictFloat | StrictBool
 START_LIMIT_NS: Final = 300 * NS_PER_S
 """The time until a server must be ready, recovery after a crash included."""
 STOP_LIMIT_NS: Final = 600 * NS_PER_S  # the time of an orderly shutdown, which writes all dirty data
-DURABLE: Final = "durable-by-settings"
-DURABLE_QUESTION: Final = "do the server's settings keep what it acknowledges through a power cut?"
 OFF: Final = ("off", "0", "false", "no")
 ROLE: Final = "workload"
 """The role of the load's sessions. It owns its database and has no further rights."""
@@ -45,6 +42,7 @@ class DatabaseServer(ABC):
     kind: ClassVar[str]  # its name in a stack's settings
     risky: ClassVar[Mapping[str, Mapping[str, str]]]
     """The values of settings that give durability away, with what a power cut may then do."""
+    tearing: ClassVar[tuple[str, ...]]  # those that do no harm where pages are written whole
 
     prefix: str  # the beginning of its steps' ids
     context: WorkloadContext  # the workload's
@@ -133,18 +131,12 @@ class DatabaseServer(ABC):
         yield from pair_diagnostics(f"setting of {cls.title}", given, cls.allowed, key="settings")
 
     @classmethod
-    def durability(cls, settings: Mapping[str, Setting]) -> Check:
-        """Whether the settings keep what the server acknowledged through a power cut."""
-        given = {
-            name: setting_text(value, true="on", false="off").lower() for name, value in settings.items()
-        }
-        found = [
-            f"{name} = {given[name]}: {each[given[name]]}"
-            for name, each in cls.risky.items()
-            if given.get(name) in each
-        ]
-        detail = "; ".join(found) or f"{cls.title} writes what it acknowledges, by its settings"
-        return Check(name=DURABLE, verdict="no" if found else "yes", detail=detail)
+    def power_risks(cls, settings: Mapping[str, Setting], *, whole_blocks: bool) -> Iterable[str]:
+        """The settings by which a power failure takes what the server acknowledged, each with the effect."""
+        for name, effects in cls.risky.items():
+            value = setting_text(settings.get(name, ""), true="on", false="off").lower()
+            if value in effects and not (whole_blocks and name in cls.tearing):
+                yield f"{cls.title}: {name} = {value}: {effects[value]}"
 
     @classmethod
     def owned_remedy(cls, name: str) -> str | None:

@@ -154,11 +154,10 @@ class MariadbServer(DatabaseServer):
         "default_time_zone": "every trial runs in UTC: leave it out",
     }
     allowed: ClassVar[Forms] = SETTINGS
+    tearing = ("innodb_doublewrite",)
     risky: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "innodb_flush_log_at_trx_commit": dict.fromkeys(("0", "2"), "it may lose the last second"),
-        "innodb_doublewrite": dict.fromkeys(
-            OFF, "a page that it tears stays torn, unless the filesystem writes pages whole, as ZFS does"
-        ),
+        "innodb_doublewrite": dict.fromkeys(OFF, "a page that it tears stays torn"),
         "innodb_flush_method": {"nosync": "it may damage the whole database"},
     }
 

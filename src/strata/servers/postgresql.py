@@ -125,12 +125,11 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
+    tearing = ("full_page_writes",)
     risky: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "fsync": dict.fromkeys(OFF, "it may damage the whole database"),
         "synchronous_commit": dict.fromkeys(OFF, "it may lose the last transactions"),
-        "full_page_writes": dict.fromkeys(
-            OFF, "a page that it tears stays torn, unless the filesystem writes pages whole, as ZFS does"
-        ),
+        "full_page_writes": dict.fromkeys(OFF, "a page that it tears stays torn"),
     }
 
     @property

@@ -51,6 +51,10 @@ class Fault(BaseModel, ABC):
         """The parts of this fault that a disk of ``capacity_sectors`` cannot have."""
         return ()
 
+    def power_risk(self) -> str | None:
+        """How it loses what the disk acknowledged as durable when the power fails; None: it does not."""
+        return None
+
     def identity(self) -> dict[str, Any]:
         return {"fault": self.fault, "numbers": list(self.numbers)}
 
@@ -110,6 +114,9 @@ class IgnoresFlush(Fault):
     """The disk acknowledges a flush at once, whatever is in its write cache."""
 
     fault: Literal["ignores-flush"] = "ignores-flush"
+
+    def power_risk(self) -> str | None:
+        return "ignores-flush: it acknowledges what is only in its write cache"
 
 
 FAULTS: Final = Registry[Fault]("fault", [Unreadable, Corrupt, Gone, Slow, IgnoresFlush])

@@ -215,6 +215,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         no_free_space: Why a filesystem or pool has no `free_space`, as a sentence.
         scrub_requires: Features that a scrub needs besides.
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
+        writes_whole_blocks: Whether a power failure never leaves a part of a database's page on it.
         beside: Whether it only makes `parts` of its named devices; what is below remains for the layer above.
     """
 
@@ -229,6 +230,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     no_free_space: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()
+    writes_whole_blocks: ClassVar[bool] = False
     beside: ClassVar[bool] = False
 
     layer: str
@@ -299,6 +301,13 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""
+        return ()
+
+    def power_risks(self) -> Iterable[str]:
+        """Its settings by which a power failure takes what it acknowledged as durable, each with the effect.
+
+        The loss of a disk is another matter: `Abilities.losses_survived`.
+        """
         return ()
 
     def unavailable(self) -> str | None:

@@ -36,7 +36,7 @@ from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
-from strata.spec.workload import Workload
+from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Rate, Size, describe_size
 
 MEMORY_BYTES_MIN: Final = 128 << 20
@@ -286,6 +286,26 @@ class Study:
     def load(self, stack: str, workload: str) -> Workload:
         """A workload as it runs on a stack, with the stack's settings."""
         return self.workloads[workload].with_settings(self.stacks[stack].settings)
+
+    def power_risks(self, stack: str, workload: str) -> list[str]:
+        """The settings by which a power failure takes what was acknowledged as durable, by their places."""
+        found = self.stacks[stack]
+        disks = (
+            (used.name, fault.power_risk())
+            for used in self.stack_devices(stack)
+            for fault in used.device.faults
+        )
+        whole = bool(found.layers) and found.layers[-1].writes_whole_blocks
+        servers = (each.power_risks(whole_blocks=whole) for each in loads_of(self.load(stack, workload)))
+        return list(
+            dict.fromkeys(
+                [
+                    *(f"{name}: {risk}" for name, risk in disks if risk is not None),
+                    *(f"{each.layer}: {risk}" for each in found.every_layer for risk in each.power_risks()),
+                    *(risk for of_one in servers for risk in of_one),
+                ]
+            )
+        )
 
     def seeds_of(self, workload: str) -> tuple[int, ...]:
         return (*self.seeds, *self.added_seeds.get(workload, ()))

@@ -26,6 +26,7 @@ STEADY: Final = "steady"
 AGED: Final = "aged"
 UNDISTURBED: Final = "undisturbed"
 PRECONDITIONED: Final = "preconditioned"
+DURABLE: Final = "durable-by-settings"
 
 _SEE_TRIAL: Final = "see what the check says of each trial: `strata show RESULTS --trial`"
 
@@ -134,6 +135,15 @@ _KINDS: Final = (
         "become steady can be measured as filled",
         grave=True,
         check=PRECONDITIONED,
+    ),
+    WarningKind(
+        "not-durable",
+        "do disks, layers and servers keep what they acknowledged as durable when the power fails, by their "
+        "settings?",
+        "not durable when the power fails",
+        "compare its speed with stacks that give the same away, or take the setting back",
+        grave=True,
+        check=DURABLE,
     ),
     WarningKind(
         "unknown-check",

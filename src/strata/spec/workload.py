@@ -262,6 +262,13 @@ class Workload(BaseModel, Allowing, ABC):
             else self
         )
 
+    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
+        """The settings of its server by which a power failure takes what that acknowledged, with the effect.
+
+        ``whole_blocks``: see `Layer.writes_whole_blocks`.
+        """
+        return ()
+
     def inputs(self) -> Mapping[str, str]:
         """The files of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from strata.servers.database import DURABLE, DURABLE_QUESTION, Setting
+from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.allowed import Forms
 from strata.spec.histogram import empty_histogram, latency_metrics, record
@@ -69,7 +69,6 @@ class Pgbench(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
     check_questions: ClassVar[Mapping[str, str]] = {
-        DURABLE: DURABLE_QUESTION,
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
     }
@@ -248,8 +247,10 @@ class Pgbench(Workload):
     def server_kind(self) -> str:
         return PostgresqlServer.kind
 
+    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
+        return PostgresqlServer.power_risks(self.settings, whole_blocks=whole_blocks)
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        yield PostgresqlServer.durability(self.settings)
         lines = self._transactions(outputs)
         failed = sum(1 for line in lines if line.outcome == "failed")
         yield yes_or_no("no-transaction-failed", not failed, f"{failed} of {len(lines)} transactions failed")

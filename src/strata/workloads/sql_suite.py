@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import StrictInt
 
-from strata.servers.database import DURABLE, DURABLE_QUESTION, Setting
+from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
 from strata.spec import page_cache
 from strata.spec.allowed import Forms
@@ -120,7 +120,6 @@ class SqlSuite(Workload):
     )
     tools: ClassVar[tuple[str, ...]] = (*MariadbServer.tools, *page_cache.TOOLS)
     check_questions: ClassVar[Mapping[str, str]] = {
-        DURABLE: DURABLE_QUESTION,
         "rows-as-expected": "did the table end with the rows that it should have?",
     }
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = (
@@ -232,8 +231,10 @@ class SqlSuite(Workload):
     def server_kind(self) -> str:
         return MariadbServer.kind
 
+    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
+        return MariadbServer.power_risks(self.settings, whole_blocks=whole_blocks)
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        yield MariadbServer.durability(self.settings)
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)
         expected = self.rows - self.commits
         verdict: Verdict = "unknown" if found is None else "yes" if int(found[1]) == expected else "no"

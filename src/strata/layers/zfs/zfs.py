@@ -121,6 +121,10 @@ class Dataset(Layer):
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         return property_diagnostics(self.properties, self.allowed["properties"])
 
+    def power_risks(self) -> Iterable[str]:
+        if self.sync == "disabled":
+            yield "sync = disabled: it acknowledges what is only in memory, up to its next transaction group"
+
     def dataset(self, context: LayerContext, suffix: str = "") -> str:
         """Its name in the pool, with the suffix of a derived one; a tenant's own is within it."""
         return f"{context.within(f'{context.lower[0]}/{context.name}')}{suffix}"
@@ -189,6 +193,7 @@ class Zfs(Dataset):
     """
 
     provides = "filesystem"
+    writes_whole_blocks = True
     prerequisites = Prerequisites(tools=("mount", "umount", "zfs"), modules=("zfs",))
     allowed = {"properties": FILESYSTEM}
     own_properties = f"recordsize atime xattr dnodesize {Dataset.own_properties}"

@@ -187,6 +187,12 @@ class Zpool(Layer):
         """The ARC, which counts in no control group."""
         return self.arc_max_bytes
 
+    def power_risks(self) -> Iterable[str]:
+        if not self.barriers:
+            yield "barriers = false: it does not flush the disks' write caches"
+        if str(self.parameters.get("zil_nocacheflush", 0)) != "0":
+            yield "zil_nocacheflush: it does not flush the disks' write caches for its intent log"
+
     def build(self, context: LayerContext) -> list[Step]:
         named = {"ashift": self.ashift, "autotrim": self.autotrim, "compatibility": self.compatibility}
         properties = {"cachefile": "none", **named, **self.properties}

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt
 
-from strata.servers.database import DURABLE, DURABLE_QUESTION, ROLE, DatabaseServer, Setting
+from strata.servers.database import ROLE, DatabaseServer, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
@@ -70,7 +70,6 @@ class SysbenchOltp(Workload):
         *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
     )
     check_questions: ClassVar[Mapping[str, str]] = {
-        DURABLE: DURABLE_QUESTION,
         "no-transaction-restarted": "did all transactions go through at the first attempt?",
         "connections-kept": "had each session one connection throughout?",
     }
@@ -273,8 +272,10 @@ class SysbenchOltp(Workload):
     def server_kind(self) -> str:
         return self._server_type.kind
 
+    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
+        return self._server_type.power_risks(self.settings, whole_blocks=whole_blocks)
+
     def checks(self, outputs: Outputs) -> Iterable[Check]:
-        yield self._server_type.durability(self.settings)
         figures = _figures(outputs)
         errors, reconnects = int(figures["errors"]), int(figures["reconnects"])
         attempts = int(figures["transactions"]) + errors
