@@ -41,7 +41,7 @@ queue_depth = 8
 
 
 def blocks(trace: Trace) -> Counter[tuple[str, int]]:
-    """How often each block of 4 KiB of the studied disk was read or written, however the requests were split."""
+    """How often each block of 4 KiB of the studied disk was read or written, whatever the requests."""
     rows = trace.records[(trace.records["disk"] > 0) & (trace.records["sectors"] > 0)]
     columns = (rows[name].tolist() for name in ("op", "sector", "sectors"))
     requests = zip(*columns, strict=True)
