@@ -62,14 +62,10 @@ def study(
                     seed=seed,
                     id=f"{stack}.{workload}.s{seed}",
                 )
-                found = Metric(name=metric, value=value, unit=unit, better=better, headline=True)
-                if metric.endswith("_p99"):
-                    family = metric.removesuffix("_p99")
-                    found = found.model_copy(update={"family": family, "quantile": 0.99})
                 records[seed] = _record().model_copy(
                     update={
                         "trial": trial,
-                        "metrics": (found,),
+                        "metrics": (_headline(metric, value, unit, better),),
                         "histograms": {},
                         "time_domain": time_domain,
                         "checks": () if risks is None else (durable(risks.get(stack, "")),),
@@ -92,6 +88,13 @@ def study(
         file="decided.toml",
     )
     return StudyResults(snapshot, (), cells)
+
+
+def _headline(name: str, value: float, unit: str, better: Better) -> Metric:
+    found = Metric(name=name, value=value, unit=unit, better=better, headline=True)
+    if not name.endswith("_p99"):
+        return found
+    return found.model_copy(update={"family": name.removesuffix("_p99"), "quantile": 0.99})
 
 
 def durable(risks: str) -> Check:
