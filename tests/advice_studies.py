@@ -72,14 +72,20 @@ def study(
                     }
                 )
             cells[stack, workload] = Cell(stack, workload, records)
-    snapshot = StudySnapshot(
+    return StudyResults(_snapshot([*values], workloads, count, time_domain, reference), (), cells)
+
+
+def _snapshot(
+    stacks: Sequence[str], workloads: Sequence[str], seeds: int, domain: TimeDomain, reference: str | None
+) -> StudySnapshot:
+    return StudySnapshot(
         name="decided",
         question="Which stack?",
-        stacks=tuple(Choice(name=name, title=name) for name in values),
+        stacks=tuple(Choice(name=name, title=name) for name in stacks),
         workloads=tuple(Choice(name=name, title=name) for name in workloads),
-        seeds=tuple(range(1, count + 1)),
+        seeds=tuple(range(1, seeds + 1)),
         trials={},
-        time_domain=time_domain,
+        time_domain=domain,
         runner="lab",
         described={
             "workloads": {name: dict(KINDS.get(name, {"workload": "pgbench"})) for name in workloads},
@@ -87,7 +93,6 @@ def study(
         },
         file="decided.toml",
     )
-    return StudyResults(snapshot, (), cells)
 
 
 def _headline(name: str, value: float, unit: str, better: Better) -> Metric:
