@@ -103,6 +103,7 @@ def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
 
     assert {name: each.verdict for name, each in found.items()} == {
         "finished": "yes",
+        "durable-by-settings": "yes",
         "did-io": "yes",
         "did-io-in-window": "yes",
         "limited": "yes",

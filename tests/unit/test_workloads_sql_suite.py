@@ -54,9 +54,9 @@ def test_a_suite_that_broke_off_says_where() -> None:
 
 
 def test_rows_that_are_missing_in_the_end_invalidate() -> None:
-    _, sound = suite().checks(outputs())
-    _, wrong = suite(rows=5000).checks(outputs())
-    _, unknown = suite().checks(outputs(change=""))
+    (sound,) = suite().checks(outputs())
+    (wrong,) = suite(rows=5000).checks(outputs())
+    (unknown,) = suite().checks(outputs(change=""))
 
     assert (sound.verdict, sound.required) == ("yes", True)
     assert wrong.verdict == "no"
