@@ -270,6 +270,25 @@ def test_mounts_under_a_name_with_a_space_and_an_umlaut_are_found(tmp_path: Path
         subprocess.run(["umount", str(folder / "mount")], check=True)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+def test_a_process_that_has_only_copied_a_mount_is_not_the_trials(tmp_path: Path) -> None:
+    folder = tmp_path / "strata-abc"
+    (folder / "mount").mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(folder / "mount")], check=True)
+    try:
+        line = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo started && exec sleep 60"]
+        with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == b"started\n"
+                assert mounts_under(folder, Path(f"/proc/{process.pid}/mountinfo")) == [folder / "mount"]
+                assert processes_of(folder) == []
+            finally:
+                process.kill()
+    finally:
+        subprocess.run(["umount", str(folder / "mount")], check=True)
+
+
 def orphan(*arguments: str) -> int:
     """A process that sleeps, has these further arguments, and does not descend from this one."""
     line = ["sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh"]

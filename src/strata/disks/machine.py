@@ -118,9 +118,14 @@ def mounts_in(content: bytes) -> list[Mount]:
     return found
 
 
+def mounts_at(path: Path, mountinfo: Path = OWN_MOUNTS) -> list[Mount]:
+    """A process's mounts at and under ``path``, the last mounted first."""
+    return [mount for mount in mounts(mountinfo) if mount.point.is_relative_to(path)][::-1]
+
+
 def mounts_under(path: Path, mountinfo: Path = OWN_MOUNTS) -> list[Path]:
-    """A process's mount points under ``path``, the last mounted first."""
-    return [mount.point for mount in mounts(mountinfo) if mount.point.is_relative_to(path)][::-1]
+    """A process's mount points at and under ``path``, the last mounted first."""
+    return [mount.point for mount in mounts_at(path, mountinfo)]
 
 
 def mount_of(path: Path, known: list[Mount]) -> Mount | None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from strata.disks.machine import mounts_under
+from strata.disks.machine import mounts_at
 from strata.errors import LabError, RunError
 from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
 from strata.lab.folder import OWNER, PREFIX, delete, is_stale, names_in, opened_place, opened_private
@@ -147,9 +147,14 @@ def remove_leftovers(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
 
 
 def processes_of(path: Path) -> list[int]:
-    """The trial's agent, found by its bindings, and all processes in its mount namespace."""
+    """The trial's agent, found by its bindings, and all processes in its mount namespace.
+
+    A mount that is also ours proves nothing: a new namespace begins with a copy of all mounts, whoever makes
+    it, another trial or a service.
+    """
     bindings = os.fsencode(path / BINDINGS_NAME)
     own = Path("/proc/self/ns/mnt").readlink()
+    ours = set(mounts_at(path))
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -157,7 +162,7 @@ def processes_of(path: Path) -> list[int]:
         with suppress(OSError):  # ended meanwhile, or another user's
             foreign = (entry / "ns/mnt").readlink() != own
             named = bindings in (entry / "cmdline").read_bytes().split(b"\0")
-            if named or (foreign and mounts_under(path, entry / "mountinfo")):
+            if named or (foreign and not ours.issuperset(mounts_at(path, entry / "mountinfo"))):
                 found.append(int(entry.name))
     return sorted(found)
 
