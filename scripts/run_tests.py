@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -79,9 +77,7 @@ def run(
 
     A failure that no test counted (collection, compilation, a checker) counts as one.
     """
-    cache = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata"))
-    environment = {"CARGO_TARGET_DIR": str(cache / "cargo"), **os.environ, **variables}
-    totals = Totals()
+    totals, environment = Totals(), {**os.environ, **variables}
     with subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -109,7 +105,8 @@ class Beside(threading.Thread):
     def run(self) -> None:
         """See `threading.Thread.run`."""
         self.totals += run(["scripts/lint"], lambda _: Totals(), said, shown="lint")
-        cargo = ["cargo", "test", "--workspace", "--locked", "--quiet", "--no-fail-fast"]
+        words = "test --workspace --locked --quiet --no-fail-fast"
+        cargo = [sys.executable, "scripts/cargo.py", *words.split()]
         self.totals += run(cargo, cargo_totals, self.lines.append, TMPDIR=self._temporary)
 
 

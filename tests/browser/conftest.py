@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from watched import browser, new_page, page
+from watched import browser, idle, new_page, page
 
-__all__ = ["browser", "new_page", "page"]
+__all__ = ["browser", "idle", "new_page", "page"]

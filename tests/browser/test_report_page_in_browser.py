@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Page
@@ -192,7 +192,7 @@ def test_the_keyboard_reaches_every_control_and_shows_where_it_is(shown: Page) -
 
 @pytest.mark.parametrize(("width_px", "scheme"), EVERY_VIEW)
 def test_nothing_stands_in_the_way_of_a_reader(
-    new_page: NewPage, report: str, width_px: int, scheme: str
+    new_page: NewPage, report: str, width_px: int, scheme: Literal["light", "dark"]
 ) -> None:
     page = new_page(width_px=width_px, color_scheme=scheme)
     page.goto(report)

@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import uvicorn
@@ -155,7 +156,7 @@ def test_from_the_overview_one_comes_to_a_trial_and_to_the_report(page: Page, se
 @pytest.mark.parametrize(("width_px", "scheme"), EVERY_VIEW)
 @pytest.mark.parametrize("place", ["", "study/made/", "study/made/trial/ext4.postgresql.s1"])
 def test_pages_can_be_used_by_everybody(
-    new_page: NewPage, served_whole: str, width_px: int, scheme: str, place: str
+    new_page: NewPage, served_whole: str, width_px: int, scheme: Literal["light", "dark"], place: str
 ) -> None:
     page = new_page(width_px=width_px, color_scheme=scheme)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headless Chromium for tests: one per worker, and pages whose complaints fail the test that opened them.
+"""Headless Chromium for tests: one per worker, with pages whose complaints fail the test that opened them.
 
 The fixtures reach the tests through conftest.py.
 """
@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, sync_playwright
 
 NewPage = Callable[..., Page]
-"""Opens a watched page; takes the keywords of Playwright's ``Browser.new_context``, and ``width_px``."""
+"""Opens a watched page; takes the fields of `View`."""
 
 _HEIGHT_PX: Final = 900
+_VIEWS: Final = ((400, "light"), (1024, "dark"))
 EVERY_VIEW: Final = [
-    pytest.param(width_px, scheme, marks=[pytest.mark.slow] * ((width_px == 1024) != (scheme == "dark")))
+    pytest.param(width_px, scheme, marks=[pytest.mark.slow] * ((width_px, scheme) not in _VIEWS))
     for width_px in (400, 1024, 1920)
     for scheme in ("light", "dark")
 ]
-"""Each width of a window with each colour scheme; ``make test`` has each of either once."""
+"""Each width of a window with each colour scheme; ``make test`` has either scheme once."""
 _ARGUMENTS: Final = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--hide-scrollbars", "--font-render-hinting=none", "--force-color-profile=srgb"),
@@ -46,34 +48,72 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@dataclass(frozen=True)
+class View:
+    """The options with which a page is made."""
+
+    width_px: int
+    color_scheme: Literal["light", "dark"]
+    java_script_enabled: bool
+
+    def opened(self, browser: Browser) -> Page:
+        context = browser.new_context(java_script_enabled=self.java_script_enabled, reduced_motion="reduce")
+        return context.new_page()
+
+    def reset(self, page: Page) -> None:
+        """As if the page had just been made; a context of its own would cost more than most tests."""
+        if page.url != "about:blank":
+            page.evaluate("sessionStorage.clear(), localStorage.clear()")
+            page.goto("about:blank")
+        page.set_viewport_size({"width": self.width_px, "height": _HEIGHT_PX})
+        page.emulate_media(media="null", color_scheme=self.color_scheme)
+
+
+@pytest.fixture(scope="session")
+def idle() -> dict[View, Page]:
+    """The pages of a worker that no test uses now."""
+    return {}
+
+
 @pytest.fixture
-def new_page(browser: Browser) -> Iterator[NewPage]:
-    """Opens pages in contexts of their own; afterwards none may have complained or left this machine."""
-    contexts: list[BrowserContext] = []
+def new_page(browser: Browser, idle: dict[View, Page]) -> Iterator[NewPage]:
+    """Opens pages; afterwards none may have complained or left this machine."""
+    taken: list[tuple[View, Page]] = []
     complaints: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             complaints.append(f"console: {message.text}")
 
+    def fail(error: Error) -> None:
+        complaints.append(f"error: {error}")
+
     def look(request: Request) -> None:
         url = urlsplit(request.url)
         if url.scheme not in _OWN_SCHEMES and url.hostname not in _OWN_HOSTS:
             complaints.append(f"a request left the page: {request.url}")
 
-    def new(*, width_px: int = 1024, **options: Any) -> Page:
-        options.setdefault("reduced_motion", "reduce")
-        context = browser.new_context(viewport={"width": width_px, "height": _HEIGHT_PX}, **options)
-        contexts.append(context)
-        opened = context.new_page()
-        opened.on("console", hear)
-        opened.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        opened.on("request", look)
-        return opened
+    listeners: dict[Any, Callable[[Any], None]] = {"console": hear, "pageerror": fail, "request": look}
+
+    def new(
+        *,
+        width_px: int = 1024,
+        color_scheme: Literal["light", "dark"] = "light",
+        java_script_enabled: bool = True,
+    ) -> Page:
+        view = View(width_px, color_scheme, java_script_enabled)
+        page = idle.pop(view, None) or view.opened(browser)
+        taken.append((view, page))
+        view.reset(page)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        return page
 
     yield new
-    for context in contexts:
-        context.close()
+    for view, page in taken:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        idle[view] = page
     assert complaints == []
 
 

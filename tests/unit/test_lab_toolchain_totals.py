@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make test` ends with the slowest tests and the totals of pytest and cargo."""
+"""`make test` ends with the slowest tests and the totals of pytest and cargo, which compiles only changes."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,15 +14,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def run_tests() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("run_tests", ROOT / "scripts" / "run_tests.py")
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["run_tests"] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def run_tests() -> ModuleType:
+    return script("run_tests")
 
 
 @pytest.mark.parametrize(
@@ -78,3 +83,19 @@ def test_what_cannot_even_start_counts_as_failed(run_tests: ModuleType) -> None:
 
     assert totals == run_tests.Totals(failed=1)
     assert lines == ["error: could not compile\n", "cargo ended with exit status 101\n"]
+
+
+def test_the_copy_of_the_crates_keeps_the_times_of_files_that_have_not_changed(tmp_path: Path) -> None:
+    cargo = script("cargo")
+    same, changed, gone, new = (
+        Path("crates") / name for name in ("same.rs", "changed.rs", "gone.rs", "a/new.rs")
+    )
+    cargo.update(tmp_path, {same: b"1", changed: b"2", gone: b"3"})
+    for path in (same, changed):
+        os.utime(tmp_path / path, (1, 1))
+
+    cargo.update(tmp_path, {same: b"1", changed: b"4", new: b"5"})
+
+    assert cargo.contents(tmp_path) == {same: b"1", changed: b"4", new: b"5"}
+    assert (tmp_path / same).stat().st_mtime == 1
+    assert (tmp_path / changed).stat().st_mtime > 1
