@@ -5,28 +5,26 @@
 in memory, and in the lab. Of each cell there are two figures: the rate, which on a host is wall time, and the
 processor time per operation, of all its processes and of the kernel's threads, which other work on the
 machine disturbs less. The cheapest of a host's repetitions counts; its interval is over all of them.
-A third table has the lab's cost: its own processor time per operation beside the host's for the same work.
+Below each table stand the error of each workload, the rankings of stacks, and the verdict on the aims.
+A last table has the lab's cost: its own processor time per operation beside the host's for the same work.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import combinations
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from bench.agreement import Cell, Cost, rankings, show, show_costs, summary, verdicts
 from bench.lab_time import TimedLab, lab_time
 from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
@@ -36,14 +34,11 @@ from strata.results.record import COUNTS, ResultRecord
 from strata.results.store import Attempt, ResultsFolder
 from strata.runners.base import MACHINE_NAME
 from strata.spec.load import load_study
-from strata.statistics.selftest import interval_of_means
 from strata.units import NS_PER_S
 
 STUDY: Final = Path(__file__).with_name("processor.toml")
 DEFAULT_CPU: Final = 'cpu = "generic-server-2024"'
 DEFAULT_SEEDS: Final = "seeds = [1, 2, 3]"
-FAR: Final = 1.6
-AIMS: Final = "aims: typical error at most × 1.35, nine of ten within × 1.6"
 # What encrypts, compresses or hashes is compared where it does so.
 TRIALS: Final = (
     *("ext4.*", "xfs.*", "btrfs.*"),
@@ -58,94 +53,6 @@ RATES: Final = (
     *(f"{part}_files_per_s" for part in ("create", "stat", "read", "rename", "delete", "unpack")),
     *("write_sync_bytes_per_s", "read_bytes_per_s"),
 )
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One figure of a stack and workload, on the host and in the lab."""
-
-    stack: str
-    workload: str
-    figure: str
-    host: tuple[float, ...]
-    lab: float
-    is_rate: bool
-
-    @property
-    def best(self) -> float:
-        return max(self.host) if self.is_rate else min(self.host)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 %, of the mean of the host's repetitions; all that is possible with less than three."""
-        if len(self.host) < 3:
-            return 0.0, math.inf
-        low, high = interval_of_means(np.log([self.host]))
-        return float(np.exp(low[0])), float(np.exp(high[0]))
-
-    @property
-    def slowness(self) -> float:
-        """How many times the lab takes as long as the host."""
-        return self.best / self.lab if self.is_rate else self.lab / self.best
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a cell costs to simulate.
-
-    Attributes:
-        virtual_per_processor: Virtual seconds per second of the lab's processor time.
-        lab_per_host: The lab's own processor time per operation, over the host's; None if it is unknown.
-    """
-
-    stack: str
-    workload: str
-    virtual_per_processor: float
-    lab_per_host: float | None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How far the lab is off over all cells, and where its ranking of two stacks contradicts the host's."""
-
-    cells: int
-    error_factor: float
-    share_within: float
-    bias: float
-    pairs: int
-    contradicted: tuple[str, ...]
-
-
-def summary(cells: Sequence[Cell]) -> Summary:
-    errors = np.log([each.slowness for each in cells])
-    named = {(each.workload, each.figure, each.stack): each for each in cells}
-    pairs, contradicted = 0, []
-    for workload, figure in dict.fromkeys((each.workload, each.figure) for each in cells):
-        found = [each for key, each in named.items() if key[:2] == (workload, figure)]
-        for one, other in combinations(found, 2):
-            if one.interval[0] <= other.interval[1] and other.interval[0] <= one.interval[1]:
-                continue
-            pairs += 1
-            if (one.best < other.best) != (one.lab < other.lab):
-                contradicted.append(f"{workload} {figure}: {one.stack}, {other.stack}")
-    return Summary(
-        cells=len(cells),
-        error_factor=float(np.exp(np.sqrt(np.mean(errors**2)))),
-        share_within=float(np.mean(np.abs(errors) <= np.log(FAR))),
-        bias=float(np.exp(np.mean(errors))),
-        pairs=pairs,
-        contradicted=tuple(contradicted),
-    )
-
-
-def described(told: Summary) -> str:
-    within = f"{told.share_within:.0%} within × {FAR}"
-    said = f"{told.cells} cells: typical error × {told.error_factor:.2f}, {within} ({AIMS})"
-    wrong = f"the lab contradicts {len(told.contradicted)}: {'; '.join(told.contradicted) or 'none'}"
-    return (
-        f"{said}; the lab takes {told.bias:.2f} × as long on average. "
-        f"Of {told.pairs} pairs of stacks that the machine tells apart, {wrong}"
-    )
 
 
 def host_busy_ns(attempt: Attempt) -> float | None:
@@ -213,16 +120,6 @@ def costs(host: Path, lab: Path) -> Iterator[Cost]:
         yield Cost(*reading.trial.cell, 1 / spent, own_ns / on_host if on_host else None)
 
 
-def show_costs(found: Sequence[Cost]) -> None:
-    table = Table(
-        "workload", "stack", "virtual s per processor s", "lab's processor time over this machine's"
-    )
-    for each in sorted(found, key=lambda cost: (cost.workload, cost.stack)):
-        ratio = "" if each.lab_per_host is None else f"{each.lab_per_host:.1f} ×"
-        table.add_row(each.workload, each.stack, f"{each.virtual_per_processor:.2f}", ratio)
-    Console().print(table)
-
-
 def _strata(*words: str) -> None:
     program = str(Path(sys.executable).parent / "strata")
     # A higher priority, since other work on the machine is not to be measured.
@@ -250,23 +147,6 @@ def measure(folder: Path, trials: Sequence[str], repeats: int) -> None:
         run_study(read, folder / "lab", lab, display, jobs=1, only=f"{each}.s1")
 
 
-def show(cells: Sequence[Cell]) -> None:
-    console = Console()
-    for title, is_rate in (("Rates, per second", True), ("Processor time per operation, ns", False)):
-        part = [each for each in cells if each.is_rate is is_rate]
-        if not part:
-            continue
-        table = Table(
-            "workload", "figure", "stack", "this machine", "its interval", "lab", "lab takes", title=title
-        )
-        for each in sorted(part, key=lambda cell: (cell.workload, cell.figure)):
-            low, high = (f"{end:,.4g}" for end in each.interval)
-            values = f"{each.best:,.4g}", f"{low} … {high}", f"{each.lab:,.4g}", f"{each.slowness:.2f} ×"
-            table.add_row(each.workload, each.figure, each.stack, *values)
-        console.print(table)
-        console.print(described(summary(part)), "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.processor", description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep processor and results here, and go on with them")
@@ -287,9 +167,17 @@ def main() -> None:
             name: [each for each in cells if each.is_rate is rate]
             for name, rate in (("rates", True), ("processor_time", False))
         }
-        said = {name: asdict(summary(part)) for name, part in parts.items() if part}
+        said = {
+            name: {
+                "summary": asdict(summary(part)),
+                "rankings": [asdict(each) for each in rankings(part)],
+                "verdicts": [asdict(each) for each in verdicts(part)],
+            }
+            for name, part in parts.items()
+            if part
+        }
         plain = {"cells": [asdict(each) for each in cells], "costs": [asdict(each) for each in spent]}
-        print(json.dumps({**plain, "summaries": said}, indent=1))
+        print(json.dumps({**plain, **said}, indent=1))
     else:
         show(cells)
         show_costs(spent)

@@ -27,6 +27,8 @@ QUIET = {
     "sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "performance\n",
     "sys/devices/system/cpu/intel_pstate/no_turbo": "1\n",
     "sys/devices/system/cpu/smt/active": "0\n",
+    "sys/devices/system/cpu/cpuidle/current_governor": "haltpoll\n",
+    "sys/module/haltpoll/parameters/guest_halt_poll_ns": "200000\n",
     "sys/block/sda/queue/scheduler": "[none] mq-deadline\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
     "proc/sys/vm/swappiness": "60\n",
@@ -117,6 +119,7 @@ def test_of_a_quiet_machine_nothing_is_said(tree: Tree) -> None:
             "1 MiB are in swap; `swapoff -a`",
         ),
         ("sys/class/power_supply/AC/online", "0", "on battery"),
+        ("sys/module/haltpoll/parameters/guest_halt_poll_ns", "0", "idle CPUs halt at once"),
         ("proc/9/stat", f"9 (dpkg) S 1 {'0 ' * 40}", "at work: dpkg"),
         ("proc/9/stat", f"9 (cron) S 1 {'0 ' * 40}", "may begin to work at any time: cron"),
         (

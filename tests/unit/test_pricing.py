@@ -90,8 +90,10 @@ def test_what_no_operation_shows_stays_an_estimate_and_the_file_can_be_read_agai
     assert read.number("clock_read_time") == 25
     assert read.number("user_factor") == pytest.approx(1, rel=0.01)
     assert read.number("wakeup_latency") == 9_000 / 2 - 4_000 / 2
-    disturbed = host | {APART: Operation(4_000.0, 200_000.0, {})}
-    assert fit_processor(disturbed, lab, SERVER, "a host").parameters["wakeup_latency"].estimate
+    assert fit.wakeup_ns == read.number("wakeup_latency")
+    disturbed = fit_processor(host | {APART: Operation(4_000.0, 200_000.0, {})}, lab, SERVER, "a host")
+    assert disturbed.parameters["wakeup_latency"].estimate
+    assert disturbed.wakeup_ns == 98_000
     for name in ("cipher_time", "parity_time", "io_time"):
         assert read.parameters[name].estimate
         assert read.number(name) == SERVER.number(name)

@@ -32,10 +32,11 @@ pub fn is_lab() -> bool {
     Pid::this().as_raw() == 1 && env::args_os().next().is_some_and(|name| name == "/init")
 }
 
-/// The variables that the kernel gives to every program of a lab: how the C library chooses its functions.
-pub fn environment() -> Option<(&'static str, OsString)> {
-    const TUNABLES: &str = "GLIBC_TUNABLES";
-    if is_lab() { env::var_os(TUNABLES).map(|value| (TUNABLES, value)) } else { None }
+/// The variables that the kernel gives to every program of a lab: how libraries choose their functions.
+pub fn environment() -> Vec<(&'static str, OsString)> {
+    const NAMES: [&str; 2] = ["GLIBC_TUNABLES", "OPENSSL_ia32cap"];
+    let given = NAMES.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
+    if is_lab() { given.collect() } else { Vec::new() }
 }
 
 /// Never returns: PID 1 must not end, a kernel panic would follow.

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from strata.cli.application import Application
-from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar
+from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar, warnings
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StrataError
 from strata.files import refuse_folder, write_page
@@ -20,7 +21,7 @@ from strata.spec.processor import (
     find_processor,
     load_processor,
 )
-from strata.units import significant, times, unit_label
+from strata.units import NS_PER_US, significant, times, unit_label
 
 if TYPE_CHECKING:
     from strata.pricing.fit import Fit
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 cpu = Application(no_args_is_help=True)
 
 _FAR: Final = 1.6
+_DEAR_WAKEUP_NS: Final = 10_000.0
+"""Leaving the idle state C1E takes about this long; a virtual machine that halts takes longer."""
 
 
 @cpu.callback()
@@ -128,14 +131,34 @@ def measure(
 
     found = _measured(shorten)
     write_page(output, processor_toml(f"Measured on {machine()}", found.parameters))
+    doubts = list(_doubts(found))
     if as_json:
         residuals = [{**vars(each), "ratio": each.ratio} for each in found.residuals]
-        print_json({"file": str(output), "parameters": found.parameters, "residuals": residuals})
+        said = {"file": str(output), "parameters": found.parameters, "residuals": residuals}
+        print_json({**said, "wakeup_ns": found.wakeup_ns, "warnings": doubts})
     else:
         console = stdout()
         console.print(terminal(_residuals(found)))
         console.print(terminal(_parameters(load_processor(output))))
+    for doubt in doubts:
+        warnings().print(f"warning: {doubt}", style="yellow", soft_wrap=True, markup=False)
     print_wrote(output)
+
+
+def _doubts(found: Fit) -> Iterator[str]:
+    """Why waking an idle processor took longer than it usually does."""
+    from strata.machine.reading import Sampler  # noqa: PLC0415
+    from strata.machine.state import HALTS_AT_ONCE, state_of  # noqa: PLC0415
+
+    if found.wakeup_ns is None or found.wakeup_ns <= _DEAR_WAKEUP_NS:
+        return
+    took = f"waking an idle processor took {significant(found.wakeup_ns / NS_PER_US)} us"
+    if found.parameters["wakeup_latency"].estimate:
+        yield f"{took}, longer than any idle state: other work delayed it, and the file has the default's"
+    else:
+        yield f"{took}: loads that hand each operation to another task depend on it"
+    if state_of(Sampler()).halts_at_once:
+        yield str(HALTS_AT_ONCE)
 
 
 def _measured(shorten: int) -> Fit:

@@ -56,6 +56,8 @@ TUNABLES: Final = ":".join(
 It chooses its functions by the processor. Which pages they touch first, how much stack a program's start
 takes, and the last digit of logarithms would depend on the host otherwise.
 """
+OPENSSL_FEATURES: Final = "0x7808010:0"
+"""OpenSSL likewise: of its capabilities SSE2 and what is older, and nothing of the later words."""
 TOOLS: Final = ("env", "setarch", "setpriv", "sh", "taskset")
 CHARGES_NS: Final = {"syscall": 200, "yield": 1000, "clock_read": 20, "reclaim": 100}
 """The kernel's charges in virtual time where the processor is free. Every result states them."""
@@ -277,7 +279,9 @@ def kernel_arguments(
         "umid=lab",
         "panic=-1",
         "noreboot",
-        f"GLIBC_TUNABLES={TUNABLES}",  # an unknown parameter is a variable of the first process
+        # An unknown parameter is a variable of the first process.
+        f"GLIBC_TUNABLES={TUNABLES}",
+        f"OPENSSL_ia32cap={OPENSSL_FEATURES}",
         *(["quiet"] if keyboard is not None else []),
     ]
 

@@ -22,6 +22,7 @@ _MAINTENANCE: Final = frozenset(
 _CRON: Final = ("cron", "crond", "anacron")
 _RESYNCS: Final = ("resync", "recovery", "reshape", "check")
 _TIMERS: Final = "etc/systemd/system/timers.target.wants/*.timer"
+_HALT_POLL: Final = "sys/module/haltpoll/parameters/guest_halt_poll_ns"
 # With less, a trial's page cache is smaller than the machine's memory suggests. A judgement.
 _AVAILABLE_SHARE_MIN: Final = 0.5
 
@@ -37,6 +38,12 @@ class Remark:
         return f"{self.what}; {self.remedy}"
 
 
+HALTS_AT_ONCE: Final = Remark(
+    "idle CPUs halt at once (haltpoll.guest_halt_poll_ns is 0), and waking one takes tens of microseconds",
+    f"write Linux's default, 200000, to /{_HALT_POLL}",
+)
+
+
 @dataclass(frozen=True)
 class State:
     """A machine's settings and load; unknown values are None or empty."""
@@ -47,6 +54,7 @@ class State:
     smt: bool | None
     numa_nodes: int
     is_virtual: bool
+    halts_at_once: bool  # whether an idle CPU of a virtual machine is given back without waiting for work
     huge_pages: str
     swappiness: int | None
     swap_used_bytes: int
@@ -77,6 +85,8 @@ class State:
                 "the machine is virtual: its CPUs and disks are shared with others",
                 "prefer a machine of your own; withheld CPU time is watched",
             )
+        if self.halts_at_once:
+            yield HALTS_AT_ONCE
         if self.swap_used_bytes:
             yield Remark(f"{format_size(self.swap_used_bytes)} are in swap", "`swapoff -a`")
         if self.available_bytes < _AVAILABLE_SHARE_MIN * self.memory_bytes:
@@ -104,6 +114,7 @@ def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
         smt={"1": True, "0": False}.get(machine.text("sys/devices/system/cpu/smt/active")),
         numa_nodes=len(machine.places("sys/devices/system/node/node[0-9]*")),
         is_virtual=_is_virtual(machine),
+        halts_at_once=_halts_at_once(machine),
         huge_pages=_chosen(enabled),
         swappiness=int(swappiness) if swappiness.isdecimal() else None,
         swap_used_bytes=memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
@@ -137,6 +148,11 @@ def _is_virtual(machine: Sampler) -> bool:
     flags = next((words for words in machine.lines("proc/cpuinfo") if words[:1] == ["flags"]), [])
     signs = (machine.has(each) for each in ("sys/hypervisor/type", "proc/device-tree/hypervisor"))
     return "hypervisor" in flags or any(signs)
+
+
+def _halts_at_once(machine: Sampler) -> bool:
+    in_use = machine.text("sys/devices/system/cpu/cpuidle/current_governor") == "haltpoll"
+    return in_use and machine.text(_HALT_POLL) == "0"
 
 
 def _on_battery(machine: Sampler) -> bool:

@@ -52,6 +52,7 @@ class Fit:
 
     parameters: Mapping[str, ProcessorParameter]
     residuals: Sequence[Residual]
+    wakeup_ns: float | None  # from a wake-up until an idle processor of the host ran the task; None: unknown
 
     @property
     def error_factor(self) -> float:
@@ -104,7 +105,8 @@ def fit_processor(
                 name, value, ends, said if is_measured else hardly, estimate=not is_measured
             )
     stated |= _directly(host, plausible, machine)
-    return Fit({name: stated.get(name) or _left(name, plausible) for name in PROCESSOR_PARAMETERS}, residuals)
+    parameters = {name: stated.get(name) or _left(name, plausible) for name in PROCESSOR_PARAMETERS}
+    return Fit(parameters, residuals, _wakeup_ns(host))
 
 
 def _ns(parameter: str) -> float:
@@ -125,13 +127,21 @@ def _directly(
         value = code.processor_ns / _REFERENCE_USER_CODE_NS
         said = f"measured on {machine}: sorting and branching, {code.processor_ns:.0f} ns"
         found["user_factor"] = _parameter("user_factor", value, (value * 0.75, value * 1.4), said)
-    if (apart := host.get(APART)) is not None and (together := host.get(TOGETHER)) is not None:
-        half = apart.wall_ns / 2
-        value = max(half - together.processor_ns / 2, 0.02 * half)
+    wakeup_ns = _wakeup_ns(host)
+    if wakeup_ns is not None and wakeup_ns <= plausible.parameters["wakeup_latency"].high:
+        half = host[APART].wall_ns / 2
         said = f"measured on {machine}: half a turn between two processors takes {half:.0f} ns"
-        if value <= plausible.parameters["wakeup_latency"].high:
-            found["wakeup_latency"] = _parameter("wakeup_latency", value, (value / 2, value * 5), said)
+        found["wakeup_latency"] = _parameter(
+            "wakeup_latency", wakeup_ns, (wakeup_ns / 2, wakeup_ns * 5), said
+        )
     return found
+
+
+def _wakeup_ns(host: Mapping[str, Operation]) -> float | None:
+    if APART not in host or TOGETHER not in host:
+        return None
+    half = host[APART].wall_ns / 2
+    return max(half - host[TOGETHER].processor_ns / 2, 0.02 * half)
 
 
 def _parameter(
