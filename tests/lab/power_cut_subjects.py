@@ -23,7 +23,7 @@ from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S
 
 WORKERS: Final = {"files": 4, "postgresql": 3}
-FILESYSTEMS: Final = ("ext4", "xfs", "btrfs")
+FILESYSTEMS: Final = ("ext4", "xfs", "btrfs", "zfs")
 SMALL_SECTORS: Final = "wd-re4-500gb"
 """Writes 512 bytes at a time: anything larger may be torn."""
 LARGE_SECTORS: Final = "generic-nearline-hdd"
@@ -44,7 +44,7 @@ model = "{drive}"
 capacity = "{capacity}"
 
 [stacks.stack]
-layers = [{{ layer = "{filesystem}", mount = {mount} }}]
+layers = {layers}
 
 [workloads.unused]
 workload = "fio"
@@ -121,7 +121,10 @@ class Subject:
     @cached_property
     def study(self) -> Study:
         options = "[" + ", ".join(f'"{option}"' for option in self.mount) + "]"
-        text = _STUDY.format(drive=self.drive, capacity=_CAPACITY, filesystem=self.filesystem, mount=options)
+        layers = f'[{{ layer = "{self.filesystem}", mount = {options} }}]'
+        if self.filesystem == "zfs":
+            layers = '[{ layer = "zpool", arc_max = "64MiB" }, { layer = "zfs" }]'
+        text = _STUDY.format(drive=self.drive, capacity=_CAPACITY, layers=layers)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "study.toml"
             file.write_text(text)

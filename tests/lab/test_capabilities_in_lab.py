@@ -25,9 +25,20 @@ capacity = "1GiB"
 [devices.disk1]
 model = "samsung-870-evo-1tb"
 capacity = "1GiB"
+[devices.ssd]
+model = "samsung-870-evo-1tb"
+capacity = "256MiB"
 [stacks.btrfs]
+devices = ["disk0", "disk1"]
 layers = [{ layer = "btrfs", data = "raid1" }]
+[stacks.cached]
+devices = ["disk0", "disk1"]
+layers = [{ layer = "md", level = 1 }, { layer = "dm-writecache", cache = "ssd" }, { layer = "ext4" }]
+[stacks.special]
+devices = ["disk0", "disk1"]
+layers = [{ layer = "zpool", vdev = "mirror", special = ["ssd"] }, { layer = "zfs" }]
 [stacks.md-lvm-ext4]
+devices = ["disk0", "disk1"]
 layers = [{ layer = "md", level = 1 }, { layer = "lvm", size = "512MiB" }, { layer = "ext4" }]
 [workloads.mix]
 workload = "fio"
@@ -61,6 +72,14 @@ def test_a_mirror_with_checksums_heals_the_copy_that_is_read_and_one_without_ret
 
 def test_both_go_on_without_a_disk(cells: dict[tuple[str, str], Capability]) -> None:
     assert [cells[stack, "disk-loss"].verdict for stack in ("btrfs", "md-lvm-ext4")] == ["yes", "yes"]
+
+
+@pytest.mark.slow
+def test_a_mirror_does_not_survive_the_loss_of_the_one_ssd_beside_it(survey: Survey) -> None:
+    cells = survey.run(["cached", "special"], chosen_probes(["disk-loss"]))
+
+    assert [cell.verdict for cell in cells] == ["no", "no"]
+    assert [cell.note.partition(":")[0] for cell in cells] == ["ssd", "ssd"]
 
 
 def test_snapshots_are_taken_and_gone_back_to_and_cost_little(

@@ -4,26 +4,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from strata.capabilities.probe import Probe, cell_of
+from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES
-from strata.capabilities.probes.integrity import Extent, content_extent
+from strata.capabilities.probes.integrity import DiskLoss, Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import chosen_probes
 from strata.errors import StudyError
 from strata.printable import json_text
 from strata.report.capability_table import capability_table
 from strata.report.table import markdown
-from strata.results.capabilities import Capabilities, Capability, ProbeTitle
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
 from strata.spec.names import is_kebab
 from strata.traces.kinds import KINDS, OPS
 from strata.traces.table import RECORD, Records, Trace
+from strata.units import NS_PER_S
 from study_texts import SOUND, read
 
 
@@ -108,6 +110,39 @@ def test_a_clone_that_copies_the_content_is_only_half_of_one(probe_plan: ProbePl
 
     assert (cheap.verdict, cheap.write_bytes) == ("yes", 4096 * len(cheap.commands))
     assert dear.verdict == "partial"
+
+
+def test_every_disk_is_lost_in_turn_and_the_worst_verdict_counts_and_names_it(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+    stack = study.stacks["btrfs"]
+    probes = DiskLoss.tries(stack)
+    assert [probe.disk for probe in probes] == list(stack.all_devices)
+    disks = ["disk0", "disk1", "ssd"]
+    tried = [DiskLoss(disk) for disk in disks]
+
+    def worst(*verdicts: Verdict) -> tuple[str, str]:
+        cells = [Capability(stack="s", probe="disk-loss", verdict=each, note=each) for each in verdicts]
+        found = worst_of(cells, tried)
+        return found.verdict, found.note
+
+    assert worst("yes", "yes", "no") == ("no", "ssd: no")
+    assert worst("no", "yes", "no") == ("no", "disk0 or ssd: no")
+    assert worst("partial", "failed", "yes") == ("failed", "disk1: failed")
+    assert worst("yes", "yes", "yes") == ("yes", "any disk: yes")
+
+
+def test_a_probe_that_loses_a_disk_says_which_and_waits_for_no_suspended_pool(tmp_path: Path) -> None:
+    study = read(tmp_path, SOUND)
+    stack = replace(study.stacks["btrfs"], devices=("disk0", "disk1"))
+    plan = ProbePlan(study, stack, "disk-loss-disk1")
+
+    assert DiskLoss("disk1").prepare(plan) is None
+
+    [lost] = [at for at, step in enumerate(plan.steps) if step.stdin and "gone" in step.stdin]
+    assert plan.steps[lost].stdin == "${disk1} gone,0\n"
+    after = plan.steps[lost + 1 :]
+    assert {step.id for step in after} == set(plan.decisive)
+    assert max(step.time_limit_ns for step in after) == 300 * NS_PER_S
 
 
 def test_what_cannot_be_read_of_a_step_is_no_verdict(probe_plan: ProbePlan) -> None:

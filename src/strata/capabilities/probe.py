@@ -6,13 +6,16 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from strata.capabilities.probe_plan import ProbePlan
 from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
+from strata.spec.stack import Stack
 from strata.traces.table import Trace
+from strata.words import listed
 
+_WORST_FIRST: Final[tuple[Verdict, ...]] = ("no", "failed", "partial", "yes")
 Finding = tuple[Verdict, str]
 """A verdict, and a note or an empty text."""
 
@@ -61,6 +64,7 @@ class Probe(ABC):
     """Whether it boots twice; `learn` uses the first boot's trace to prepare the second."""
     unusable: ClassVar[Verdict] = "failed"  # the verdict if the stack does not come up again
     by: str = ""  # the name of the layer that acts
+    disk: str = ""  # of a probe that is tried on each disk in turn
 
     @abstractmethod
     def prepare(self, plan: ProbePlan) -> str | None:
@@ -77,6 +81,11 @@ class Probe(ABC):
     def resized(self, plan: ProbePlan) -> ProbePlan:
         """The plan to use: another one for a probe that needs other sizes or layers."""
         return plan
+
+    @classmethod
+    def tries(cls, stack: Stack) -> Sequence[Probe]:
+        """The probe, or one for each disk to try it on; the worst verdict counts."""
+        return [cls()]
 
     def acting(self, plan: ProbePlan, ability: str, *arguments: object) -> int | None:
         """The index of the uppermost layer that has an ability, if any, which then is the one that acts."""
@@ -98,8 +107,9 @@ def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
             finding = probe.judge(output)
         except (ValueError, IndexError) as error:
             finding = "failed", f"what the steps printed could not be read: {error}"
-    elif failed in plan.operations:
-        finding = "no", output.said(failed) or output.complaint or ""
+    elif failed in (*plan.operations, *plan.decisive):
+        # After the first reason the agent's complaint lists what the failure left behind.
+        finding = "no", output.said(failed) or (output.complaint or "").partition(";")[0]
     else:
         why = output.said(failed)
         finding = "failed", f"step {failed}: {why or output.complaint}"
@@ -116,6 +126,17 @@ def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
         write_bytes=output.moved_bytes(plan.operations, "write_bytes"),
         commands=tuple(_line(steps[each].argv, steps[each].stdin) for each in plan.operations),
     )
+
+
+def worst_of(cells: Sequence[Capability], probes: Sequence[Probe]) -> Capability:
+    """The worst of a probe's cells on several disks, whose note names the disks with that verdict."""
+    if len(cells) == 1:
+        return cells[0]
+    verdict = min((each.verdict for each in cells), key=_WORST_FIRST.index)
+    worst = {probe.disk: each for probe, each in zip(probes, cells, strict=True) if each.verdict == verdict}
+    first = next(iter(worst.values()))
+    disks = "any disk" if len(worst) == len(cells) else listed(list(worst), "or")
+    return first.model_copy(update={"note": f"{disks}: {first.note}"})
 
 
 def _line(argv: Sequence[str], stdin: str | None) -> str:

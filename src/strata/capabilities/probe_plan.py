@@ -46,6 +46,8 @@ class ProbePlan:
         self.offers = stack.offers(study.capacities_bytes)
         self.steps: list[Step] = []
         self.operations: list[str] = []
+        self.decisive: list[str] = []
+        """Further steps whose failure is a "no", and not a failure of the probe."""
         self.height = len(self.placed)
         self._up: dict[int, list[str]] = {}
         self._groups = control_groups(self.placed)

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Final
 
-from strata.capabilities.probe import Probe, cell_of
+from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.errors import PlanError, RunError, StudyError
@@ -98,16 +98,20 @@ class Survey:
     def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:
         if unavailable := self._study.stacks[stack].unavailable():
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
-        probe = kind()
+        probes = kind.tries(self._study.stacks[stack])
+        return worst_of([self._try(stack, probe, fresh=fresh, cancel=cancel) for probe in probes], probes)
+
+    def _try(self, stack: str, probe: Probe, *, fresh: bool, cancel: Event) -> Capability:
+        kind, name = type(probe), "-".join(filter(None, (probe.name, probe.disk)))
         try:
-            probe_plan = probe.resized(ProbePlan(self._study, self._study.stacks[stack], kind.name))
+            probe_plan = probe.resized(ProbePlan(self._study, self._study.stacks[stack], name))
             refused = probe.prepare(probe_plan)
             if refused is not None:
                 return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
             plan = probe_plan.plan()
         except PlanError as error:
             return _undecided(stack, kind, str(error).partition("\n")[0])
-        place = self._folder / f"{stack}.{kind.name}.json"
+        place = self._folder / f"{stack}.{name}.json"
         identity = self._identity(plan)
         if not fresh and (kept := _kept(place, identity)) is not None:
             return kept

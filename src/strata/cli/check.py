@@ -21,6 +21,7 @@ from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
 from strata.spec.load import load_study
+from strata.spec.redundancy import stack_warnings
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
@@ -92,7 +93,8 @@ def _checked(file: Path, past: Callable[[], list[Past]]) -> _Sound | StrataError
         return error
     cells = Counter(trial.key.cell for trial in runnable)
     estimate = estimate_of(read, cells, past())
-    return _Sound(read, len(runnable), dict(left_out), unpriced_warnings(plans, read.processor), estimate)
+    warnings = [*stack_warnings(read), *unpriced_warnings(plans, read.processor)]
+    return _Sound(read, len(runnable), dict(left_out), warnings, estimate)
 
 
 def _plain(checked: _Sound | StrataError) -> dict[str, Any]:

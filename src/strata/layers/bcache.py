@@ -114,6 +114,9 @@ class Bcache(Layer):
         """A struct bucket for each bucket."""
         return named[self.cache] // self.bucket_bytes * 12
 
+    def sole_copies(self) -> tuple[str, ...]:
+        return ("cache",) if self.mode == "writeback" else ()
+
     def path(self, context: LayerContext) -> str:
         return f"/dev/{_node(context)}"
 

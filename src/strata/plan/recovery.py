@@ -7,14 +7,14 @@ Two plans make a power cut: the trial's own, which the cut ends, and then, on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
 from strata.plan.placement import control_groups, in_group, placed_layers
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.step import Purpose, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
@@ -49,7 +49,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
 
     1. ``LAYER-recover-…``: bring it up; a filesystem is mounted for writing, which recovers its log.
     2. ``LAYER-recovered``: take it down, as at teardown.
-    3. ``LAYER-check``: its own checker, which changes nothing.
+    3. ``LAYER-check…``: its own checker, which changes nothing; of a dataset a scrub of its pool.
     4. ``LAYER-…``: bring it up as in the trial.
 
     Steps above a guest run in its control group, as in the trial.
@@ -66,8 +66,8 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     declared = study.stacks[stack]
     placed = placed_layers(study, declared, seed)
     layer, context = placed[-1] if placed else (None, None)
-    check = layer.check_argv(context) if layer is not None and context is not None else None
-    if layer is None or context is None or check is None:
+    checking = _checking(placed)
+    if layer is None or context is None or not checking:
         raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
     *below, (own, _) = zip(control_groups(placed), placed, strict=False)
     steps = [step for group, (each, where) in below for step in in_group(_assembling(each, where), group)]
@@ -76,17 +76,24 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
         raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
     ids = tuple(step.id for step in recovering)
     down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
-    checked = context.step(
-        "check",
-        f"Check the layer {context.name}",
-        *check,
-        time_limit_ns=_CHECK_LIMIT_NS,
-        purpose=Purpose(what="check", layer=context.name),
-    )
-    steps += in_group([*recovering, down, checked, *_assembling(layer, context)], own)
+    steps += in_group([*recovering, down, *checking, *_assembling(layer, context)], own)
     steps += then
     check_steps(steps, plan.variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
     return plan.model_copy(update={"steps": tuple(steps)})
+
+
+def _checking(placed: Sequence[Placed]) -> list[Step]:
+    """The steps that find damage while the uppermost layer is down."""
+    if not placed:
+        return []
+    layer, context = placed[-1]
+    purpose = Purpose(what="check", layer=context.name)
+    if check := layer.check_argv(context):
+        title, limit_ns = f"Check the layer {context.name}", _CHECK_LIMIT_NS
+        return [context.step("check", title, *check, time_limit_ns=limit_ns, purpose=purpose)]
+    below = ((each, where.during("build", f"{where.name}-check")) for each, where in reversed(placed[:-1]))
+    found = next((steps for each, where in below if (steps := each.verify(where))), [])
+    return [step.model_copy(update={"purpose": purpose}) for step in found]
 
 
 def _assembling(layer: Layer, context: LayerContext) -> list[Step]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,10 +22,10 @@ from strata.spec.describe import declared
 from strata.spec.layer import Interface
 from strata.spec.load import load_study
 from strata.spec.names import disk_of
+from strata.spec.redundancy import single_points
 from strata.spec.stack import PLACE, Stack
 from strata.spec.study import Study
 from strata.units import describe_size, format_size
-from strata.words import listed
 
 _KINDS: Final[dict[Interface, str]] = {"block": "block device", "filesystem": "filesystem", "pool": "pool"}
 _COLOURS: Final[dict[Interface, Colour]] = {"block": STACKS[0], "filesystem": STACKS[2], "pool": STACKS[4]}
@@ -95,7 +95,7 @@ class Drawing:
     levels: tuple[Level, ...]
     disks: tuple[Disk, ...]
     single_points: tuple[str, ...] = ()
-    """A sentence on each disk that has several roles."""
+    """A sentence on each disk whose loss takes what others hold."""
     filesystems: tuple[Drawing, ...] = ()
     """The stack's further filesystems."""
 
@@ -119,7 +119,7 @@ def draw(study: Study, stack: str) -> Drawing:
         _draw(study, part, f"{name} at {part.mount.removeprefix(PLACE)}")
         for name, part in found.filesystems.items()
     )
-    points = tuple(_single_points(found))
+    points = tuple(single_points(found, study.capacities_bytes))
     return replace(_draw(study, found, stack), single_points=points, filesystems=tuple(further))
 
 
@@ -150,24 +150,6 @@ def _draw(study: Study, found: Stack, title: str) -> Drawing:
     if found.own:  # what stands beside the layers is drawn with the stack's own
         levels = [level for level in levels if level.provides]
     return Drawing(title, tuple(reversed(levels)), disks)
-
-
-def _single_points(stack: Stack) -> Iterator[str]:
-    """What fails with each disk of several used partitions, unless all roles have copies elsewhere."""
-    roles = {"the lowest layer": stack.devices}
-    roles |= {f"the filesystem {name}": part.devices for name, part in stack.filesystems.items()}
-    for name, layer in zip(stack.layer_names, stack.layers, strict=True):
-        if not layer.beside:
-            roles |= {f"{name}'s {key}": devices for key, devices in layer.named_devices().items()}
-    for disk in dict.fromkeys(disk_of(device) for devices in roles.values() for device in devices):
-        members = {
-            role: count
-            for role, devices in roles.items()
-            if (count := sum(disk_of(each) == disk for each in devices))
-        }
-        alone = any(count == len(roles[role]) or count > 1 for role, count in members.items())
-        if sum(members.values()) > 1 and alone:
-            yield f"{disk} is a single point of failure: its partitions serve as {listed(list(members))}"
 
 
 def stack_views(study: StudySnapshot) -> list[Drawing]:

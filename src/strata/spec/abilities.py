@@ -120,9 +120,17 @@ class Abilities:
         """The errors, corrected or not, that the last step of a `scrub` reports."""
         raise NotImplementedError
 
+    def verify(self, context: LayerContext) -> list[Step] | None:
+        """Read all and fail if something is damaged, of a layer that no checker reads when it is down."""
+        return None
+
     def losses_survived(self, lower: Provided) -> int:
         """The number of devices below that may be lost, whichever they are."""
         return 0
+
+    def sole_copies(self) -> tuple[str, ...]:
+        """The keys of its named devices that hold the only copy of something that the stack needs."""
+        return ()
 
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
         """Start to replace the lost device at the path ``lost`` by the one at ``spare``, without waiting."""

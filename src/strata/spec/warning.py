@@ -159,6 +159,25 @@ _KINDS: Final = (
         grave=True,
     ),
     WarningKind(
+        "single-point-of-failure",
+        "does the stack survive the loss of any disk, if it survives that of one?",
+        "a single point of failure",
+        "give it a copy on another disk, or do without the redundancy of the others",
+    ),
+    WarningKind(
+        "mixed-members",
+        "are the devices that a layer joins of one kind?",
+        "a layer joins devices of different kinds",
+        "the slowest sets the pace: name the stack's `devices`, which are all disks by default; a flash "
+        "drive can be a cache, a log or a special device",
+    ),
+    WarningKind(
+        "unused-capacity",
+        "does the lowest layer use nine tenths of its devices' capacity?",
+        "more than a tenth of the disks' capacity is unused",
+        "name the stack's `devices`, which are all disks by default; or give disks of one size",
+    ),
+    WarningKind(
         "several-labs",
         "were all trials measured with the same kernel, image, agent and settings?",
         "the study's results come from different kernels, images, agents or settings",

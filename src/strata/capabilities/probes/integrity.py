@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ANY_EXIT, ProbePlan
-from strata.plan.interventions import FAULT_PARAMETER, lose_disk, lost_disk
+from strata.plan.interventions import FAULT_PARAMETER, lose_disk
 from strata.results.events import Events
 from strata.spec.layer import Layer
+from strata.spec.stack import Stack
 from strata.traces.kinds import KINDS, OPS
 from strata.traces.table import Records, Trace
+from strata.units import NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ def _runs(records: Records) -> list[tuple[int, int]]:
     return runs
 
 
+_LOSS_LIMIT_NS: Final = 300 * NS_PER_S
 Scrubs = list[tuple[Layer, str]]
 """Layers that were scrubbed, each with the step whose output states the errors."""
 
@@ -163,20 +168,31 @@ class CorruptionHealed(_Corruption):
 
 class DiskLoss(Probe):
     name = "disk-loss"
-    title = "Survives the loss of one disk"
-    question = "When one disk fails, is the content there, and can it be written?"
+    title = "Survives the loss of any disk"
+    question = "When one disk fails, whichever it is, is the content there, and can it be written?"
+
+    def __init__(self, disk: str = "") -> None:
+        self.disk = disk
+
+    @classmethod
+    def tries(cls, stack: Stack) -> Sequence[Probe]:
+        return [cls(disk) for disk in stack.all_devices] or [cls()]
 
     def prepare(self, plan: ProbePlan) -> str | None:
         if not plan.stack.devices:
             return "there is no disk"
-        if len(plan.stack.devices) == 1:
+        if len(plan.stack.all_devices) == 1:
             return "it stands on a single disk"
         plan.begin("a", "b")
-        lost = lose_disk(lost_disk(plan.stack))
-        plan.add([lost.model_copy(update={"phase": "measure"})])
+        plan.add([lose_disk(self.disk).model_copy(update={"phase": "measure"})])
+        before = len(plan.steps)
         self._read = plan.compare("a")
         self._write = plan.write("b", expect=ANY_EXIT)
         self._again = plan.compare("b")
+        # A pool that is suspended lets everything wait for ever.
+        limited = [step.model_copy(update={"time_limit_ns": _LOSS_LIMIT_NS}) for step in plan.steps[before:]]
+        plan.steps[before:] = limited
+        plan.decisive += [step.id for step in limited]
         plan.operations += [self._read, self._write]
         return None
 

@@ -137,6 +137,10 @@ class DmCache(CachedVolume):
                 key="chunk",
             )
 
+    def sole_copies(self) -> tuple[str, ...]:
+        """In each mode its metadata, without which the volume returns errors."""
+        return ("cache",)
+
     def convert_options(self, cache_bytes: int) -> list[str]:
         options = ["--cachemode", self.mode, "--cachepolicy", self.policy]
         steps = -(-cache_bytes // (_CHUNKS_MAX * _CHUNK_STEP_BYTES))
@@ -193,6 +197,9 @@ class DmWritecache(CachedVolume):
 
     def provided(self, lower: Provided) -> Provided:
         return super().provided(lower).with_sectors(self.block_bytes)
+
+    def sole_copies(self) -> tuple[str, ...]:
+        return ("cache",)
 
     def tables_bytes(self, named: Mapping[str, int]) -> int:
         """A struct wc_entry and a struct wc_memory_entry for each block: 72 bytes in the lab's kernel."""

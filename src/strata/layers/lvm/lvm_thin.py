@@ -84,6 +84,9 @@ class LvmThin(LvmLayer):
         tools = (["lvs"] if self.size_bytes is None else []) + (["lvconvert"] if self.metadata else [])
         return self.prerequisites | Prerequisites(tools=tuple(tools))
 
+    def sole_copies(self) -> tuple[str, ...]:
+        return ("metadata",)
+
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from stripe_diagnostics(self.stripes, lower.count)
         if self.stripe_size_bytes is not None and self.stripes == 1:

@@ -283,6 +283,9 @@ class Zpool(Layer):
             return 0
         return self._width(lower.count) - 1 if self.vdev == "mirror" else _PARITY[self.vdev]
 
+    def sole_copies(self) -> tuple[str, ...]:
+        return ("special",) if len(self.special) == 1 else ()
+
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
         """Replace the disk, as zed does on a machine where it runs."""
         nodes = self._names(context)
@@ -319,6 +322,15 @@ class Zpool(Layer):
             *(self.rebuilt(context) or ()),
             context.act("run", "Scrub the pool", *scrub, time_limit_ns=_SCAN_LIMIT_NS),
             context.act("status", "See what the scrub found", *status),
+        ]
+
+    def verify(self, context: LayerContext) -> list[Step] | None:
+        scrub = ("zpool", "scrub", "-w", context.label)
+        return [
+            context.act("scrub", "Scrub the pool", *scrub, time_limit_ns=_SCAN_LIMIT_NS),
+            context.act(
+                "errors", "See whether the pool is damaged", "perl", "-e", FIND_ERRORS, context.label
+            ),
         ]
 
     def scrub_errors(self, stdout: str) -> int:
