@@ -49,7 +49,8 @@ def test_a_program_without_a_price_is_named_unless_computing_is_free(tmp_path: P
     for cpu in ("generic-server-2024", "free"):
         file.write_text(on_image.replace("[study]", f'[study]\ncpu = "{cpu}"'))
         shown = CliRunner().invoke(app, ["check", str(file), "--json"])
-        found[cpu] = [each["text"] for each in json.loads(shown.stdout)["warnings"]]
+        warnings = json.loads(shown.stdout)["warnings"]
+        found[cpu] = [each["text"] for each in warnings if each["code"] == "default-price"]
 
     assert [text.split()[0] for text in found["generic-server-2024"]] == ["qemu-storage-daemon"]
     assert "ext4." in found["generic-server-2024"][0]
