@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata.statistics.comparison import compare
-from strata.statistics.significance import holm
 from strata.statistics.summary import Series, summarize
 
 values = st.lists(st.floats(0.001, 1e9), min_size=3, max_size=8)
@@ -27,7 +26,9 @@ def test_the_same_values_give_the_same_interval(sample: list[float]) -> None:
 @settings(max_examples=30, deadline=None)
 def test_the_estimate_lies_within_the_interval_and_between_the_extremes(sample: list[float]) -> None:
     summary = summarize(series(sample))
-    assert summary.interval is not None
+    assert (summary.interval is None) == (len(set(sample)) == 1)
+    if summary.interval is None:
+        return
 
     slack = 1e-9
     low, high = min(sample) * (1 - slack), max(sample) * (1 + slack)
@@ -63,22 +64,12 @@ def test_a_ratio_turned_round_is_the_inverse(sample: list[float], data: st.DataO
     for left, right in ((forth.interval.low, back.interval.high), (forth.interval.high, back.interval.low)):
         # The bounds of a very wide interval are cut off at a maximum.
         assert math.isclose(left * right, 1, rel_tol=1e-6) or max(left, right) > 1e300
-    assert forth.p_value == back.p_value
 
 
 @given(st.permutations([(1, 10.0), (2, 20.0), (3, 40.0), (4, 45.0)]))
 @settings(deadline=None)
 def test_the_order_in_which_results_are_read_does_not_matter(pairs: list[tuple[int, float]]) -> None:
     assert summarize(Series(dict(pairs))) == summarize(Series({1: 10.0, 2: 20.0, 3: 40.0, 4: 45.0}))
-
-
-@given(st.lists(st.floats(0, 1), max_size=20))
-def test_holms_p_values_are_no_smaller_and_in_the_same_order(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-
-    assert all(p <= higher <= 1 for p, higher in zip(p_values, adjusted, strict=True))
-    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
-    assert [adjusted[at] for at in order] == sorted(adjusted)
 
 
 @given(values, st.lists(st.floats(0.001, 1e9), min_size=3, max_size=8))
@@ -95,5 +86,3 @@ def test_a_ratio_without_pairs_turned_round_is_the_inverse(upper: list[float], l
     assert math.isclose(forth.ratio * back.ratio, 1, rel_tol=1e-9)
     wide = max(forth.interval.high, back.interval.high) > 1e300
     assert wide or math.isclose(forth.interval.low * back.interval.high, 1, rel_tol=1e-6)
-    assert forth.p_value is not None
-    assert 0 < forth.p_value <= 1

@@ -297,14 +297,6 @@ def test_worst_first_is_one_table_from_the_worst_on(made: Made) -> None:
     assert invoke(made(), after, "--worst-first").stdout.index("xfs under mail") > 0
 
 
-def test_p_values_are_adjusted_for_all_cells_together(made: Made) -> None:
-    rows = plain(made(), made(gains={"ext4.mail": 0.9, "xfs.mail": 0.9}))["comparisons"]
-
-    p_values = [row["p_value"] for row in rows]
-    assert sorted(p_values)[:2] == [pytest.approx(0.03125)] * 2
-    assert min(row["p_value_holm"] for row in rows) == pytest.approx(6 * 0.03125)
-
-
 def test_virtual_and_wall_time_are_never_compared(made: Made) -> None:
     for sides in ((made(), made(time_domain="wall")), (made(time_domain="wall"), made())):
         with pytest.raises(ResultError, match="never mixed"):

@@ -195,7 +195,7 @@ def test_the_answer_names_the_leader_and_by_how_much(tmp_path: Path) -> None:
 
     assert re.match(
         r"b reaches 4\d\d transactions per second: <strong>4\.\d ×</strong> as many as a "
-        r"\(95 % interval 4\.\d to 4\.\d\)\.",
+        r"\(95 % interval 3\.\d to 5\.\d\)\.",
         said,
     )
 

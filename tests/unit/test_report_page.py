@@ -80,7 +80,7 @@ def test_cells_are_compared_with_the_chosen_stack(tmp_path: Path) -> None:
 
     assert view is not None
     assert [cell.text for cell in view.rows[0][2]][2] == "1"
-    assert {cell.verdict for *_, row in view.rows for cell in row[:2]} == {"worse"}
+    assert {cell.verdict for *_, row in view.rows for cell in row[:2]} == {"worse", "doubtful"}
     assert view.data["against"][view.choices.index("btrfs")][0][2] == 0
     assert view.has_all
 

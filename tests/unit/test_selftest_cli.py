@@ -15,6 +15,7 @@ from strata.plan.model import Plan
 from strata.runners.fake import FakeRunner, Output
 from strata.spec.step import Step
 from strata.spec.trial import derive_seed
+from strata.statistics.selftest import BestOf, Rate
 
 
 def scattered(plan: Plan, step: Step) -> Output:
@@ -43,8 +44,8 @@ def test_one_stack_against_itself_differs_about_as_often_as_the_interval_says(ru
     done = invoke()
 
     assert done.exit_code == 0, done.stdout
-    assert "48 seeds: 2000 random splits into twice 6" in done.stdout
-    assert "found a difference where there is none: within 5 ± 2 %" in done.stdout
+    assert "48 seeds: 2000 studies of 2 stacks with 6 seeds" in done.stdout
+    assert "studies with any false better or worse" in done.stdout
     assert {each.split(".")[0] for each in runner.begun} == {"ext4"}
 
 
@@ -61,22 +62,23 @@ def test_what_was_measured_is_measured_once(runner: FakeRunner) -> None:
 def test_the_figures_are_there_for_a_program(runner: FakeRunner) -> None:
     (found,) = json.loads(invoke("--json").stdout)
 
-    assert (found["group"], found["splits"], found["verdict"]) == (6, 2000, "within 5 ± 2 %")
+    assert (found["group"], found["studies"], found["verdict"]) == (6, 2000, "at most 5 %")
     rate = found["by_interval"]
     assert rate["low"] < rate["share"] < rate["high"]
     assert rate["share"] == rate["count"] / 2000
 
 
-def test_values_that_do_not_differ_are_reported_as_outside_with_the_meaning(runner: FakeRunner) -> None:
-    runner.output = lambda plan, step: fio_output(
-        plan.model_copy(update={"trial": plan.trial.model_copy(update={"seed": 1})}), step
-    )
+def test_what_differs_too_often_ends_with_an_error_and_a_remedy(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = BestOf(6, 44, 6, Rate(120, 1200), Rate(60, 200))
+    monkeypatch.setattr("strata.statistics.selftest.best_of", lambda *words: often)
 
-    done = invoke()
+    done = invoke("--seeds", "12", "--stacks", "44", "--workloads", "6")
 
     assert done.exit_code == 1
-    assert "too seldom" in done.stdout
-    assert "values that hardly differ" in done.stdout
+    assert "200 studies of 44 stacks with 6 seeds under 6 workloads" in done.stdout
+    assert "too often: either the trials are not independent" in done.stdout
 
 
 def test_a_stack_and_a_workload_of_ones_own_study_can_be_taken(runner: FakeRunner, tmp_path: Path) -> None:
@@ -124,6 +126,15 @@ def test_known_distributions_need_no_lab(tmp_path: Path, monkeypatch: pytest.Mon
     found: list[dict[str, Any]] = json.loads(done.stdout)
     assert done.exit_code == 0
     normal = next(each for each in found if each["of"].startswith("normal"))
-    assert normal["verdict"] == "within 5 ± 2 %"
+    assert normal["verdict"] == "at most 5 %"
     assert len(found) > 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stack_that_is_really_slower_is_found_in_a_share_of_studies() -> None:
+    words = ("--synthetic", "--stacks", "3", "--spread", "2", "--slower", "20", "--json")
+    found: list[dict[str, Any]] = json.loads(invoke(*words).stdout)
+
+    assert all(
+        each["found"]["share"] > 0.95 for each in found if each["of"].startswith(("normal", "uniform"))
+    )

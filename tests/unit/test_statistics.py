@@ -119,8 +119,7 @@ def test_a_latency_of_0_counts_as_the_histograms_unit() -> None:
     zeros.record_value(0, 100)
     found = summarize(Series(dict.fromkeys((1, 2, 3), 0.0), 99.0, dict.fromkeys((1, 2, 3), encode(zeros))))
 
-    assert found.interval is not None
-    assert (found.estimate, found.interval.low, found.interval.high) == (1.0, 1.0, 1.0)
+    assert (found.estimate, found.interval) == (1.0, None)
 
 
 @pytest.mark.parametrize("others", [(1, 2, 3), (4, 5, 6)])

@@ -128,17 +128,15 @@ def test_equal_ratios_give_that_ratio_and_an_interval_of_no_width(factor: float,
     else:  # the products are rounded
         assert ratio.interval.low == ratio.interval.high == ratio.ratio
         assert ratio.ratio == pytest.approx(factor, rel=1e-12)
-    assert ratio.p_value == (1.0 if factor == 1.0 else 2.0 ** (1 - n))
 
 
 @pytest.mark.parametrize("value", [0.0, -3.0, 7.0])
-def test_equal_values_give_that_value_and_an_interval_of_no_width(value: float) -> None:
+def test_equal_values_give_that_value_and_no_interval(value: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         summary = summarize(series(*[value] * 6))
 
-    assert summary.interval is not None
-    assert (summary.estimate, summary.interval.low, summary.interval.high) == (value,) * 3
+    assert (summary.estimate, summary.interval) == (value, None)
 
 
 def distribution(factors: np.ndarray, latencies: int = 2000) -> Distribution:

@@ -17,9 +17,8 @@ from strata.results.store import ResultsFolder
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.trial import CellKey, TrialKey
-from strata.spec.warning import WARNINGS, Check, ResultWarning
+from strata.spec.warning import STEADY, WARNINGS, Check, ResultWarning
 from strata.statistics.study import StudyResults, gather
-from strata.statistics.warnings import warnings_together
 
 STACK, WORKLOAD = "ext4", "postgresql"
 SOUND = "coordinated-omission"
@@ -113,7 +112,7 @@ def test_the_warning_about_a_wide_interval_says_how_many_seeds_would_do(tmp_path
     found = warnings_by_code(gather(made(tmp_path, spread=0.3)))
 
     assert re.search(
-        r"reaches ±\d+(\.\d)? % after 6 seeds, and should reach ±2\.5 %", found["not-converged"].text
+        r"reaches ±\d+(\.\d)? % after 6 seeds, and should reach ±1\.5 %", found["not-converged"].text
     )
     assert re.search(r"about [\d,]+ seeds would do", found["not-converged"].remedy)
     assert re.search(r"reaches ±\d+ %", found["wide-interval"].text)
@@ -239,11 +238,27 @@ def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> Non
     assert StudyResults(snapshot, results.readings, results.cells).warnings(STACK, WORKLOAD) == []
 
 
-def test_p_values_that_cannot_become_small_are_a_warning(tmp_path: Path) -> None:
-    six = gather(made_results(tmp_path / "six", stacks=4, workloads=3, seeds=6))
-    twelve = gather(made_results(tmp_path / "twelve", stacks=4, workloads=3, seeds=12))
+def test_seeds_with_the_same_value_are_a_warning(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    results = gather(folder)
+    name = headline(results)
+    value = results.cells[STACK, WORKLOAD].series(name).values[1]
 
-    (warning,) = warnings_together(six.against(six.stacks[0]))
-    assert "0.031, and of 9 comparisons" in warning.text
-    assert "at least 9 seeds" in warning.remedy
-    assert warnings_together(twelve.against(twelve.stacks[0])) == []
+    def same(known: ResultRecord) -> ResultRecord:
+        found = known.metric(name)
+        assert found is not None
+        return times(value / found.value, name)(known)
+
+    results = changed(folder, same)
+
+    assert "all 6 seeds have the same value" in warnings_by_code(results)["alike-seeds"].text
+    assert "wide-interval" not in warnings_by_code(results)
+
+
+@pytest.mark.parametrize(("name", "word"), [(STEADY, "doubtful"), ("larger-than-memory", None)])
+def test_what_is_said_of_an_unsteady_stack_is_doubtful(name: str, word: str | None, tmp_path: Path) -> None:
+    results = changed(made(tmp_path), with_check(name, "no"), seeds=(1, 2, 3))
+
+    (comparison,) = results.against("xfs")
+    assert comparison.verdict == (word or replace(comparison, doubt="").verdict)
+    assert comparison.doubt == ("ext4: not steady" if word else "")

@@ -64,5 +64,5 @@ def test_the_design_of_the_experiment_is_completed_and_checked() -> None:
     study = schema()["properties"]["study"]["properties"]
 
     assert study["order"]["enum"] == ["blocks", "abba", "file"]
-    assert "2.5%" in study["precision"]["examples"]
+    assert "1.5%" in study["precision"]["examples"]
     assert any(each.get("$ref") == "#/$defs/Age" for each in study["age"]["anyOf"])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further seeds for cells that are not precise enough: a study stops on precision, never on p.
+"""Further seeds for cells that are not precise enough: a study stops on precision, never on a difference.
 
-A test repeated until p is small finds differences that are not there; an interval narrowed to a fixed width
-does not (Chow and Robbins, On the asymptotic theory of fixed-width sequential confidence intervals for the
-mean, Annals of Mathematical Statistics 36, 1965). Seeds are added as whole blocks, on every stack, and follow
-from the results alone: in the lab a study comes to the same seeds, however often it is interrupted.
+Stopping as soon as a difference is clear finds differences that are not there. Stopping at a fixed width
+costs less, but it does cost: it stops where the scatter happens to look small, so that fewer intervals hold
+than they promise (docs/explanation/statistics.md, "Stopping", has how many). Seeds are added as whole blocks,
+on every stack, and follow from the results alone: in the lab a study comes to the same seeds, however often
+it is interrupted.
 """
 
 from __future__ import annotations

@@ -195,9 +195,9 @@ def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Ma
         return Markup("Only {} has a rank: {}, {}.").format(mark(best), title, value)
     if not standing.others:
         return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
-    equal, behind = standing.those("equal"), standing.those("worse", "too few seeds")
+    equal, behind = standing.those("equal"), standing.those("worse", "doubtful", "too few seeds")
     leading = listed([mark(stack) for stack in (best, *(each.stack for each in equal))])
-    if not behind and not standing.those("undecided", "better"):
+    if not behind and not standing.those("undecided", "marginal", "better"):
         return Markup("{} are even within ±3 %: {}, {}.").format(leading, title, value)
     even = Markup(", even within ±3 %,") if equal else Markup("")
     if kind.better == "higher":
@@ -234,7 +234,7 @@ def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first
 
 def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
     said, rivals = _unranked(standing, mark), []
-    undecided = standing.those("undecided", "better")
+    undecided = standing.those("undecided", "marginal", "better")
     for each in undecided[:_NAMED_MAX]:
         ratio, interval = _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
         rivals.append(Markup("{} ({}, {})").format(mark(each.stack), ratio, interval))
@@ -243,8 +243,14 @@ def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
     if rivals:
         text = Markup("Whether {} differs by more than 3 % from {} is undecided.")
         said.append(text.format(mark(standing.best), listed(rivals)))
+    doubts = dict.fromkeys(each.doubt for each in standing.those("doubtful"))
+    if doubts:
+        whys = "; ".join(dict.fromkeys("; ".join(doubts).split("; ")))
+        said.append(Markup("What is said of these numbers is doubtful: {}.").format(whys))
     if standing.those("too few seeds"):
-        said.append(Markup("With fewer than three seeds nothing can be said of how sure this is."))
+        said.append(
+            Markup("Too few seeds, or seeds that are all alike: nothing can be said of how sure this is.")
+        )
     return said
 
 

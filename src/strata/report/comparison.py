@@ -24,6 +24,8 @@ _TONES: Final[dict[Verdict, Tone]] = {
     "better": "better",
     "equal": "",
     "undecided": "doubt",
+    "marginal": "doubt",
+    "doubtful": "doubt",
     "too few seeds": "doubt",
     "not ranked": "doubt",
 }
@@ -257,7 +259,7 @@ def _row_plain(row: Row) -> dict[str, Any]:
         "ratio": comparison.ratio.ratio,
         **ends_plain(comparison.ratio.interval, "ratio"),
         **picked(comparison.ratio, "n", "paired", "shift"),
-        **picked(comparison, "p_value", "p_value_holm", "verdict"),
+        "verdict": comparison.verdict,
     }
 
 

@@ -50,8 +50,10 @@ CELLS: Final = (
     Column("ratio_to_best", "1", meaning="the stack's over the best one's, paired by seed"),
     Column("ratio_low", "1", meaning="95 % interval of the ratio"),
     Column("ratio_high", "1", meaning="its upper end"),
-    Column("verdict", meaning="against the best: equal, worse, undecided, too few seeds; best itself"),
-    Column("p_value", "1", meaning="of the hypothesis that it does not differ from the best"),
+    Column(
+        "verdict",
+        meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds; best itself",
+    ),
     Column("warnings", meaning="codes of the reasons to doubt the cell's numbers, separated by spaces"),
 )
 
@@ -87,9 +89,9 @@ def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
             against = {each.stack: each for each in found}
             for stack in dict.fromkeys([*ranking, *summaries]):
                 head = (results.snapshot.name, workload, stack, *_kind(kind).values())
-                to_best = (1.0, 1.0, 1.0, "best", None) if stack == best else _ratio(against.get(stack))
+                to_best = (1.0, 1.0, 1.0, "best") if stack == best else _ratio(against.get(stack))
                 if stack not in ranking:
-                    to_best = (None, None, None, "not ranked", None)
+                    to_best = (None, None, None, "not ranked")
                 rows.append((*head, *_summary(summaries[stack]), best, *to_best, codes[stack]))
     return Table(CELLS, rows)
 
@@ -105,9 +107,9 @@ def _summary(summary: Summary) -> tuple[Any, ...]:
 
 def _ratio(comparison: Comparison | None) -> tuple[Any, ...]:
     if comparison is None:
-        return (None,) * 5
+        return (None,) * 4
     ends = ends_plain(comparison.ratio.interval).values()
-    return (comparison.ratio.ratio, *ends, comparison.verdict, comparison.p_value)
+    return (comparison.ratio.ratio, *ends, comparison.verdict)
 
 
 def _head(results: StudyResults) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from strata.report.table import Table, columns
 from strata.report.wording import SIGNS, gain_words, metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
-from strata.statistics.warnings import warnings_together
 from strata.units import format_value, ratio_digits
 
 STEPS_MAX: Final = 4  # shades go from -4, at most half as good, to 4, at least twice as good
@@ -171,14 +170,14 @@ def _legend(left: float, top: float) -> str:
         drawn.append(svg.tag("rect", x=x, y=top, width=26, height=10, fill=colour.light))
         if label:
             drawn.append(svg.text(x + 13, top + 19, label, anchor="middle", size=11))
-    signs = "= equal   ? undecided   · too few seeds   – not compared"
+    signs = "= equal   ≈ marginal   ? undecided   ! doubtful   · too few seeds   – not compared"
     return "".join([*drawn, svg.text(left + 9 * 26 + 14, top + 5, signs, size=11)])
 
 
 _COMPARISONS_MAX: Final = 1500  # take a second; with more, one stack alone can be the reference
 _NUMBERS: Final = columns(
     *(("stack", "stack"), ("workload", "workload"), "metric", ("value", "figure"), ("n", "count")),
-    *(("times as good (95 % interval)", "figure"), "verdict", ("p", "figure")),
+    *(("times as good (95 % interval)", "figure"), "verdict"),
 )
 
 
@@ -221,24 +220,17 @@ def _numbers(results: StudyResults, found: HeatMap) -> Table:
             head = (cell.stack, workload, metric, cell.value or None)
             if cell.comparison is None:
                 n = len(results.cells[cell.stack, workload].records)
-                rows.append((*head, n, "reference" if cell.is_reference else None, "", ""))
+                rows.append((*head, n, "reference" if cell.is_reference else None, ""))
             else:
-                said = (gain_words(cell.comparison), cell.verdict, p_text(cell.comparison))
+                said = (gain_words(cell.comparison), cell.verdict)
                 rows.append((*head, cell.comparison.ratio.n, *said))
     title = Markup("Against <b data-reference>{}</b>").format(found.reference)
-    note = "by seed in pairs; p-values after Holm’s correction for all cells together"
-    compared = [cell.comparison for _, _, cells in found.rows() for cell in cells if cell.comparison]
-    note += "".join(f". Warning: {each.text}; {each.remedy}" for each in warnings_together(compared))
+    note = "by seed in pairs; the intervals of all pairs of stacks of a row hold together"
     return Table(_NUMBERS, rows, title, note)
 
 
-def p_text(comparison: Comparison) -> str:
-    p = comparison.p_value_holm
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str]) -> dict[str, Any]:
-    """Per reference and workload, one entry per stack: gain, step, verdict, words, p, n; 0 for none."""
+    """Per reference and workload, one entry per stack: gain, step, verdict, words, n; 0 for none."""
     some = next(iter(maps.values()))
     return {
         "stacks": results.stacks,
@@ -280,4 +272,4 @@ def _plain(cell: HeatCell) -> Any:
     if comparison is None or cell.step is None:
         return 0
     step, verdict = cell.step + STEPS_MAX, comparison.verdict[0]
-    return [cell.text, step, verdict, gain_words(comparison), p_text(comparison), comparison.ratio.n]
+    return [cell.text, step, verdict, gain_words(comparison), comparison.ratio.n]

@@ -147,7 +147,7 @@ def _standing_table(
 def _best_sign(standing: Standing) -> str:
     """The sign of the best stack's most doubtful rival."""
     verdicts = {each.verdict for each in standing.others}
-    for verdict in ("too few seeds", "undecided", "equal"):
+    for verdict in ("too few seeds", "doubtful", "undecided", "marginal", "equal"):
         if verdict in verdicts:
             return SIGNS[verdict]
     return SIGNS["better"] if verdicts else ""

@@ -20,6 +20,8 @@ SIGNS: Final[dict[Verdict, str]] = {
     "equal": "=",
     "worse": "▼",
     "undecided": "?",
+    "marginal": "≈",
+    "doubtful": "!",
     "too few seeds": "·",
     "not ranked": "∅",
 }
@@ -110,5 +112,5 @@ def gain_words(comparison: Comparison | None) -> str:
         return "not ranked"
     if comparison.gain_interval is None:
         return times(comparison.gain)
-    note = f", {comparison.verdict}" if comparison.verdict in {"equal", "undecided"} else ""
+    note = f", {comparison.verdict}" if comparison.verdict not in {"better", "worse"} else ""
     return f"{times(comparison.gain)} ({interval_ends(comparison.gain_interval, '–')}{note})"

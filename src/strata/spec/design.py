@@ -47,7 +47,7 @@ Precision = Annotated[
     checked(
         lambda share: 0.001 <= share <= 0.5,  # no measurement reaches less, and more says nothing
         "a precision is from 0.1 % to 50 %",
-        '"2.5%" is usual: the interval of a ratio then reaches 2.5 % to either side',
+        '"1.5%" is usual: the interval of a ratio then reaches 1.5 % to either side',
     ),
 ]
 _Fill = Annotated[
@@ -110,7 +110,7 @@ def precision_diagnostics(
     if seeds_max is None:
         return
     if precision is None:
-        remedy = 'add precision = "2.5%", or leave the key out'
+        remedy = 'add precision = "1.5%", or leave the key out'
         yield Diagnostic("nothing asks for more seeds than the study has", remedy=remedy, key="seeds_max")
     elif seeds_max < max(count, CONVERGED_SEEDS_MIN):
         why = f"no interval of fewer than {CONVERGED_SEEDS_MIN} seeds counts as precise"

@@ -106,7 +106,7 @@ class HeadTable(_Table):
     file, it comes first in the first block, so that ratios exist early; default: the first"""
     order_seed: Annotated[StrictInt, Field(ge=0, le=SEED_MAX)] = Field(1, examples=[2])
     """The seed of the random order, together with the study's name"""
-    precision: Precision | None = Field(None, examples=["2.5%"])
+    precision: Precision | None = Field(None, examples=["1.5%"])
     """Add seeds until the 95 % interval of every ratio reaches no further than this to either side, with six
     seeds at least, or until seeds_max is reached; default: only the declared seeds"""
     seeds_max: Annotated[StrictInt, Field(ge=1, le=SEEDS_DECLARED_MAX)] | None = Field(

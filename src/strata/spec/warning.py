@@ -192,7 +192,7 @@ _KINDS: Final = (
     ),
     WarningKind(
         "not-converged",
-        "is the ratio to the best stack as precise as the study asks, or within 2.5 % where it does not ask?",
+        "is the ratio to the best stack as precise as the study asks, or within 1.5 % where it does not ask?",
         "the interval of the ratio to the best stack is too wide",
         "about {WANTED} seeds would do; or let the study add them: {KEY} under [study]",
     ),
@@ -236,10 +236,11 @@ _KINDS: Final = (
         "decide by the ratio to another stack, by the median or by the throughput",
     ),
     WarningKind(
-        "p-values-out-of-reach",
-        "can a p-value of the comparisons in a table be below 0.05 by Holm's method?",
-        "too many comparisons for so few seeds",
-        "decide by the intervals, compare fewer cells, or use at least {WANTED} seeds",
+        "alike-seeds",
+        "does the seed reach the metric?",
+        "the seed does not reach the metric",
+        "its values are one observation: read them as such, or vary what the seed decides (drives, phases, "
+        "accesses)",
     ),
 )
 
@@ -285,14 +286,23 @@ class Check(BaseModel):
 
 def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
     """The reason for which a cell has no rank, in a few words: a check denies it in half of its trials."""
+    return next(iter(_denials(trials, unranks=True)), "")
+
+
+def doubted_by(trials: Iterable[Iterable[Check]]) -> str:
+    """The reasons to doubt a cell's numbers, in a few words: grave checks deny them in half of its trials."""
+    return "; ".join(_denials(trials, unranks=False))
+
+
+def _denials(trials: Iterable[Iterable[Check]], *, unranks: bool) -> list[str]:
     each = [list(checks) for checks in trials]
+    kinds = ((check, kind_of_check(check.name)) for checks in each for check in checks)
     denied = Counter(
         check.denial
-        for checks in each
-        for check in checks
-        if check.verdict == "no" and kind_of_check(check.name).unranks
+        for check, kind in kinds
+        if check.verdict == "no" and kind.grave and kind.unranks == unranks
     )
-    return next((why for why, count in denied.items() if 2 * count >= len(each)), "")
+    return [why for why, count in denied.items() if 2 * count >= len(each)]
 
 
 def warnings_of_checks(trials: Iterable[Iterable[Check]]) -> list[ResultWarning]:

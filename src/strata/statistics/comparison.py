@@ -10,12 +10,21 @@ from typing import Literal, Self
 import numpy as np
 
 from strata.spec.metric import LATENCY, Better, Metric
-from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval
-from strata.statistics.level import MeanLevel, estimate, interval_between, interval_of
-from strata.statistics.significance import holm, rank_sum_p_value, shift, shift_between, signed_rank_p_value
+from strata.statistics.family import Family
+from strata.statistics.interval import (
+    HALF_WIDTH_TARGET,
+    PRACTICAL_ZONE,
+    Floats,
+    Interval,
+    confidence_of,
+    half_width,
+)
+from strata.statistics.level import Level, MeanLevel, estimate, family_among, interval_between, interval_of
 from strata.statistics.summary import Series
 
-Verdict = Literal["better", "equal", "worse", "undecided", "too few seeds", "not ranked"]
+Verdict = Literal[
+    "better", "equal", "worse", "undecided", "marginal", "doubtful", "too few seeds", "not ranked"
+]
 
 
 @dataclass(frozen=True)
@@ -26,10 +35,9 @@ class Ratio:
         n: The number of seeds they share; if none, of the side with fewer.
         ratio: Of values: the geometric mean of the ratios by seed. Of percentiles: the ratio of the
             percentiles of the merged histograms, if both sides have all of them; else as of values.
-        interval: At 95 %, over the shared seeds in pairs; None with fewer than three.
+        interval: At 95 %, over the shared seeds in pairs; of several stacks together with those of all other
+            pairs. None with fewer than three seeds, or if no seed reaches the metric.
         paired: Whether they share seeds.
-        p_value: Of the hypothesis that they do not differ: Wilcoxon's signed-rank test of the logarithms of
-            the ratios by seed, or the Mann-Whitney U test without pairs; None with fewer than three seeds.
         shift: The Hodges-Lehmann estimate of the ratio by seed, which an outlier hardly moves; None where it
             was not computed.
     """
@@ -38,7 +46,6 @@ class Ratio:
     ratio: float
     interval: Interval | None
     paired: bool = True
-    p_value: float | None = None
     shift: float | None = None
 
 
@@ -68,10 +75,10 @@ class Comparison:
 
     Attributes:
         ratio: The metric on ``stack`` divided by that on ``baseline``.
-        p_value: Of the hypothesis that they do not differ; None with too few seeds.
-        p_value_holm: Adjusted by Holm's method for all comparisons made with it.
         zone: Differences of no practical consequence: 0.03 for up to 3 %.
+        precision: The half-width of an interval that no further seeds need to narrow.
         unranked: The reason for which one of the two has no rank; empty: both have one.
+        doubt: The reason to doubt the numbers of one of the two; empty: there is none.
     """
 
     workload: str
@@ -79,10 +86,10 @@ class Comparison:
     baseline: str
     kind: MetricKind
     ratio: Ratio
-    p_value: float | None = None
-    p_value_holm: float | None = None
     zone: float = PRACTICAL_ZONE
+    precision: float = HALF_WIDTH_TARGET
     unranked: str = ""
+    doubt: str = ""
 
     @property
     def gain(self) -> float:
@@ -101,7 +108,9 @@ class Comparison:
         """The place of the interval of ``gain`` relative to the practical zone around 1.
 
         ``equal`` when it lies inside, ``better`` or ``worse`` when it lies outside, ``undecided`` when it
-        straddles the zone's edge, ``too few seeds`` when there is none, ``not ranked`` when the numbers are
+        straddles the zone's edge, ``marginal`` when it does so although it is as narrow as asked, so that the
+        difference is about as large as the zone. ``doubtful`` instead of the first three when the numbers of
+        one of the two are; ``too few seeds`` when there is no interval, ``not ranked`` when the numbers are
         not of the stacks.
         """
         if self.unranked:
@@ -109,28 +118,23 @@ class Comparison:
         interval = self.gain_interval
         if interval is None:
             return "too few seeds"
+        found = self._of(interval)
+        if found is None:
+            return "marginal" if half_width(interval) <= self.precision else "undecided"
+        is_same = interval.low == interval.high == 1
+        return "doubtful" if self.doubt and not is_same else found
+
+    def _of(self, interval: Interval) -> Literal["better", "equal", "worse"] | None:
         low, high = 1 / (1 + self.zone), 1 + self.zone
         if low <= interval.low and interval.high <= high:
             return "equal"
         if interval.low > high:
             return "better"
-        if interval.high < low:
-            return "worse"
-        return "undecided"
+        return "worse" if interval.high < low else None
 
 
-def together(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Comparisons made together, with p-values as they are and adjusted, since some differ by chance."""
-    values = [None if each.unranked else each.ratio.p_value for each in comparisons]
-    adjusted = iter(holm([each for each in values if each is not None]))
-    return [
-        each if value is None else replace(each, p_value=value, p_value_holm=next(adjusted))
-        for each, value in zip(comparisons, values, strict=True)
-    ]
-
-
-def compare(upper: Series, lower: Series) -> Ratio | None:
-    """The ratio of two stacks' metric, paired by seed if they share seeds.
+def compare(upper: Series, lower: Series, family: Family | None = None) -> Ratio | None:
+    """The ratio of two stacks' metric, paired by seed if they share seeds; ``family`` as of `family_over`.
 
     None when one has no values, or a value is not positive.
     """
@@ -142,16 +146,24 @@ def compare(upper: Series, lower: Series) -> Ratio | None:
     n = len(seeds)
     ratios = np.array([upper.values[seed] / lower.values[seed] for seed in seeds])
     above, below = upper.level(seeds), lower.level(seeds)
+    levels: tuple[Level, Level | None] = (above, below)
     if isinstance(above, MeanLevel) or isinstance(below, MeanLevel):
         # The ratios by seed themselves, so that equal ones give exactly their value. A merged percentile and
         # a mean of percentiles have no ratio.
-        found = MeanLevel(ratios)
-        ratio, interval = estimate(found, n), interval_of(n, found)
-    else:
-        ratio, interval = estimate(above, n) / estimate(below, n), interval_of(n, above, below)
-    logs = np.log(ratios)
-    p_value = signed_rank_p_value(logs) if n >= SEEDS_MIN else None
-    return Ratio(n, ratio, interval, paired=True, p_value=p_value, shift=float(np.exp(shift(logs))))
+        levels = (MeanLevel(ratios), None)
+    ratio = estimate(levels[0], n) / (1.0 if levels[1] is None else estimate(levels[1], n))
+    interval = interval_of(n, *levels, family, confidence_of(n))
+    return Ratio(n, ratio, interval, paired=True, shift=float(np.exp(shift(np.log(ratios)))))
+
+
+def compare_measured(upper: Series, lower: Series, family: Family | None = None) -> Ratio | None:
+    """`compare` with measured values: no interval where no seed reaches the metric.
+
+    One value, repeated, says nothing of any other; that both stacks have the same one is a fact.
+    """
+    found = compare(upper, lower, family)
+    alike = found is not None and found.ratio != 1 and upper.alike and lower.alike
+    return replace(found, interval=None) if found is not None and alike else found
 
 
 def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
@@ -169,7 +181,6 @@ def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
         estimate(above[1], above[0]) / estimate(below[1], below[0]),
         interval_between(above, below),
         paired=False,
-        p_value=rank_sum_p_value(*logs) if n >= SEEDS_MIN else None,
         shift=float(np.exp(shift_between(*logs))),
     )
 
@@ -179,3 +190,30 @@ def geometric_mean(each: list[Series]) -> Series:
     seeds = set.intersection(*(set(series.values) for series in each))
     logs = {seed: np.mean([np.log(series.values[seed]) for series in each]) for seed in sorted(seeds)}
     return Series({seed: float(np.exp(log)) for seed, log in logs.items()})
+
+
+def family_over(each: Sequence[Series]) -> Family | None:
+    """The family of several stacks' values of a metric, by the seeds that all of them have."""
+    positive = [series for series in each if series.values and min(series.values.values()) > 0]
+    seeds = sorted(set[int].intersection(*(set(series.values) for series in positive))) if positive else []
+    if len(positive) < 3 or not seeds:
+        return None
+    levels: list[Level] = [series.level(seeds) for series in positive]
+    if len({type(level) for level in levels}) > 1:
+        levels = [MeanLevel(np.array([series.values[seed] for seed in seeds])) for series in positive]
+    return family_among(len(seeds), levels)
+
+
+def shift(differences: Floats) -> float:
+    """The Hodges-Lehmann estimate of paired differences: the median of the means of all pairs of them.
+
+    J. Hodges, E. Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34,
+    1963. An outlier hardly moves it.
+    """
+    first, second = np.triu_indices(len(differences))
+    return float(np.median((differences[first] + differences[second]) / 2))
+
+
+def shift_between(upper: Floats, lower: Floats) -> float:
+    """The Hodges-Lehmann estimate of two samples: the median of all their differences."""
+    return float(np.median(np.subtract.outer(upper, lower)))

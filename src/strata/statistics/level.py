@@ -7,7 +7,7 @@ Both are functions of which seeds are in the set, so that one jackknife and one 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
@@ -18,16 +18,20 @@ from numpy.typing import NDArray
 
 from strata.errors import ResultError
 from strata.spec.histogram import BadHistogram, bins
+from strata.statistics.family import Family, family_of
 from strata.statistics.interval import (
     ADJUSTED,
     BOOTSTRAPPED,
     BOOTSTRAPPED_ADJUSTED,
+    CONFIDENCE,
     SEEDS_MIN,
+    SIMULTANEOUS,
     SKEWED_SEEDS_MIN,
     STUDENT,
     Floats,
     Interval,
     adjusted,
+    confidence_of,
     skewness_of_mean,
     student,
 )
@@ -239,14 +243,22 @@ def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
         raise ResultError(cause, remedy="run the trial again with `strata run --fresh`") from error
 
 
-def interval_of(seeds: int, upper: Level, lower: Level | None = None) -> Interval | None:
-    """The 95 % interval of ``upper``, or of ``upper / lower`` with seeds in pairs; None below ``SEEDS_MIN``.
+def interval_of(
+    seeds: int,
+    upper: Level,
+    lower: Level | None = None,
+    family: Family | None = None,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """The interval of ``upper``, or of ``upper / lower`` with seeds in pairs; None below ``SEEDS_MIN``.
+
+    In a ``family`` it is one of the intervals of all pairs, which hold together.
 
     It is made on the scale of logarithms where the level is always positive. A mean's standard error follows
     from its values; a merged percentile's comes from the bootstrap, because leaving one seed out changes a
     percentile in steps. The skewness is the jackknife's.
     """
-    return _account(seeds, upper, lower).interval() if seeds >= SEEDS_MIN else None
+    return _account(seeds, upper, lower).interval(confidence, family) if seeds >= SEEDS_MIN else None
 
 
 def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Interval | None:
@@ -260,8 +272,9 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
         return None
     above, below = _account(*upper), _account(*lower)
     error = math.hypot(above.error, below.error)
+    confidence = confidence_of(min(above.seeds, below.seeds))
     if error == 0:
-        return replace(above, value=above.value / below.value).interval()
+        return replace(above, value=above.value / below.value).interval(confidence)
     parts = [each.error**4 / each.freedom for each in (above, below)]
     skewness = (above.skewness * above.error**3 - below.skewness * below.error**3) / error**3
     return _Account(
@@ -272,7 +285,19 @@ def interval_between(upper: tuple[int, Level], lower: tuple[int, Level]) -> Inte
         error=error,
         skewness=skewness,
         freedom=error**4 / sum(parts),
-    ).interval()
+    ).interval(confidence)
+
+
+def family_among(seeds: int, levels: Sequence[Level]) -> Family | None:
+    """The family of several positive levels over the same seeds; None if they are no more than a pair."""
+    if seeds < SEEDS_MIN:
+        return None
+    if any(each.method == "merged histogram" for each in levels):
+        drawn = resamples(seeds, ERROR_DRAWS)
+        logs = np.log([each.at(drawn.positions) for each in levels])
+        return family_of(logs - logs @ drawn.shares[:, np.newaxis], drawn.shares * seeds / (seeds - 1), seeds)
+    moved = np.array([influences(np.log(each.at(leave_one_out(seeds)))) for each in levels])
+    return family_of(moved, np.full(seeds, 1 / (seeds - 1) / seeds), seeds)
 
 
 @dataclass(frozen=True)
@@ -290,14 +315,20 @@ class _Account:
     skewness: float
     freedom: float
 
-    def interval(self) -> Interval:
+    def interval(self, confidence: float, family: Family | None = None) -> Interval:
         few = self.seeds < SKEWED_SEEDS_MIN
         method = ((BOOTSTRAPPED, BOOTSTRAPPED_ADJUSTED) if self.merged else (STUDENT, ADJUSTED))[not few]
-        if self.error == 0:
+        if self.error == 0 and (family is None or self.value == 1):
             return Interval(self.value, self.value, method)
         value = np.array(math.log(self.value) if self.logarithmic else self.value)
         error, skewness = np.array(self.error), np.array(self.skewness)
-        ends = student(value, error, self.freedom) if few else adjusted(value, error, skewness, self.freedom)
+        if family is not None:
+            reach = family.reach(self.error, self.seeds, confidence)
+            ends, method = (value - reach, value + reach), SIMULTANEOUS
+        elif few:
+            ends = student(value, error, self.freedom, confidence)
+        else:
+            ends = adjusted(value, error, skewness, self.freedom)
         low, high = map(float, ends)
         if self.logarithmic:
             # Even a very wide interval has finite ends above 0.

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
 from strata.errors import ResultError
 from strata.results.differences import Difference, Naming, differences
 from strata.statistics import pairing
-from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, geometric_mean, together
+from strata.statistics.comparison import (
+    Comparison,
+    MetricKind,
+    Ratio,
+    compare,
+    compare_measured,
+    geometric_mean,
+)
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.level import estimate
 from strata.statistics.study import StudyResults
@@ -110,7 +117,6 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
     if not cells:
         raise pairing.nothing_to_compare(first, second, absent)
     rows, missing = _rows(first.results, second.results, cells, options)
-    adjusted = together([row.comparison for row in rows])
     stacks = {cell.stack: cell.other_stack for cell in cells}
     named = Naming(stacks, {cell.workload: cell.other_workload for cell in cells})
     pairs = [pair for cell in cells for pair in cell.pairs or cell.neighbours]
@@ -120,7 +126,7 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
         second=second,
         zone=options.zone,
         cells=tuple(cells),
-        rows=tuple(replace(row, comparison=each) for row, each in zip(rows, adjusted, strict=True)),
+        rows=tuple(rows),
         overall=tuple(_overall(first.results, _ranked(first.results, second.results, cells), options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
@@ -178,11 +184,19 @@ def _row(
 ) -> Row | None:
     one = first.cells[cell.stack, cell.workload].series(kind.name)
     two = second.cells[cell.other_stack, cell.other_workload].series(kind.name)
-    ratio = compare(two, one)
+    ratio = compare_measured(two, one)
     if ratio is None:
         return None
-    why = first.unranked(cell.stack, cell.workload) or second.unranked(cell.other_stack, cell.other_workload)
-    comparison = Comparison(cell.workload, cell.other_stack, cell.stack, kind, ratio, zone=zone, unranked=why)
+    comparison = Comparison(
+        cell.workload,
+        cell.other_stack,
+        cell.stack,
+        kind,
+        ratio,
+        zone=zone,
+        unranked=first.unranked(cell.stack, cell.workload)
+        or second.unranked(cell.other_stack, cell.other_workload),
+    )
     shared = one.values.keys() & two.values.keys()
     seeds = [sorted(shared or each.values) for each in (one, two)]
     levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))

@@ -1,31 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The A/A test of the method itself: how often it finds a difference between a stack and that same stack."""
+"""The test of the method itself: how often it finds a difference where there is none, and where there is one.
+
+The logarithms of values are drawn, and judged by the functions that judge the results of studies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from strata.statistics.family import family_of
 from strata.statistics.interval import (
+    CONFIDENCE,
     PRACTICAL_ZONE,
     SEEDS_MIN,
     SKEWED_SEEDS_MIN,
     Floats,
     adjusted,
+    confidence_of,
     skewness_of_mean,
     standard_error,
     student,
 )
-from strata.statistics.significance import shares_of_sums, signed_rank_p_value, smallest_p_value
 
-SPLITS: Final = 2000
-SPLIT_SEED: Final = 20_260_101
-SIGNIFICANT: Final = 0.05
-
+STUDIES: Final = 2000
+STUDIES_SEED: Final = 20_260_101
+COMPARISONS: Final = 60_000
+"""More take over half a minute: of many stacks fewer studies are tried, 200 at least."""
+SPREAD: Final = 0.02
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
@@ -36,12 +42,13 @@ class Shape:
 
     Attributes:
         draw: Draws an array of a size.
-        mean: The expectation of the draws.
+        mean: The expectation of the draws, and their standard ``deviation``.
         means: The description of the shape.
     """
 
     draw: Draw
     mean: float
+    deviation: float
     means: str
 
 
@@ -50,17 +57,22 @@ def _contaminated(rng: np.random.Generator, size: tuple[int, ...]) -> Floats:
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
-    "normal": Shape(lambda rng, size: rng.standard_normal(size), 0.0, "values are log-normal"),
+    "normal": Shape(lambda rng, size: rng.standard_normal(size), 0.0, 1.0, "values are log-normal"),
     "skewed": Shape(
         lambda rng, size: np.exp(0.5 * rng.standard_normal(size)),
         float(np.exp(0.125)),
+        float(np.exp(0.125) * np.sqrt(np.expm1(0.25))),
         "log-normal, sigma 0.5: skewness 1.75",
     ),
-    "very skewed": Shape(lambda rng, size: rng.exponential(1.0, size), 1.0, "exponential: skewness 2"),
-    "heavy tails": Shape(lambda rng, size: rng.standard_t(3, size), 0.0, "Student's t with 3 degrees"),
-    "double exponential": Shape(lambda rng, size: rng.laplace(0.0, 1.0, size), 0.0, "Laplace's: kurtosis 6"),
-    "outliers": Shape(_contaminated, 0.0, "normal, one in ten five times as wide"),
-    "uniform": Shape(lambda rng, size: rng.uniform(-1.0, 1.0, size), 0.0, "no tails"),
+    "very skewed": Shape(lambda rng, size: rng.exponential(1.0, size), 1.0, 1.0, "exponential: skewness 2"),
+    "heavy tails": Shape(
+        lambda rng, size: rng.standard_t(3, size), 0.0, math.sqrt(3), "Student's t with 3 degrees"
+    ),
+    "double exponential": Shape(
+        lambda rng, size: rng.laplace(0.0, 1.0, size), 0.0, math.sqrt(2), "Laplace's: kurtosis 6"
+    ),
+    "outliers": Shape(_contaminated, 0.0, math.sqrt(3.4), "normal, one in ten five times as wide"),
+    "uniform": Shape(lambda rng, size: rng.uniform(-1.0, 1.0, size), 0.0, 1 / math.sqrt(3), "no tails"),
 }
 
 
@@ -85,37 +97,41 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class FalsePositives:
-    """The frequencies of a found difference where there is none.
+class BestOf:
+    """What comparisons with the best of stacks find in many studies, in which all are alike but maybe one.
 
     Attributes:
-        n: Seeds on either side.
-        by_interval: The 95 % interval excludes 1: it should be one in twenty.
-        by_p_value: Wilcoxon's p is below 0.05: at most ``p_value_level``, because p comes in steps.
-        by_verdict: The verdict is better or worse: the interval excludes the practical zone as well.
-        p_value_level: The long-run frequency of p below 0.05.
+        n: Seeds of each stack.
+        stacks: Their number; 2: a stack and itself.
+        workloads: Workloads of a study.
+        by_interval: The workloads of which an interval between any stack and the best leaves out the truth:
+            5 % at most.
+        by_verdict: The studies in which any verdict is better or worse although nothing differs.
+        found: The workloads whose verdicts say which stack is really worse; None if none is.
     """
 
     n: int
+    stacks: int
+    workloads: int
     by_interval: Rate
-    by_p_value: Rate
-    by_both: Rate
     by_verdict: Rate
-    p_value_level: float
+    found: Rate | None = None
 
 
-def false_positive_rate(
+def best_of(
     values: Mapping[int, float],
     n: int = 6,
-    splits: int = SPLITS,
+    stacks: int = 2,
+    workloads: int = 1,
+    studies: int | None = None,
     *,
     zone: float = PRACTICAL_ZONE,
-    seed: int = SPLIT_SEED,
-) -> FalsePositives:
-    """Split the values of one stack at random into A and A', many times, with ``n`` seeds each, and compare.
+    seed: int = STUDIES_SEED,
+) -> BestOf:
+    """Draw studies of one stack's values, in which it stands for all stacks, and compare them with the best.
 
-    Splits of the same values are not wholly independent, so that the rates' intervals are somewhat too
-    narrow; four times as many seeds as a split takes are enough.
+    As long as a study takes no more values than there are, each is drawn once: four times as many are enough
+    for studies to be nearly independent. Beyond that values are drawn with replacement.
 
     Raises ValueError if there are fewer than ``2 n`` values, ``n`` is below three, or one is not positive.
     """
@@ -124,54 +140,97 @@ def false_positive_rate(
         raise ValueError(f"{len(known)} values cannot be split into twice {n}")
     if not (known > 0).all():
         raise ValueError("a value is not positive, so that there are no ratios")
-    rng = np.random.default_rng(seed)
-    drawn = rng.permuted(np.tile(np.log(known), (splits, 1)), axis=1)
-    return _judged(drawn[:, :n] - drawn[:, n : 2 * n], zone)
+    repeats = stacks * n > len(known)
+
+    def draw(rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.choice(np.log(known), (stacks, n), replace=repeats), dtype=np.float64)
+
+    return _tried(draw, stacks, workloads, studies, zone=zone, seed=seed)
 
 
-def synthetic_false_positive_rate(
+def synthetic_best_of(
     shape: str,
     n: int = 6,
-    splits: int = SPLITS,
+    stacks: int = 2,
+    workloads: int = 1,
+    studies: int | None = None,
     *,
-    spread: float = 0.02,
+    spread: float = SPREAD,
+    spreads: Sequence[float] = (),
+    slower: float = 0.0,
     zone: float = PRACTICAL_ZONE,
-    seed: int = SPLIT_SEED,
-) -> FalsePositives:
-    """The same without a lab: logarithms drawn from one of ``SHAPES`` times ``spread`` (0.02: ±2 %)."""
-    drawn = SHAPES[shape].draw(np.random.default_rng(seed), (2, splits, n)) * spread
-    return _judged(drawn[0] - drawn[1], zone)
+    seed: int = STUDIES_SEED,
+) -> BestOf:
+    """The same without a lab: logarithms drawn from one of ``SHAPES`` times ``spread`` (0.02: ±2 %).
+
+    ``spreads`` has one for each stack instead. With ``slower`` the last stack's values are really lower by
+    this share.
+    """
+    drawn, truth = SHAPES[shape], math.log1p(-slower)
+    scale = np.array(spreads or [spread] * stacks)[:, np.newaxis]
+
+    def draw(rng: np.random.Generator) -> Floats:
+        found = (drawn.draw(rng, (stacks, n)) - drawn.mean) / drawn.deviation * scale
+        found[-1] += truth
+        return np.asarray(found, dtype=np.float64)
+
+    return _tried(draw, stacks, workloads, studies, truth=truth, zone=zone, seed=seed)
 
 
-def _judged(differences: Floats, zone: float) -> FalsePositives:
-    """The method's findings on each row of paired differences of logarithms."""
-    total, n = differences.shape
-    low, high = interval_of_means(differences)
-    excludes = (low > 0) | (high < 0)
-    significant = np.array([signed_rank_p_value(row) < SIGNIFICANT for row in differences])
-    edge = np.log1p(zone)
-    decided = (low > edge) | (high < -edge)
+def _tried(
+    draw: Callable[[np.random.Generator], Floats],
+    stacks: int,
+    workloads: int,
+    studies: int | None,
+    *,
+    truth: float = 0.0,
+    zone: float,
+    seed: int,
+) -> BestOf:
+    """Studies judged as reports judge theirs, each workload by its ratios to the best stack."""
+    rng = np.random.default_rng(seed)
+    count = studies or max(200, min(STUDIES, COMPARISONS // (stacks - 1) // workloads))
+    edge, levels = np.log1p(zone), np.append(np.zeros(stacks - 1), truth)
+    n = missed = false = found = 0
+    for _ in range(count):
+        is_false = False
+        for _ in range(workloads):
+            logs = draw(rng)
+            n = logs.shape[1]
+            best, low, high = against_best(logs)
+            true = levels - levels[best]
+            missed += bool(((low > true) | (high < true)).any())
+            worse, better = high < -edge, low > edge
+            found += bool(better.any()) if best == stacks - 1 else bool(worse[-1])
+            is_false |= bool(((worse & (true >= 0)) | (better & (true <= 0))).any())
+        false += is_false
+    total = count * workloads
+    rates = (Rate(missed, total), Rate(false, count), Rate(found, total) if truth else None)
+    return BestOf(n, stacks, workloads, *rates)
 
-    def rate(found: NDArray[np.bool_]) -> Rate:
-        return Rate(int(found.sum()), total)
 
-    return FalsePositives(
-        n, rate(excludes), rate(significant), rate(excludes & significant), rate(decided), p_value_level(n)
-    )
+def against_best(logs: Floats) -> tuple[int, Floats, Floats]:
+    """The stack with the highest mean, and the ends of every stack's interval against it, on the logs' scale.
+
+    They are those of `strata.statistics.comparison.compare` in the family of all rows.
+    """
+    n = logs.shape[1]
+    best = int(logs.mean(axis=1).argmax())
+    differences = logs - logs[best]
+    deviations = logs - logs.mean(axis=1, keepdims=True)
+    family = family_of(deviations, np.full(n, 1 / (n - 1) / n), n)
+    if family is None:
+        return best, *interval_of_means(differences, confidence_of(n))
+    means, errors = differences.mean(axis=1), standard_error(differences)
+    reach = np.array([family.reach(float(error), n, confidence_of(n)) for error in errors])
+    reach[best] = 0.0
+    return best, means - reach, means + reach
 
 
-def interval_of_means(values: Floats) -> tuple[Floats, Floats]:
+def interval_of_means(values: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
     """`strata.statistics.level.interval_of` of many means at once, one per row, on the values' own scale."""
     n = values.shape[-1]
     mean, error = np.asarray(values.mean(axis=-1)), standard_error(values)
     if n < SKEWED_SEEDS_MIN:
-        return student(mean, error, n - 1)
+        return student(mean, error, n - 1, confidence)
     return adjusted(mean, error, skewness_of_mean(values), n - 1)
-
-
-def p_value_level(n: int) -> float:
-    """The frequency of the signed-rank test's p below 0.05 where nothing differs."""
-    if smallest_p_value(n) >= SIGNIFICANT:
-        return 0.0
-    levels = 2 * np.cumsum(shares_of_sums(tuple(range(1, n + 1))))
-    return float(levels[levels < SIGNIFICANT].max())

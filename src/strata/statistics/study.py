@@ -13,8 +13,9 @@ from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
 from strata.spec.trial import CellKey
-from strata.spec.warning import ResultWarning, unranked_by
-from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, together
+from strata.spec.warning import ResultWarning, doubted_by, unranked_by
+from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare_measured, family_over
+from strata.statistics.family import Family
 from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
 from strata.statistics.level import Remembering
 from strata.statistics.summary import Series, Summary, summarize
@@ -140,6 +141,20 @@ class StudyResults(Remembering):
     def _unranked(self, stack: str, workload: str) -> str:
         return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
 
+    def doubt(self, *stacks: str, workload: str) -> str:
+        """The reasons to doubt what is said of these stacks under a workload; empty: there is none."""
+        whys = {
+            stack: doubted_by(record.checks for record in self.cells[stack, workload].records.values())
+            for stack in stacks
+        }
+        return "; ".join(f"{stack}: {why}" for stack, why in whys.items() if why)
+
+    @property
+    def precision(self) -> float:
+        """The half-width to which the study asks ratios to be known, or the default one."""
+        asked = self.snapshot.described.get("precision")
+        return asked if isinstance(asked, float) else HALF_WIDTH_TARGET
+
     def ranking(self, workload: str, kind: MetricKind) -> list[str]:
         """The stacks that have a rank, the best first."""
         summaries = self.summaries(workload, kind.name)
@@ -148,9 +163,15 @@ class StudyResults(Remembering):
         return sorted(ranked, key=lambda stack: sign * summaries[stack].estimate)
 
     def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
-        upper, lower = (self.cells[each, workload] for each in (stack, baseline))
+        """A stack's metric over another's; the intervals of all pairs of ranked stacks hold together."""
+        upper, lower = (self.cells[each, workload].series(metric) for each in (stack, baseline))
         key = ("ratio", workload, metric, stack, baseline)
-        return self.once(key, lambda: compare(upper.series(metric), lower.series(metric)))
+        return self.once(key, lambda: compare_measured(upper, lower, self._family(workload, metric)))
+
+    def _family(self, workload: str, metric: str) -> Family | None:
+        ranked = (stack for stack in self.stacks if not self.unranked(stack, workload))
+        series = (self.cells[stack, workload].series(metric) for stack in ranked)
+        return self.once(("family", workload, metric), lambda: family_over(list(series)))
 
     def half_widths(self, workload: str) -> dict[str, float]:
         """The half-width of each ranked stack's log-ratio to the best stack, by the first headline.
@@ -167,12 +188,16 @@ class StudyResults(Remembering):
             return {}
         summaries = self.summaries(workload, kind.name)
 
-        def width(found: Ratio | Summary | None) -> float:
-            return half_width(found.interval) if found is not None and found.n >= SEEDS_WANTED else math.inf
+        alike = {stack for stack in ranking if self.cells[stack, workload].series(kind.name).alike}
+
+        def width(found: Ratio | Summary | None, *of: str) -> float:
+            if found is None or found.n < SEEDS_WANTED:
+                return math.inf
+            return 0.0 if alike.issuperset(of) else half_width(found.interval)  # more of the same add nothing
 
         best, *others = ranking
-        widths = {stack: width(self.ratio(workload, kind.name, stack, best)) for stack in others}
-        return {best: max(widths.values(), default=width(summaries[best])), **widths}
+        widths = {stack: width(self.ratio(workload, kind.name, stack, best), stack, best) for stack in others}
+        return {best: max(widths.values(), default=width(summaries[best], best)), **widths}
 
     def unconverged(self, target: float = HALF_WIDTH_TARGET) -> dict[CellKey, float]:
         """The cells that need more seeds, with their half-widths by the first headline, in the study's order.
@@ -186,7 +211,7 @@ class StudyResults(Remembering):
         return {cell: width for cell, width in widths.items() if width > target and cell not in skipped}
 
     def against(self, baseline: str, kinds: Mapping[str, list[MetricKind]] | None = None) -> list[Comparison]:
-        """Every other stack compared to one, with p-values adjusted together, in the study's order.
+        """Every other stack compared to one, in the study's order.
 
         ``kinds`` has the metrics to compare, by workload; without it each workload's first headline counts.
         """
@@ -196,9 +221,21 @@ class StudyResults(Remembering):
                 for stack in self.stacks:
                     ratio = None if stack == baseline else self.ratio(workload, kind.name, stack, baseline)
                     if ratio is not None:
-                        why = self.unranked(stack, workload) or self.unranked(baseline, workload)
-                        found.append(Comparison(workload, stack, baseline, kind, ratio, unranked=why))
-        return together(found)
+                        found.append(self.judged(workload, stack, baseline, kind, ratio))
+        return found
+
+    def judged(self, workload: str, stack: str, baseline: str, kind: MetricKind, ratio: Ratio) -> Comparison:
+        """A ratio with what else its verdict depends on."""
+        return Comparison(
+            workload,
+            stack,
+            baseline,
+            kind,
+            ratio,
+            precision=self.precision,
+            unranked=self.unranked(stack, workload) or self.unranked(baseline, workload),
+            doubt=self.doubt(stack, baseline, workload=workload),
+        )
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
         """Every reason to doubt a cell's numbers, the gravest first; computed once."""

@@ -90,6 +90,13 @@ class Series(Remembering):
     percentile: float | None = None
     histograms: Mapping[int, str] = field(default_factory=dict, repr=False)
 
+    @cached_property
+    def alike(self) -> bool:
+        """Whether several seeds have exactly the same value: the seed does not reach the metric."""
+        # Percentiles come in the steps of histograms, so that different seeds may have the same one.
+        each = self.histograms or self.values
+        return len(each) > 1 and len(set(each.values())) == 1
+
     def level(self, seeds: list[int]) -> Level:
         """The metric's level over ``seeds``, made once for each set."""
         return self.once(tuple(seeds), lambda: self._level(seeds))
@@ -108,7 +115,7 @@ class Summary:
     Attributes:
         values: By seed.
         estimate: By ``method``, over all seeds.
-        interval: None with fewer than three seeds.
+        interval: None with fewer than three seeds, or if no seed reaches the metric.
     """
 
     values: Mapping[int, float]
@@ -149,4 +156,5 @@ def summarize(series: Series) -> Summary:
     seeds = sorted(series.values)
     level = series.level(seeds)
     values, n = {seed: series.values[seed] for seed in seeds}, len(seeds)
-    return Summary(values, estimate(level, n), level.method, interval_of(n, level))
+    interval = None if series.alike else interval_of(n, level)
+    return Summary(values, estimate(level, n), level.method, interval)

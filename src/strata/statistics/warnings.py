@@ -14,16 +14,14 @@ from strata.results.record import ResultRecord
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.trial import CellKey
 from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
-from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.comparison import MetricKind
 from strata.statistics.interval import (
-    HALF_WIDTH_TARGET,
     SEEDS_MIN,
     SEEDS_WANTED,
     SKEWED_SEEDS_MIN,
     half_width,
 )
 from strata.statistics.level import distribution_of
-from strata.statistics.significance import smallest_p_value
 from strata.statistics.summary import VALUES_ABOVE_MIN
 from strata.units import format_share, percent
 
@@ -36,7 +34,6 @@ _WIDE: Final = 0.10
 _LAG_SHARE_MAX: Final = 0.5
 # By the table of merged percentiles in docs/explanation/statistics.md.
 _SEEDS_APART: Final = 0.1
-_SIGNIFICANT: Final = 0.05
 _LAGS: Final = ("schedule_lag_ns_mean", "queue_time_ns_mean")
 
 
@@ -59,6 +56,7 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
     if kinds and len(cell.records) >= SEEDS_WANTED:
         yield from _precision(results, cell, kinds[0])
     for kind in kinds:
+        yield from _alike(cell, kind)
         yield from _outliers(results, cell, kind)
     yield from _loops(cell, kinds)
     yield from _percentiles(cell, kinds)
@@ -67,26 +65,6 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
 def check_warnings(cell: Cell) -> list[ResultWarning]:
     found = warnings_of_checks(record.checks for record in cell.records.values())
     return [replace(each, stack=cell.stack, workload=cell.workload) for each in found]
-
-
-def warnings_together(comparisons: Sequence[Comparison]) -> list[ResultWarning]:
-    paired = [each for each in comparisons if each.p_value is not None and each.ratio.paired]
-    if not paired:
-        return []
-    count = sum(each.p_value is not None for each in comparisons)
-    n = max(each.ratio.n for each in paired)
-    smallest = smallest_p_value(n)
-    if smallest * count < _SIGNIFICANT:
-        return []
-    wanted = math.floor(math.log2(2 * count / _SIGNIFICANT)) + 1
-    return [
-        WARNINGS["p-values-out-of-reach"].warning(
-            f"with {n} seeds Wilcoxon's p is at least {smallest:.2g}, and of {count} comparisons made "
-            f"together at least {min(1.0, smallest * count):.2g} by Holm's method: none can be below "
-            f"{_SIGNIFICANT:g}",
-            WANTED=wanted,
-        )
-    ]
 
 
 def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
@@ -125,8 +103,7 @@ def _seeds(cell: Cell) -> Iterator[ResultWarning]:
 def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
     width = results.half_widths(cell.workload).get(cell.stack, 0.0)
     n = len(cell.records)
-    asked = results.snapshot.described.get("precision")
-    target = asked if isinstance(asked, float) else HALF_WIDTH_TARGET
+    target = results.precision
     if width > target:
         reach = f"±{percent(math.expm1(width))}" if math.isfinite(width) else "without an end"
         wanted = math.ceil(n * (width / target) ** 2) if math.isfinite(width) else n + 1
@@ -135,13 +112,22 @@ def _precision(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[
             f"the 95 % interval of {against} reaches {reach} after {n} seeds, and should reach "
             f"±{format_share(target)} ({kind.name})",
             WANTED=f"{max(wanted, n + 1):,}",
-            KEY="raise seeds_max" if asked else f'precision = "{target:.1%}"',
+            KEY="raise seeds_max"
+            if results.snapshot.described.get("precision")
+            else f'precision = "{target:.1%}"',
         )
     summary = results.summaries(cell.workload, kind.name).get(cell.stack)
-    own = half_width(summary.interval) if summary is not None else 0.0
+    own = half_width(summary.interval) if summary is not None and summary.interval is not None else 0.0
     if own > _WIDE:
         reach = f"±{percent(math.expm1(own))}" if own < math.log(10) else "more than ten times the value"
         yield WARNINGS["wide-interval"].warning(f"the 95 % interval of {kind.name} reaches {reach}")
+
+
+def _alike(cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:
+    series = cell.series(kind.name)
+    if series.alike:
+        text = f"the seed does not reach {kind.name}: all {len(series.values)} seeds have the same value"
+        yield WARNINGS["alike-seeds"].warning(text)
 
 
 def _outliers(results: StudyResults, cell: Cell, kind: MetricKind) -> Iterator[ResultWarning]:

@@ -68,8 +68,7 @@ function compareWith(reference) {
     const row = numbers[i * data.stacks.length + j].children;
     row[5].textContent = found ? found[3] : isReference ? "reference" : "–";
     row[6].textContent = (found && data.verdicts[found[2]]) || "";
-    row[7].textContent = found ? found[4] : "";
-    if (found) row[4].textContent = found[5];
+    if (found) row[4].textContent = found[4];
   }));
 }
 
