@@ -6,12 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import shell_step
+from lab_factory import records, run_text, shell_step
 from layer_lives import LOAD, MODEL, carry_out
 
 from golden_studies import study_of
 from strata.lab import Lab
 from strata.plan.compile import compile_stack
+from strata.runners.lab import LabRunner
 from strata.units import MIB
 from study_texts import read, stack_text
 
@@ -62,3 +63,27 @@ def test_every_filesystem_of_a_stack_is_mounted_on_its_own_partition(lab: Lab, t
     own = {target: kind for target, kind in mounted.items() if target.startswith("/mnt")}
     assert own == {"/mnt/stack": "ext4", "/mnt/lower/at/database": "xfs", "/mnt/lower/at/wal": "ext4"}
     assert events["first"].sha256 == events["second"].sha256
+
+
+def test_the_disks_account_is_divided_by_filesystem(lab: Lab, tmp_path: Path) -> None:
+    partition = '{ layer = "partition", disk = "disk1", sizes = { data = "512MiB", log = "rest" } }'
+    text = stack_text(f'{partition}, {{ layer = "ext4" }}', 2, LOAD, model=MODEL, capacity="1GiB")
+    for name in ("data", "log"):
+        text += f'[stacks.stack.filesystems.{name}]\ndevices = ["disk1.{name}"]\n'
+        text += f'layers = [{{ layer = "ext4" }}]\nmount = "/{name}"\n'
+    text += '[workloads.copy]\nworkload = "command"\nplace = "data"\n'
+    text += "load = ['dd if=/dev/zero of=${data}/a bs=1M count=8 conv=fsync']\n"
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+    record = records(tmp_path / "results")["stack.copy.s1"]
+
+    assert record.validity.valid, record.validity.reasons
+    used = record.volumes
+    assert list(used) == ["disk0", "disk1", "disk1.data", "disk1.log"]
+    assert [each.filesystem for each in used.values()] == ["stack", "", "data", "log"]
+    data, log, disk = used["disk1.data"].account, used["disk1.log"].account, record.disks["disk1"]
+    assert data["write_bytes"] >= 8 * MIB > log["write_bytes"]
+    assert disk["write_bytes"] == sum(
+        used[f"disk1{each}"].account["write_bytes"] for each in ("", ".data", ".log")
+    )
+    assert disk["flushes"] == used["disk1"].account["flushes"] > 0
+    assert record.filesystems["disk1.data"]["write_bytes"] == 8 * MIB

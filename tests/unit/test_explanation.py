@@ -12,7 +12,7 @@ import pytest
 from results_factory import FINGERPRINT, S, plan_of
 
 from strata.errors import ResultError
-from strata.explanation.analysis import Explanation, attribute, explain
+from strata.explanation.analysis import Explanation, explain
 from strata.explanation.comparison import IDLE, compare, sentences
 from strata.explanation.page import address_map, render
 from strata.explanation.source import Source
@@ -28,6 +28,7 @@ from strata.results.record import (
 )
 from strata.results.store import Attempt
 from strata.spec.metric import Metric
+from strata.traces.attribution import attribute
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import RECORD, Trace
 from traces import MS, records, request, trace

@@ -229,6 +229,7 @@ impl Run<'_> {
         self.supervisor.drain(pid);
         let printed = self.supervisor.process(pid).printed();
         let value = printed.map_err(|cause| format!("\"{name}\" cannot be bound: {cause}"))?;
+        self.supervisor.monitors.bound(name, &value);
         self.bound.insert(name.clone(), value);
         let undo = self.undo_of(step);
         if let Some(started) = self.started(&step.id) {

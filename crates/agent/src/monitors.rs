@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use crate::clock;
 use crate::events::{CpuReading, DiskReading, MemoryReading};
@@ -20,6 +21,8 @@ const NS_PER_TICK: u64 = 10_000_000;
 #[derive(Debug)]
 pub struct Monitors {
     disks: Vec<Disk>,
+    /// The block devices that steps have found, such as partitions.
+    found: Vec<Disk>,
     interval_ns: u64,
     /// When the next sample is due; None before the plan starts.
     pub next_ns: Option<u64>,
@@ -28,7 +31,7 @@ pub struct Monitors {
 /// The applications' requests to one filesystem since it was mounted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Filesystem {
-    /// The plan's name of the disk that it is mounted from, or the kernel's name of another block device.
+    /// The plan's name of the disk or found device that it is mounted from, or the kernel's name of another.
     pub name: String,
     /// Its type, such as ext4.
     pub kind: String,
@@ -37,7 +40,24 @@ pub struct Filesystem {
 
 impl Monitors {
     pub fn new(disks: Vec<Disk>, interval_ns: u64) -> Self {
-        Self { disks, interval_ns, next_ns: None }
+        Self { disks, found: Vec::new(), interval_ns, next_ns: None }
+    }
+
+    /// A step has bound a value to a variable: if it is a block device, its filesystem is called after that.
+    pub fn bound(&mut self, name: &str, value: &str) {
+        self.found.retain(|device| device.name != name);
+        let Some(metadata) = value.starts_with('/').then(|| fs::metadata(value).ok()).flatten() else {
+            return;
+        };
+        if !metadata.file_type().is_block_device() {
+            return;
+        }
+        let (major, minor) = (libc::major(metadata.rdev()), libc::minor(metadata.rdev()));
+        let Ok(link) = fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else { return };
+        if let Some(stat_name) = link.file_name() {
+            let stat_name = stat_name.to_string_lossy().into_owned();
+            self.found.push(Disk { name: name.to_owned(), stat_name });
+        }
     }
 
     /// Start sampling at the interval.
@@ -92,7 +112,7 @@ impl Monitors {
     fn parse_filesystem(&self, line: &str) -> Option<Filesystem> {
         let mut words = line.split_whitespace();
         let (device, kind) = (words.next()?, words.next()?);
-        let disk = self.disks.iter().find(|disk| disk.stat_name == device);
+        let disk = self.disks.iter().chain(&self.found).find(|disk| disk.stat_name == device);
         let mut account = BTreeMap::new();
         while let (Some(key), Some(value)) = (words.next(), words.next()) {
             account.insert(key.to_owned(), value.parse().ok()?);
@@ -219,15 +239,18 @@ mod tests {
     #[test]
     fn a_filesystem_is_called_after_the_plans_disk_that_it_is_on() {
         let disks = vec![Disk { name: "disk0".to_owned(), stat_name: "sda".to_owned() }];
-        let monitors = Monitors::new(disks, 10);
+        let mut monitors = Monitors::new(disks, 10);
+        monitors.found.push(Disk { name: "disk0.log".to_owned(), stat_name: "dm-1".to_owned() });
         let account = BTreeMap::from(
             [("write_bytes", 4096), ("writes", 2)].map(|(key, value)| (key.to_owned(), value)),
         );
 
         let on_disk = monitors.parse_filesystem("sda ext4 writes 2 write_bytes 4096").unwrap();
+        let on_partition = monitors.parse_filesystem("dm-1 ext4 writes 1").unwrap();
         let on_volume = monitors.parse_filesystem("dm-0 xfs writes 7").unwrap();
 
         assert_eq!(on_disk, Filesystem { name: "disk0".to_owned(), kind: "ext4".to_owned(), account });
+        assert_eq!(on_partition.name, "disk0.log");
         assert_eq!((on_volume.name.as_str(), on_volume.account["writes"]), ("dm-0", 7));
         assert_eq!(monitors.parse_filesystem("sda ext4 writes many"), None);
     }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,14 +18,23 @@ from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import scrub_errors, snapshot_metrics
 from strata.plan.model import Plan
-from strata.results.build import build_record
+from strata.results.build import build_record, disk_accounts, measured_window_ns
 from strata.results.events import Events, read_events
-from strata.results.record import Charges, RealTime, ResultRecord, Throughput, TraceSummary, Versions
+from strata.results.record import (
+    Charges,
+    RealTime,
+    ResultRecord,
+    Throughput,
+    TraceSummary,
+    Versions,
+    VolumeUse,
+)
 from strata.results.store import Attempt
 from strata.runners.base import MACHINE_NAME, Identity, Runner
 from strata.spec.metric import Metric
 from strata.spec.plausible import drawn_drives
 from strata.spec.processor import Processor
+from strata.spec.stack import Volume
 from strata.spec.study import Study
 from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
@@ -51,6 +60,7 @@ def finalise(
     checks, throughput = _checks(attempt, trial, metrics, problems)
     problems += _scrub_errors(attempt, trial)
     trace = _trace(attempt, trial.plan, problems)
+    stack = study.stacks[trial.plan.trial.stack]
     identity = runner.identity
     in_lab = runner.time_domain == "virtual"
     record = build_record(
@@ -67,11 +77,12 @@ def finalise(
         real_time=RealTime(started_at=started_at, duration_s=round(duration_s, 3), host=processor()),
         drives=drawn_drives(planned.devices.values()) if in_lab else {},
         console_log=attempt.console_path if in_lab else None,
-        kernel_logs=[layer.kernel_log for layer in study.stacks[trial.plan.trial.stack].every_layer],
+        kernel_logs=[layer.kernel_log for layer in stack.every_layer],
         trace=trace,
         problems=problems,
         checks=checks,
         throughput=throughput,
+        volumes=_volumes(attempt, trial, stack.volumes(study.capacities_bytes), trace, problems),
     )
     attempt.write_result(record)
     return record
@@ -168,6 +179,29 @@ def _trace(attempt: Attempt, plan: Plan, problems: list[str]) -> TraceSummary | 
     except ResultError as error:
         problems.append(_in_one(error, attempt))
     return None
+
+
+def _volumes(
+    attempt: Attempt,
+    trial: FinishedTrial,
+    volumes: Mapping[str, Volume],
+    summary: TraceSummary | None,
+    problems: list[str],
+) -> dict[str, VolumeUse]:
+    """The disks' accounts by filesystem and partition, of a stack that has several of them."""
+    has_partitions = any(name != each.part.disk for name, each in volumes.items())
+    if not has_partitions and len({each.filesystem for each in volumes.values()}) < 2:
+        return {}
+    from strata.results.trace import read_trace  # noqa: PLC0415  NumPy and DuckDB, as above
+    from strata.results.volumes import volume_uses  # noqa: PLC0415
+
+    try:
+        trace = read_trace(attempt, summary) if summary is not None else None
+    except ResultError as error:
+        problems.append(_in_one(error, attempt))
+        return {}
+    plan, events = trial.plan, trial.events
+    return volume_uses(volumes, disk_accounts(plan, events), trace, measured_window_ns(plan, events))
 
 
 def _in_one(error: StrataError, attempt: Attempt) -> str:

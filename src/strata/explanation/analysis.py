@@ -11,81 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.explanation.source import Source
-from strata.results.record import COUNTS, ProcessorUse
+from strata.results.record import COUNTS, ProcessorUse, ResultRecord, VolumeUse
+from strata.traces.attribution import Attribution, attribute, completed
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import Records, Trace, flag, latency_ns, parts_ns
 from strata.units import SECTOR_BYTES
-
-_QUEUE: Final = TIME_PARTS.index("queue_ns")
-
-Times = npt.NDArray[np.int64]
-Shares = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """The time of a window: shares in a row for each of ``KINDS`` and a column for each of ``TIME_PARTS``."""
-
-    shares_ns: Shares
-    idle_ns: float
-
-    @property
-    def busy_ns(self) -> float:
-        return float(self.shares_ns.sum())
-
-
-def attribute(records: Records, window_ns: tuple[int, int]) -> Attribution:
-    """Divide a window's time among the requests of one disk.
-
-    Latencies of overlapping requests add up to more than the time that passed. So every instant in which the
-    disk has requests is divided equally among the requests being served, and each request's share in
-    proportion to its parts. An instant in which all wait (as for the write cache to be emptied) is divided
-    among them as ``queue``. The shares add up to the time in which the disk had requests; the rest is idle. A
-    request is assumed to be served from its arrival plus its ``queue_ns`` on.
-    """
-    first, last = window_ns
-    arrival, complete = (records[name].astype(np.int64) for name in ("arrival_ns", "complete_ns"))
-    overlapping = (complete > first) & (arrival < last)
-    records, arrival, complete = records[overlapping], arrival[overlapping], complete[overlapping]
-    shares = np.zeros((len(KINDS), len(TIME_PARTS)))
-    if len(records) == 0:
-        return Attribution(shares, float(last - first))
-    parts = parts_ns(records)
-    start = arrival + parts[:, _QUEUE]
-    served, waited = _shares(*(np.clip(times, first, last) for times in (arrival, start, complete)))
-    kinds = records["kind"].astype(np.intp)
-    service_ns = (complete - start).astype(np.float64)
-    rate = np.divide(served, service_ns, out=np.zeros_like(served), where=service_ns > 0)
-    for column in range(len(TIME_PARTS)):
-        weights = waited if column == _QUEUE else rate * parts[:, column]
-        shares[:, column] = np.bincount(kinds, weights=weights, minlength=len(KINDS))
-    return Attribution(shares, float(last - first) - float(shares.sum()))
-
-
-def _shares(arrival: Times, start: Times, complete: Times) -> tuple[Shares, Shares]:
-    """Per request, its share of the instants in which it is served, and of instants in which all wait."""
-    times = np.sort(np.concatenate([arrival, start, complete]))
-    served = _count(times, start, complete)
-    waiting = _count(times, arrival, start)
-    steps = np.diff(times).astype(np.float64)
-    each_served = np.divide(steps, served, out=np.zeros_like(steps), where=served > 0)
-    alone = (served == 0) & (waiting > 0)
-    each_waiting = np.divide(steps, waiting, out=np.zeros_like(steps), where=alone)
-
-    def between(each: Shares, begin: Times, end: Times) -> Shares:
-        total = np.concatenate([[0.0], np.cumsum(each)])
-        gained: Shares = total[np.searchsorted(times, end)] - total[np.searchsorted(times, begin)]
-        return gained
-
-    return between(each_served, start, complete), between(each_waiting, arrival, start)
-
-
-def _count(times: Times, begin: Times, end: Times) -> Times:
-    """The number of intervals that cover each step between two times."""
-    begun, ended = (np.bincount(np.searchsorted(times, edge), minlength=len(times)) for edge in (begin, end))
-    covering: Times = np.cumsum(begun - ended)[:-1]
-    return covering
-
 
 PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
 WORK: Final = ("command", "destage", "prefetch", "cleaning")
@@ -102,7 +32,7 @@ class RequestKind:
         seeks: Requests that moved the head themselves.
         fua: Requests that had to be on the medium before they were complete.
         latency_ns: Sum of the latencies; ``parts_ns`` divides it.
-        shares_ns: The disk's time that they took, by part: see `strata.explanation.analysis`.
+        shares_ns: The disk's time that they took, by part: see `strata.traces.attribution`.
     """
 
     name: str
@@ -183,7 +113,9 @@ class Explanation:
     Attributes:
         window_ns: Length of the measured window.
         operation: The unit that the workload counts, such as a transaction, if any.
+        volumes: The disks' accounts by filesystem and partition, of a stack that has several.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
+        applications: What applications asked of each filesystem, where the kernel counts it.
         drives: The drawn parameters of its plausible drives, by the model's name.
         folder: The results folder, if two trials have the same id.
     """
@@ -200,6 +132,8 @@ class Explanation:
     layers: tuple[WriteLevel, ...]
     syncs: int | None
     left_out: int | None
+    volumes: Mapping[str, VolumeUse] = field(default_factory=dict)
+    applications: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     processor: ProcessorUse | None = None
     drives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     folder: str = ""
@@ -233,8 +167,7 @@ class Explanation:
     @property
     def application_bytes(self) -> int | None:
         """The bytes that applications wrote; None where they are not counted."""
-        found = [layer.write_bytes for layer in self.layers if layer.name == "filesystem"]
-        return found[-1] if found else None
+        return _application_bytes(self.applications, self.volumes) if self.applications else None
 
 
 def explain(source: Source, trace: Trace | None) -> Explanation:
@@ -253,7 +186,9 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         operation=COUNTS[operations.name] if operations else None,
         operations=operations.value if operations else 0.0,
         disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
-        layers=_levels(record.filesystems, record.disks),
+        layers=_levels(record),
+        volumes=record.volumes,
+        applications=record.filesystems,
         syncs=sum(syncs) if syncs else None,
         left_out=record.trace.left_out if trace is not None and record.trace is not None else None,
         processor=record.processor,
@@ -280,13 +215,6 @@ def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tu
     )
 
 
-def completed(records: Records, window: tuple[int, int]) -> Records:
-    """The requests that completed in a window, as the disk's account counts them."""
-    complete = records["complete_ns"]
-    found: Records = records[(complete > window[0]) & (complete <= window[1])]
-    return found
-
-
 def nearest_rank(ordered: npt.NDArray[np.int64], share: float) -> int:
     """A percentile of ascending values; 0 without values."""
     return int(ordered[max(0, int(np.ceil(share * len(ordered))) - 1)]) if len(ordered) else 0
@@ -311,14 +239,21 @@ def _kind(number: int, records: Records, attribution: Attribution) -> RequestKin
     )
 
 
-def _levels(
-    filesystems: Mapping[str, Mapping[str, int]], disks: Mapping[str, Mapping[str, int]]
-) -> tuple[WriteLevel, ...]:
+def _application_bytes(filesystems: Mapping[str, Mapping[str, int]], volumes: Mapping[str, VolumeUse]) -> int:
+    """The bytes that applications wrote: of filesystems above one another to the last, else to all."""
+    written = [
+        each.get("write_bytes", 0) for name, each in filesystems.items() if not volumes or name in volumes
+    ]
+    return sum(written) if volumes else sum(written[-1:])
+
+
+def _levels(record: ResultRecord) -> tuple[WriteLevel, ...]:
+    filesystems, disks = record.filesystems, record.disks
     levels = [
         WriteLevel("filesystem", name, each.get("writes"), each.get("write_bytes", 0), None, None)
         for name, each in filesystems.items()
     ]
-    application = levels[-1].write_bytes if levels else 0
+    application = _application_bytes(filesystems, record.volumes)
     writes, sent, media = (
         sum(account.get(name, 0) for account in disks.values())
         for name in ("writes", "write_bytes", "media_write_bytes")

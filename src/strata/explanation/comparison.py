@@ -2,7 +2,7 @@
 """Why one trial is faster than another: the time that an operation takes, divided and subtracted.
 
 The time of one operation is the measured window divided by the operations. On every disk it consists of the
-shares of each kind of request (`strata.explanation.analysis.attribute`) and idle time, so their differences
+shares of each kind of request (`strata.traces.attribution.attribute`) and idle time, so their differences
 add up to the difference of the two trials: the disks explain all but the idle time.
 """
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from strata.explanation.analysis import DiskTime, Explanation, completed, nearest_rank
+from strata.explanation.analysis import DiskTime, Explanation, nearest_rank
 from strata.explanation.comparison import IDLE, KIND_WORDS, Comparison, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts, svg
@@ -19,6 +19,7 @@ from strata.report.palette import GRID, PARTS, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.report.table import html
 from strata.report.templates import page_style, page_templates
+from strata.traces.attribution import completed
 from strata.traces.kinds import KINDS
 from strata.traces.table import Records, Trace, latency_ns
 from strata.units import SECTOR_BYTES, format_value

@@ -31,7 +31,7 @@ _WORK_WORDS: Final = {
 
 def tables(found: Explanation) -> list[Table]:
     """All figures of a trial, without empty tables."""
-    made = [_operation_table(found), _level_table(found)]
+    made = [_operation_table(found), _level_table(found), _volume_table(found)]
     if found.processor is not None:
         made.append(processor_table(found.processor, found.operations))
     for disk in found.disks:
@@ -76,6 +76,26 @@ def _level_table(found: Explanation) -> Table:
     ratios = (("of the application's", "ratio"), ("of the layer above", "ratio"))
     heads = columns("", ("writes", "count"), ("bytes", "B"), *ratios)
     return Table(heads, rows, "Written through the layers", note)
+
+
+def _volume_table(found: Explanation) -> Table:
+    busy_ns = {disk.name: disk.busy_ns for disk in found.disks}
+    rows = []
+    for name, each in found.volumes.items():
+        asked, account = found.applications.get(name, {}), each.account
+        time_ns = account.get("busy_ns")
+        share = time_ns / busy_ns[each.disk] if time_ns is not None and busy_ns.get(each.disk) else None
+        counts = (account.get(key) for key in ("reads", "writes", "flushes", "read_bytes", "write_bytes"))
+        rows.append(
+            (each.filesystem or "(all)", name, asked.get("write_bytes"), asked.get("syncs"), *counts, share)
+        )
+    note = "a flush is of the whole disk; share: of its time with requests"
+    heads = columns(
+        *("filesystem", "on", ("written to it", "B"), ("syncs", "count")),
+        *(("reads", "count"), ("writes", "count"), ("flushes", "count"), ("read", "B"), ("written", "B")),
+        ("of the disk’s time", "share"),
+    )
+    return Table(heads, rows, "By filesystem", note)
 
 
 def _window_table(disk: DiskTime, found: Explanation) -> Table:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, StrictStr
 
 from strata.layers.options import multiple_of
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Part, Provided
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import MIB, Size, describe_size, parse_share, parse_size
@@ -61,8 +61,11 @@ class Partition(Layer):
     )
     """Where partitions begin, in whole MiB; default: at 1 MiB, and then where the one before ends"""
 
-    def parts(self, named: Mapping[str, int]) -> Mapping[str, int]:
-        return {f"{self.disk}.{name}": max(0, size) for name, _, size in self._extents(named[self.disk])}
+    def parts(self, named: Mapping[str, int]) -> Mapping[str, Part]:
+        return {
+            f"{self.disk}.{name}": Part(self.disk, first, max(0, size))
+            for name, first, size in self._extents(named[self.disk])
+        }
 
     def _extents(self, disk_bytes: int) -> Iterator[tuple[str, int, int]]:
         """Each partition's name, first byte and size; the size of a rest can be negative."""

@@ -143,7 +143,11 @@ def _costs(results: StudyResults, workload: str) -> list[Table]:
     return (
         []
         if name is None
-        else [_disks_cost(results, workload, name), _processors_cost(results, workload, name)]
+        else [
+            _disks_cost(results, workload, name),
+            _volumes_cost(results, workload, name),
+            _processors_cost(results, workload, name),
+        ]
     )
 
 
@@ -193,6 +197,36 @@ def _disks_cost(results: StudyResults, workload: str, name: str) -> Table:
     )
     note = f"requests and bytes of the disks per {one} that the load counted; mean wait of a request"
     return Table(heads, rows, f"What one {one} cost the disks", note)
+
+
+def _volumes_cost(results: StudyResults, workload: str, name: str) -> Table:
+    """The disks' work by filesystem and partition, of stacks that have several."""
+    rows = []
+    for stack in results.stacks:
+        records = [each for each in results.cells[stack, workload].records.values() if each.metric(name)]
+        operations = sum(metric.value for each in records if (metric := each.metric(name)))
+        busy_ns: Counter[str] = Counter()
+        sums: dict[str, Counter[str]] = {}
+        for record in records:
+            for volume, each in record.volumes.items():
+                sums.setdefault(volume, Counter()).update(each.account)
+                busy_ns[each.disk] += each.account.get("busy_ns", 0)
+        kinds = {volume: each for record in records for volume, each in record.volumes.items()}
+        for volume, each in kinds.items() if operations else ():
+            counts = [significant(sums[volume][key] / operations) for key in ("reads", "writes", "flushes")]
+            sizes = [sums[volume][key] / operations for key in ("read_bytes", "write_bytes")]
+            share = sums[volume]["busy_ns"] / busy_ns[each.disk] if busy_ns[each.disk] else None
+            rows.append((stack, each.filesystem or "(all)", volume, *counts, *sizes, share))
+    one = COUNTS[name]
+    heads = columns(
+        *(("stack", "stack"), "filesystem", "on"),
+        *(("reads", "figure"), ("writes", "figure"), ("flushes", "figure")),
+        *(("read", "B"), ("written", "B"), ("of the disk’s time", "share")),
+    )
+    note = (
+        f"requests and bytes per {one}; a flush is of a whole disk; share: of the disk’s time with requests"
+    )
+    return Table(heads, rows, f"What one {one} cost by filesystem", note)
 
 
 def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind]) -> Table:

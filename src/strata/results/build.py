@@ -25,6 +25,7 @@ from strata.results.record import (
     TraceSummary,
     Validity,
     Versions,
+    VolumeUse,
     measured,
 )
 from strata.spec.layer import KernelLog
@@ -82,6 +83,7 @@ def build_record(
     problems: Iterable[str] = (),
     checks: Sequence[Check] = (),
     throughput: Sequence[Throughput] = (),
+    volumes: Mapping[str, VolumeUse] = {},
     processor: Processor | None = None,
 ) -> ResultRecord:
     """The record of one attempt.
@@ -109,6 +111,7 @@ def build_record(
         **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),
         disks=disk_accounts(plan, events),
+        volumes=dict(volumes),
         filesystems=filesystem_accounts(plan, events),
         processor=None if processor is None else processor_use(plan, events, processor),
         trace=trace,

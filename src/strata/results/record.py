@@ -10,7 +10,15 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from strata.plan.model import Trial, canonical_json, sha256_hex
 from strata.spec.metric import Metric
@@ -188,6 +196,20 @@ class Throughput(Frozen):
     tenant: str | None = None
 
 
+class VolumeUse(Frozen):
+    """The requests of one filesystem to one disk or partition over the measured window.
+
+    Attributes:
+        filesystem: The name of a further filesystem, or that of the stack; empty for requests to a disk that
+            are of no partition: flushes.
+        account: As of a disk; ``busy_ns`` is its share of the time in which the disk had requests.
+    """
+
+    filesystem: str
+    disk: str
+    account: dict[str, int]
+
+
 class ResultRecord(Frozen):
     """One attempt's result.
 
@@ -199,6 +221,7 @@ class ResultRecord(Frozen):
         phases_ns: The duration of each phase, without services in the background.
         disks: Per disk the change of its account over the measured window. Modelled disks give the
             ``TIME_PARTS``; real ones the block layer's statistics.
+        volumes: The disks' accounts divided by filesystem and partition, of a stack that has several.
         filesystems: The requests of applications in that time, by filesystem, where the kernel counts them.
         processor: The lab's processors in that time; null on a host.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
@@ -216,6 +239,7 @@ class ResultRecord(Frozen):
     histograms: dict[str, str] = {}
     phases_ns: dict[Phase, int] = {}
     disks: dict[str, dict[str, int]] = {}
+    volumes: dict[str, VolumeUse] = {}
     filesystems: dict[str, dict[str, int]] = {}
     processor: ProcessorUse | None = None
     trace: TraceSummary | None = None
@@ -226,6 +250,12 @@ class ResultRecord(Frozen):
     charges: Charges
     events_sha256: Sha256 | None = None
     real_time: RealTime
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A stack with one filesystem has the bytes, and the hash, that it had before there were volumes."""
+        plain: dict[str, Any] = handler(self)
+        return plain if self.volumes else {name: each for name, each in plain.items() if name != "volumes"}
 
     def answers(self, spec_sha256: str, fingerprint: Fingerprint) -> bool:
         return (self.spec_sha256, self.fingerprint) == (spec_sha256, fingerprint)

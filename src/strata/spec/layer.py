@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -98,6 +98,14 @@ class Provided:
         if self.kind != "block" or self.count == 1:
             return _ONE[self.kind]
         return f"{self.count} block devices" if self.count else "no device"
+
+
+class Part(NamedTuple):
+    """A part of one of the study's disks."""
+
+    disk: str
+    first_byte: int
+    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -295,8 +303,8 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         listed = {key: [names] if isinstance(names, str) else names for key, names in named.items()}
         return {key: tuple(names) for key, names in listed.items() if names}
 
-    def parts(self, named: Mapping[str, int]) -> Mapping[str, int]:
-        """The capacities of the devices that it makes of its named devices, by names such as ``ssd.log``."""
+    def parts(self, named: Mapping[str, int]) -> Mapping[str, Part]:
+        """The devices that it makes of its named devices, by names such as ``ssd.log``."""
         return {}
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:

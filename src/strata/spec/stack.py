@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from strata.spec.layer import Layer, LayerContext, Provided, Share
+from strata.spec.layer import Layer, LayerContext, Part, Provided, Share
 from strata.spec.names import Diagnostic, disk_of
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
@@ -17,6 +17,13 @@ USABLE_TENTHS: Final = 9
 
 PLACE: Final = "${mounts}/at"
 """The folder of the mount points of a stack's further filesystems."""
+
+
+class Volume(NamedTuple):
+    """A disk or partition, and the filesystem on it: a further one, or the stack's own by its name."""
+
+    filesystem: str
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,23 @@ class Stack:
         """The capacities of disks, and of the partitions that its layers make of them, by name."""
         return with_parts(self.layers, capacities_bytes)
 
+    def volumes(self, capacities_bytes: Mapping[str, int]) -> dict[str, Volume]:
+        """The disks and partitions that it stands on, by name."""
+        made: dict[str, Part] = {}
+        for layer in self.layers:
+            made |= layer.parts({name: capacities_bytes[name] for name in names_of(layer)})
+        return {
+            name: Volume(each.own or each.name, made.get(name) or Part(name, 0, capacities_bytes[name]))
+            for each in self.parts
+            for name in each.own_devices
+        }
+
+    @property
+    def own_devices(self) -> tuple[str, ...]:
+        """The disks and partitions below its uppermost layer, without those of further filesystems."""
+        above = (layer for layer in self.layers if not layer.beside)
+        return (*self.devices, *(name for layer in above for name in names_of(layer)))
+
     def unavailable(self) -> str | None:
         """Why no machine can build one of its layers, as a sentence."""
         return next((why for layer in self.every_layer if (why := layer.unavailable())), None)
@@ -184,7 +208,8 @@ def with_parts(
     """The capacities of devices, ``unknown_bytes`` of others, and of the parts that layers make of them."""
     found = dict(capacities_bytes)
     for layer in layers:
-        found |= layer.parts({name: found.get(name, unknown_bytes) for name in names_of(layer)})
+        made = layer.parts({name: found.get(name, unknown_bytes) for name in names_of(layer)})
+        found |= {name: part.size_bytes for name, part in made.items()}
     return found
 
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each filesystem of a stack asked of its disks and partitions: the account of a disk, divided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from strata.results.record import VolumeUse
+from strata.spec.stack import Volume
+from strata.traces.attribution import completed, shares_of
+from strata.traces.kinds import OPS
+from strata.traces.table import Records, Trace
+from strata.units import SECTOR_BYTES
+
+_COUNTS = {"reads": "read", "writes": "write", "flushes": "flush", "discards": "discard"}
+_BYTES = {"read_bytes": "read", "write_bytes": "write"}
+
+
+def volume_uses(
+    volumes: Mapping[str, Volume],
+    disks: Mapping[str, Mapping[str, int]],
+    trace: Trace | None,
+    window_ns: tuple[int, int] | None,
+) -> dict[str, VolumeUse]:
+    """The use of each disk and partition over the measured window, given the disks' accounts.
+
+    Partitions are told apart by the trace's addresses. A flush is of the whole disk and has none, so that it
+    counts for the disk itself, beside its partitions. Without a trace their disk is left out.
+    """
+    found: dict[str, VolumeUse] = {}
+    for disk, account in disks.items():
+        names = [name for name, each in volumes.items() if each.part.disk == disk]
+        if names == [disk]:
+            kept = {key: account[key] for key in (*_COUNTS, *_BYTES, "busy_ns") if key in account}
+            found[disk] = VolumeUse(filesystem=volumes[disk].filesystem, disk=disk, account=kept)
+        elif names and trace is not None and window_ns is not None and disk in trace.disks:
+            found |= _divided(disk, {name: volumes[name] for name in names}, trace.of_disk(disk), window_ns)
+    return found
+
+
+def _divided(
+    disk: str, volumes: Mapping[str, Volume], records: Records, window_ns: tuple[int, int]
+) -> Iterator[tuple[str, VolumeUse]]:
+    done, (served, shares_ns) = completed(records, window_ns), shares_of(records, window_ns)
+    owners, owners_served = _owners(volumes, done), _owners(volumes, served)
+    for index, (name, filesystem) in enumerate(
+        [(disk, ""), *((n, v.filesystem) for n, v in volumes.items())]
+    ):
+        mine = done[owners == index]
+        account = {key: int((mine["op"] == OPS.index(op)).sum()) for key, op in _COUNTS.items()}
+        for key, op in _BYTES.items():
+            sectors = mine["sectors"][mine["op"] == OPS.index(op)].astype(np.int64)
+            account[key] = int(sectors.sum()) * SECTOR_BYTES
+        account["busy_ns"] = round(float(shares_ns[owners_served == index].sum()))
+        yield name, VolumeUse(filesystem=filesystem, disk=disk, account=account)
+
+
+def _owners(volumes: Mapping[str, Volume], records: Records) -> np.ndarray:
+    """For each request the number of its volume, from 1 on; 0: of none."""
+    owners = np.zeros(len(records), np.intp)
+    at = records["sector"].astype(np.int64) * SECTOR_BYTES
+    for number, (_, (first, size)) in enumerate(((n, v.part[1:]) for n, v in volumes.items()), 1):
+        owners[(at >= first) & (at < first + size) & (records["op"] != OPS.index("flush"))] = number
+    return owners
