@@ -20,7 +20,7 @@ from strata.report.heat_map import cells_view
 from strata.report.origin import options
 from strata.report.page import page_of, render
 from strata.report.palette import GAINS, ON_GAINS
-from strata.report.stack import stack_views
+from strata.report.stack import stack_views, study_of
 from strata.report.templates import in_script
 from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
@@ -121,7 +121,7 @@ def test_a_page_without_a_covered_use_gives_no_advice(tmp_path: Path) -> None:
 
 def test_stacks_are_drawn_from_the_study_file_with_what_each_layer_gives(tmp_path: Path) -> None:
     snapshot = results_of(tmp_path, stacks=["ext4-thin"], workloads=1, seeds=1).snapshot
-    (drawn,) = stack_views(snapshot)
+    (drawn,) = stack_views(snapshot, study_of(snapshot))
 
     assert [level.name for level in drawn.levels] == ["ext4", "lvm-thin", "md"]
     assert [level.provides for level in drawn.levels] == ["filesystem", "block", "block"]
@@ -131,7 +131,8 @@ def test_stacks_are_drawn_from_the_study_file_with_what_each_layer_gives(tmp_pat
 
 def test_stacks_are_drawn_from_their_titles_where_the_study_file_cannot_be_read(tmp_path: Path) -> None:
     snapshot = results_of(tmp_path, stacks=["ext4-thin"], workloads=1, seeds=1).snapshot
-    (drawn,) = stack_views(snapshot.model_copy(update={"text": "[study]\nname = 5"}))
+    changed = snapshot.model_copy(update={"text": "[study]\nname = 5"})
+    (drawn,) = stack_views(changed, study_of(changed))
 
     assert [(level.name, level.declared) for level in drawn.levels] == [
         ("ext4", ""),

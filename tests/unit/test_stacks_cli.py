@@ -23,7 +23,10 @@ def study(tmp_path: Path) -> Path:
 
 def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study: Path) -> None:
     shown = CliRunner().invoke(app, ["stacks", str(study), "--stack", "ext4"]).stdout.splitlines()
+    shown, facts = shown[: shown.index("")], shown[shown.index("") + 1 :]
 
+    assert facts[0] == "What the stacks give and cost"
+    assert "466 GiB" in facts[2]
     assert shown[0] == "ext4"
     assert "ext4  mount noatime  filesystem, 466 GiB" in shown[1]
     assert "disk0  wd-re4-500gb, 466 GiB" in shown[2]
@@ -72,7 +75,7 @@ def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) ->
     def shown(*words: str) -> str:
         return CliRunner().invoke(app, ["stacks", str(file), "--stack", "ext4", *words]).stdout
 
-    lines = [line.strip(" │└─├") for line in shown().splitlines()]
+    lines = [line.strip(" │└─├") for line in shown().partition("\n\n")[0].splitlines()]
     levels = json.loads(shown("--json"))[0]["levels"]
     shown("--svg", str(tmp_path))
 

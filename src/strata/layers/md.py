@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -136,6 +136,9 @@ class Md(Layer):
                 yield Diagnostic(f"RAID {self.level} has no {key}", remedy="leave it out", key=key)
         if self.level == 0 and self.initial_sync != "assume-clean":
             yield Diagnostic("RAID 0 has nothing to synchronise", remedy="leave it out", key="initial_sync")
+
+    def on_used_disks(self) -> Self:
+        return self.model_copy(update={"initial_sync": "background"}) if self.level else self
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         """The capacity without copies and parities; only level 0 uses larger disks in full."""

@@ -18,6 +18,7 @@ from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
+from strata.plan.commands import build_commands
 from strata.report.advice_tables import in_short
 from strata.report.answer import answer, check_reportable, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
@@ -25,11 +26,14 @@ from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
 from strata.report.sections import comparison_table
+from strata.report.stack import study_of
+from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.report.svg import to_png
-from strata.report.table import csv_text, escaped, markdown, parquet
+from strata.report.table import Table, csv_text, escaped, markdown, parquet
 from strata.report.warnings import grouped_warnings
 from strata.report.wording import covered_words
 from strata.results.capabilities import Capabilities
+from strata.spec.study import Study
 from strata.statistics.study import StudyResults
 from strata.words import sentence_case
 
@@ -222,6 +226,8 @@ def _lines(
         yield from _workload(
             results, each.workload, [_plain(said) for said in (*each.qualified, *each.others)]
         )
+    if (study := study_of(snapshot)) is not None:
+        yield from _stacks(study, capabilities)
     if capabilities is not None:
         yield from _capabilities(capabilities)
     yield from _origin(results)
@@ -252,6 +258,18 @@ def _warnings(results: StudyResults, workload: str) -> Iterator[str]:
             continue
         yield f"- {stacks}. {remedy}"
         yield from (f"  - {stack}: {escaped(text)}" for stack, text in each.texts)
+
+
+def _stacks(study: Study, capabilities: Capabilities | None) -> Iterator[str]:
+    facts = facts_table(facts_of(study, capabilities))
+    yield f"## {facts.title}\n"
+    yield markdown(Table(facts.columns, facts.rows))
+    yield f"Sources: {'; '.join(SOURCES)}.\n"
+    yield "## The commands that build the stacks on a real machine\n"
+    yield "As measured; they destroy the disks' content, and Strata does not run them there.\n"
+    for name in study.stacks:
+        yield f"### {name}\n"
+        yield "\n".join(["```sh", *build_commands(study, name), "```\n"])
 
 
 def _capabilities(found: Capabilities) -> Iterator[str]:

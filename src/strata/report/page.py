@@ -25,7 +25,8 @@ from strata.report.heat_map import cells_view
 from strata.report.origin import command, declared_seeds, options, origin, precision_notes, seeds_words
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.sections import section
-from strata.report.stack import stack_views
+from strata.report.stack import stack_views, study_of
+from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
 from strata.report.wording import SIGNS, coded, covered_words
@@ -57,6 +58,7 @@ def render(
     environment = _templates()
     mark = _marker(results.stacks)
     sections = [section(results, workload, mark) for workload in results.workloads]
+    study = study_of(results.snapshot)
     page = environment.get_template("report.html.j2").render(
         style=page_style(environment),
         study=results.snapshot,
@@ -68,7 +70,9 @@ def render(
         effects=[(view, curves(results, view)) for view in effects_views(results)],
         gains=list(zip(GAINS, ON_GAINS, strict=True)),
         signs=SIGNS,
-        stacks=stack_views(results.snapshot),
+        stacks=stack_views(results.snapshot, study),
+        facts=None if study is None else facts_table(facts_of(study, capabilities)),
+        sources=SOURCES,
         capabilities=capabilities,
         advice=[each for each in advice if each.standings],
         unadvised=[each.use.title for each in advice if not each.standings],

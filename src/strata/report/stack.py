@@ -14,6 +14,7 @@ from rich.tree import Tree
 
 from strata.errors import StrataError
 from strata.plan.catalogue import catalogue
+from strata.plan.commands import build_commands
 from strata.printable import plain
 from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
@@ -98,11 +99,14 @@ class Drawing:
     """A sentence on each disk whose loss takes what others hold."""
     filesystems: tuple[Drawing, ...] = ()
     """The stack's further filesystems."""
+    commands: tuple[str, ...] = ()
+    """The commands that build it on a real machine."""
 
     def plain(self) -> dict[str, Any]:
         levels = [plain(level) | {"disks": _plain_disks(level.disks)} for level in self.levels]
         found = {"stack": self.name, "levels": levels, "disks": _plain_disks(self.disks)}
         found |= {"single_points": [*self.single_points]} if self.single_points else {}
+        found |= {"commands": [*self.commands]} if self.commands else {}
         return found | (
             {"filesystems": [each.plain() for each in self.filesystems]} if self.filesystems else {}
         )
@@ -120,7 +124,8 @@ def draw(study: Study, stack: str) -> Drawing:
         for name, part in found.filesystems.items()
     )
     points = tuple(single_points(found, study.capacities_bytes))
-    return replace(_draw(study, found, stack), single_points=points, filesystems=tuple(further))
+    drawn = replace(_draw(study, found, stack), single_points=points, filesystems=tuple(further))
+    return replace(drawn, commands=tuple(build_commands(study, stack)))
 
 
 def _draw(study: Study, found: Stack, title: str) -> Drawing:
@@ -152,18 +157,21 @@ def _draw(study: Study, found: Stack, title: str) -> Drawing:
     return Drawing(title, tuple(reversed(levels)), disks)
 
 
-def stack_views(study: StudySnapshot) -> list[Drawing]:
-    """The stacks of a copy of the study; only their titles, if files that it needs are not there any more."""
-    drawings: dict[str, Drawing] = {}
+def study_of(snapshot: StudySnapshot) -> Study | None:
+    """The study of a copy; None if files that it needs are not there any more."""
     with tempfile.TemporaryDirectory(prefix="strata-report-") as folder:
         file = Path(folder) / "study.toml"
-        file.write_text(study.text)
+        file.write_text(snapshot.text)
         try:
-            read = load_study(file, catalogue()) if study.text else None
-            drawings = {name: draw(read, name) for name in read.stacks} if read else {}
+            return load_study(file, catalogue()) if snapshot.text else None
         except StrataError:
-            pass
-    return [drawings.get(choice.name) or _of_title(choice) for choice in study.stacks]
+            return None
+
+
+def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[Drawing]:
+    """The stacks of a study, or only their titles where the study could not be read."""
+    drawings = {name: draw(study, name) for name in study.stacks} if study is not None else {}
+    return [drawings.get(choice.name) or _of_title(choice) for choice in snapshot.stacks]
 
 
 def _of_title(choice: Choice) -> Drawing:

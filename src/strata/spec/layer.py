@@ -311,6 +311,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""
         return ()
 
+    def on_used_disks(self) -> Self:
+        """The same layer as it is built on disks that do not hold zeros, as a trial's do."""
+        return self
+
     def power_risks(self) -> Iterable[str]:
         """Its settings by which a power failure takes what it acknowledged as durable, each with the effect.
 

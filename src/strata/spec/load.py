@@ -190,7 +190,15 @@ class _Reader:
             device = replace(device, parameters={**device.parameters, **state})
         faults = self.faults(table.faults, capacity_bytes // SECTOR_BYTES, (*path, "faults"))
         device = replace(device, write_cache=table.write_cache, faults=faults)
-        self.devices[name] = StudyDevice(name, device, capacity_bytes).replaced_by(self.disks.get(name))
+        self.check_currency(table, (*path, "price"))
+        stated = StudyDevice(name, device, capacity_bytes, price=table.price)
+        self.devices[name] = stated.replaced_by(self.disks.get(name))
+
+    def check_currency(self, table: DeviceTable, path: Keys) -> None:
+        others = [each.price.currency for each in self.devices.values() if each.price is not None]
+        if table.price is not None and others and table.price.currency != others[0]:
+            cause = f"this price is in {table.price.currency}, and another one in {others[0]}"
+            self.found.add(path, cause, "state all prices of a study in one currency")
 
     def provisioned(self, device: Device, table: DeviceTable, head: HeadTable | None, path: Keys) -> Device:
         """A volume in the network of the study's size and rates, behind its machine's limit."""

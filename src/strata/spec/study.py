@@ -33,6 +33,7 @@ from strata.spec.matrix import Matrix
 from strata.spec.names import Diagnostic, KebabName, checked, disk_of, nearest
 from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
+from strata.spec.price import Price, PriceText
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD, MEMORY_BYTES
@@ -162,6 +163,8 @@ class DeviceTable(_Table):
     write_cache: StrictBool = Field(True, examples=[False])
     """Whether its volatile write cache is on; without it every write is on the medium before it is
     acknowledged"""
+    price: PriceText | None = Field(None, examples=["45 EUR"])
+    """What the disk costs, in one currency for all disks of a study; for the cost of a usable terabyte"""
     faults: list[Any] = Field([], examples=['[{ fault = "gone", at = "30s" }]'])
     """Its faults, and when they occur"""
 
@@ -219,6 +222,7 @@ class StudyDevice:
     device: Device
     capacity_bytes: int
     sector_bytes: int = SECTOR_BYTES
+    price: Price | None = None
 
     def replaced_by(self, real: StudyDevice | None) -> StudyDevice:
         """A real disk in its place, with the study's settings of this one; itself for None."""
@@ -228,7 +232,7 @@ class StudyDevice:
         asked = {key: each for key, each in mine.parameters.items() if key in _ASKED and each.source == ASKED}
         parameters = {**real.device.parameters, **asked}
         device = replace(real.device, parameters=parameters, write_cache=mine.write_cache, faults=mine.faults)
-        return replace(real, name=self.name, device=device)
+        return replace(real, name=self.name, device=device, price=self.price)
 
 
 def sectors_of(names: Iterable[str], devices: Mapping[str, StudyDevice]) -> int:

@@ -102,6 +102,9 @@ class Lvm(LvmLayer):
             tools=tuple(tools), features=tuple(f"dm:{each}" for each in targets)
         )
 
+    def on_used_disks(self) -> Self:
+        return self.model_copy(update={"initial_sync": "wait"}) if self.is_raid else self
+
     def stated(self) -> Mapping[str, str]:
         return {"initial_sync": self.initial_sync or "assume-clean"} if self.is_raid else {}
 

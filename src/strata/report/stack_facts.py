@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a buyer asks of a stack besides its speed: capacity, price, losses, memory, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strata.report.capability_table import TONES
+from strata.report.table import Cell, Column, Table
+from strata.results.capabilities import Capabilities
+from strata.spec.price import Price
+from strata.spec.redundancy import losses_survived
+from strata.spec.study import Study
+from strata.words import listed
+
+_TB: Final = 10**12
+# The probes of changes that a filesystem which cannot make them in use needs to be unmounted for, if at all.
+_IN_USE: Final = {"grow": "grow", "shrink": "shrink", "snapshot": "take snapshots"}
+TITLE: Final = "What the stacks give and cost"
+SOURCES: Final = (
+    "usable capacity and memory: derived from the layers' declarations for whole disks, without metadata and "
+    "page cache",
+    "disks that may fail: measured by `strata capabilities --probe disk-loss` where so marked, else declared",
+    "price: as the study states it",
+    "durable: by the settings of disks, layers and servers",
+    "not while mounted: measured by `strata capabilities`",
+    "measured on: the study",
+)
+
+
+@dataclass(frozen=True)
+class StackFacts:
+    """A stack's facts; None: not known.
+
+    Attributes:
+        losses: How many disks may be lost, whichever they are, by the layers' declarations.
+        survives: Whether it survived the loss of any disk when that was tried.
+        price: Of all its disks.
+        price_per_tb: Of a usable terabyte.
+        memory_bytes: What its layers take themselves: the ARC, tables of caches.
+        risks: The settings by which a power failure takes what was acknowledged.
+        unable: What it cannot do while it is mounted.
+    """
+
+    stack: str
+    raw_bytes: int
+    usable_bytes: int
+    losses: int
+    survives: str | None
+    price: Price | None
+    price_per_tb: Price | None
+    memory_bytes: int
+    risks: tuple[str, ...]
+    unable: tuple[str, ...] | None
+    aged: str
+
+
+def facts_of(study: Study, capabilities: Capabilities | None) -> list[StackFacts]:
+    """The facts of each stack, in the study's order."""
+    return [_facts(study, stack, capabilities) for stack in study.stacks]
+
+
+def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackFacts:
+    stack = study.stacks[name]
+    # Of whole disks, also where a study uses a part of them to be faster.
+    capacities = {each: used.device.capacity_bytes for each, used in study.devices.items()}
+    usable_bytes = sum(part.offers(capacities)[-1].smallest_bytes for part in stack.parts)
+    prices = [used.price for used in study.stack_devices(name)]
+    known = [each for each in prices if each is not None]
+    price = None
+    if known and len(known) == len(prices):
+        price = Price(sum(each.amount for each in known), known[0].currency)
+    per_tb = None
+    if price is not None and usable_bytes:
+        per_tb = Price(price.amount * _TB / usable_bytes, price.currency)
+    layers = stack.every_layer
+    named = stack.capacities(capacities)
+    memory = sum(each.kernel_memory_bytes() + each.tables_bytes(named) for each in layers)
+    risks = (risk for workload in study.workloads for risk in study.power_risks(name, workload))
+    verdicts = (
+        {cell.probe: cell.verdict for cell in capabilities.cells if cell.stack == name}
+        if capabilities is not None
+        else {}
+    )
+    tried = [probe for probe in _IN_USE if verdicts.get(probe) in ("yes", "no")]
+    unable = tuple(_IN_USE[probe] for probe in tried if verdicts[probe] == "no")
+    return StackFacts(
+        stack=name,
+        raw_bytes=sum(capacities[used.name] for used in study.stack_devices(name)),
+        usable_bytes=usable_bytes,
+        losses=losses_survived(stack, capacities),
+        survives=verdicts.get("disk-loss"),
+        price=price,
+        price_per_tb=per_tb,
+        memory_bytes=memory,
+        risks=tuple(dict.fromkeys(risks)),
+        unable=unable if tried else None,
+        aged=f"aged: {study.age}" if study.age is not None else "new filesystems",
+    )
+
+
+def facts_table(facts: Sequence[StackFacts]) -> Table:
+    """A row per stack; columns that no stack knows anything of are left out."""
+    columns: dict[Column, list[Any]] = {
+        Column("stack", "stack"): [each.stack for each in facts],
+        Column("usable", "B"): [each.usable_bytes for each in facts],
+        Column("of its disks", "B"): [each.raw_bytes for each in facts],
+        Column("disks that may fail"): [_losses(each) for each in facts],
+        Column("durable when the power fails"): [_durable(each) for each in facts],
+        Column("price"): [each.price and str(each.price) for each in facts],
+        Column("per usable TB"): [each.price_per_tb and str(each.price_per_tb) for each in facts],
+        Column("memory", "B"): [each.memory_bytes for each in facts],
+        Column("not while mounted"): [
+            None if each.unable is None else listed(list(each.unable)) or "nothing" for each in facts
+        ],
+        Column("measured on"): [each.aged for each in facts],
+    }
+    kept = {column: cells for column, cells in columns.items() if any(each is not None for each in cells)}
+    return Table(tuple(kept), [*zip(*kept.values(), strict=True)], TITLE)
+
+
+def _losses(facts: StackFacts) -> Cell:
+    if facts.survives in ("yes", "no", "partial"):
+        said = {"yes": str(max(1, facts.losses)), "no": "none", "partial": "one, then read only"}
+        return Cell(f"{said[facts.survives]} (measured)", tone=TONES[facts.survives])  # type: ignore[index]
+    return Cell(str(facts.losses) if facts.losses else "none")
+
+
+def _durable(facts: StackFacts) -> Cell:
+    return Cell("no", tone="bad", remark="; ".join(facts.risks)) if facts.risks else Cell("yes", tone="good")

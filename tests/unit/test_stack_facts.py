@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stack gives and costs, with its sources, and the commands that build it on a real machine."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from golden_studies import LAYER_CASES, study_of
+from strata.plan.catalogue import catalogue
+from strata.plan.commands import build_commands
+from strata.report.stack_facts import StackFacts, facts_of, facts_table
+from strata.report.table import markdown
+from strata.results.capabilities import Capabilities, Capability, Verdict
+from strata.spec.load import load_study
+from strata.spec.price import Price
+from strata.spec.study import Study
+from study_texts import mistakes
+
+STUDY = """
+[study]
+name = "facts"
+question = "What does it cost?"
+seeds = [1]
+
+[devices.disk0]
+model = "wd-re4-500gb"
+capacity = "16GiB"
+{price}
+
+[devices.disk1]
+model = "wd-re4-500gb"
+capacity = "16GiB"
+{other}
+
+[stacks.mirror]
+layers = [{{ layer = "zpool", vdev = "mirror", arc_max = "256MiB" }}, {{ layer = "zfs" }}]
+
+[stacks.async]
+layers = [{{ layer = "zpool", vdev = "mirror" }}, {{ layer = "zfs", sync = "disabled" }}]
+
+[workloads.load]
+workload = "fio"
+preset = "random-mix-4k"
+size = "64MiB"
+duration = "10s"
+"""
+
+
+def text(price: str = 'price = "45 EUR"', other: str = 'price = "55 EUR"') -> str:
+    return STUDY.format(price=price, other=other)
+
+
+def read(tmp_path: Path, written: str) -> Study:
+    file = tmp_path / "study.toml"
+    file.write_text(written)
+    return load_study(file, catalogue())
+
+
+def found(tmp_path: Path, written: str = "", capabilities: Capabilities | None = None) -> StackFacts:
+    return facts_of(read(tmp_path, written or text()), capabilities)[0]
+
+
+def tried(**verdicts: Verdict) -> Capabilities:
+    cells = [
+        Capability(stack="mirror", probe=probe.replace("_", "-"), verdict=verdict)
+        for probe, verdict in verdicts.items()
+    ]
+    return Capabilities(study="facts", probes=(), stacks={"mirror": ""}, cells=tuple(cells))
+
+
+def test_capacity_and_price_are_of_whole_disks_also_where_a_study_uses_a_part(tmp_path: Path) -> None:
+    facts = found(tmp_path)
+
+    assert facts.raw_bytes == 2 * 500107862016
+    assert facts.usable_bytes == 500107862016
+    assert facts.price == Price(100, "EUR")
+    assert facts.price_per_tb is not None
+    assert facts.price_per_tb.amount == pytest.approx(100 / 0.500107862016)
+    assert facts.memory_bytes == 256 << 20
+
+
+def test_without_every_price_there_is_none_and_no_column_for_it(tmp_path: Path) -> None:
+    study = read(tmp_path, text(other=""))
+
+    facts = facts_of(study, None)
+    assert [each.price for each in facts] == [None, None]
+    assert "price" not in markdown(facts_table(facts))
+
+
+def test_losses_are_declared_until_they_are_tried(tmp_path: Path) -> None:
+    declared = markdown(facts_table([found(tmp_path)]))
+    measured = markdown(facts_table([found(tmp_path, capabilities=tried(disk_loss="yes"))]))
+    refuted = markdown(facts_table([found(tmp_path, capabilities=tried(disk_loss="no"))]))
+
+    assert "| 1 |" in declared
+    assert "1 (measured)" in measured
+    assert "none (measured)" in refuted
+
+
+def test_what_cannot_be_done_in_use_comes_from_the_probes(tmp_path: Path) -> None:
+    assert found(tmp_path).unable is None
+    assert found(tmp_path, capabilities=tried(grow="yes", shrink="no")).unable == ("shrink",)
+
+
+def test_a_stack_that_loses_what_it_acknowledged_says_so(tmp_path: Path) -> None:
+    mirror, other = facts_of(read(tmp_path, text()), None)
+
+    assert mirror.risks == ()
+    assert "sync = disabled" in other.risks[0]
+
+
+@pytest.mark.parametrize(
+    ("price", "cause"),
+    [
+        ("price = 45", "a price has a currency"),
+        ('price = "45"', "a price has a currency"),
+        ('price = "EUR 45"', "is not a price"),
+        ('price = "-1 EUR"', "is not a price"),
+        ('price = ["45 EUR"]', "is not a price"),
+    ],
+)
+def test_a_price_without_a_currency_is_refused(tmp_path: Path, price: str, cause: str) -> None:
+    assert cause in mistakes(tmp_path, text(price=price))["devices.disk0.price"]
+
+
+def test_two_currencies_are_refused(tmp_path: Path) -> None:
+    assert (
+        "in USD, and another one in EUR"
+        in mistakes(tmp_path, text(other='price = "55 USD"'))["devices.disk1.price"]
+    )
+
+
+def test_a_mirror_synchronises_disks_that_hold_anything(tmp_path: Path) -> None:
+    study = read(
+        tmp_path,
+        text().replace(
+            '{ layer = "zpool", vdev = "mirror", arc_max = "256MiB" }, { layer = "zfs" }',
+            '{ layer = "md", level = 1 }, { layer = "ext4" }',
+        ),
+    )
+
+    commands = build_commands(study, "mirror")
+
+    assert commands[1].startswith("disk0=/dev/disk/by-id/CHOOSE  # Western Digital RE4")
+    assert [line for line in commands if line.startswith("mdadm --create")] == [
+        'mdadm --create "/dev/md/${stack}_md" --metadata=1.2 --run "--name=${stack}_md" --level=1 '
+        '--bitmap=internal --raid-devices=2 "${disk0}" "${disk1}"'
+    ]
+    assert "assume-clean" not in "\n".join(commands)
+    assert (
+        commands[-1]
+        == 'mount --mkdir -t ext4 -o noinit_itable,no_prefetch_block_bitmaps "/dev/md/${stack}_md" "${mount}"'
+    )
+
+
+@pytest.mark.parametrize("name", LAYER_CASES)
+def test_the_commands_of_every_layer_are_a_script(name: str, tmp_path: Path) -> None:
+    study = study_of(name, tmp_path)
+    for stack in study.stacks:
+        script = "\n".join(build_commands(study, stack))
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        assert "volume-key" not in script
