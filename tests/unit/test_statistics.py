@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -72,20 +73,24 @@ def test_the_interval_holds_the_estimate_and_lies_within_the_seeds() -> None:
 
 
 def test_percentiles_are_taken_from_merged_histograms_not_averaged() -> None:
-    # 1000 fast requests in one seed, 10 slow ones in the other: the mean of both p99 would be 505 ms.
+    # 1000 fast requests in one seed, 10 slow ones in the other: the mean of both p99 would be 505 ms. The
+    # seed that stalled counts as much as the other one, although it counted fewer requests.
     fast, slow = encoded(*[10_000_000] * 1000), encoded(*[1_000_000_000] * 10)
     whole = Series({1: 10e6, 2: 1000e6}, percentile=99.0, histograms={1: fast, 2: slow})
 
     summary = summarize(whole)
 
     assert summary.method == "merged histogram"
-    assert summary.estimate == pytest.approx(10e6, rel=1e-3)
+    assert summary.estimate == pytest.approx(1000e6, rel=1e-3)
+    assert distribution_of({1: fast, 2: slow}).total == 1010
+    assert summarize(replace(whole, percentile=49.0)).estimate == pytest.approx(10e6, rel=1e-3)
+    assert summarize(replace(whole, percentile=51.0)).estimate == pytest.approx(1000e6, rel=1e-3)
 
 
 def test_merging_agrees_with_hdrhistogram(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     texts = {
-        seed: encoded(*(int(value) for value in rng.gamma(2, 1e7, size=500 * seed))) for seed in (1, 2, 3)
+        seed: encoded(*(int(value) for value in rng.gamma(2, 1e7 * seed, size=700))) for seed in (1, 2, 3)
     }
     merged = decode(texts[1])
     for seed in (2, 3):

@@ -19,13 +19,7 @@ from strata.results.record import COUNTS, Throughput
 from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.processor import Processor
-from strata.spec.steadiness import (
-    DRIFT_MAX,
-    EXCURSION_MAX,
-    ROUNDS,
-    steadiness,
-    transient_intervals,
-)
+from strata.spec.steadiness import DRIFT_MAX, ROUNDS, Steadiness, steadiness, transient_intervals
 from strata.spec.study import Study
 from strata.spec.warning import (
     DID_IO,
@@ -218,26 +212,31 @@ def _steady(rates: Sequence[float], interval_ns: int, what: str, unit: str) -> C
         return _unknown(why)
     rounds = ", ".join(f"{each:,.0f}" if each >= 99.95 else f"{each:.3g}" for each in judged.rounds)
     detail = (
-        f"{what} in the five fifths of the window: {rounds} {unit}; they differ by "
-        f"{percent(judged.excursion)} of their mean (at most {format_share(EXCURSION_MAX)}) and drift by "
-        f"{percent(judged.drift, signed=True)} (at most {format_share(DRIFT_MAX)}); "
-        f"{_since(rates, interval_ns, is_steady=judged.is_steady)}"
+        f"{what} in the five fifths of the window: {rounds} {unit}; they drift by "
+        f"{percent(judged.drift, signed=True)} ± {percent(judged.error)} (standard error): "
+        f"{_meaning(judged, rates, interval_ns)}"
     )
-    return Check(name=STEADY, verdict="yes" if judged.is_steady else "no", detail=detail)
+    return Check(name=STEADY, verdict=judged.verdict, detail=detail)
 
 
 def _unknown(why: str) -> Check:
     return Check(name=STEADY, verdict="unknown", detail=why)
 
 
-def _since(rates: Sequence[float], interval_ns: int, *, is_steady: bool) -> str:
-    """The beginning of the steady part, by another rule than the verdict's."""
+def _meaning(judged: Steadiness, rates: Sequence[float], interval_ns: int) -> str:
+    limit = format_share(DRIFT_MAX)
+    if judged.verdict == "yes":
+        return f"surely less than {limit}"
+    if judged.verdict == "unknown":
+        return (
+            f"the scatter could hide {percent(judged.hidden)}, and {limit} matter; a longer window tells more"
+        )
     intervals = transient_intervals(rates)
     if intervals:
-        return f"by MSER-5 it is steady from {format_duration(intervals * interval_ns)} on"
-    if intervals == 0 and is_steady:
-        return "by MSER-5 it is steady from its beginning on"
-    return "MSER-5 finds no steady part that begins in its first half"
+        since = f"by MSER-5 it is steady from {format_duration(intervals * interval_ns)} on"
+    else:
+        since = "MSER-5 finds no steady part that begins in its first half"
+    return f"more than the scatter explains; {since}"
 
 
 def _disks_steady(

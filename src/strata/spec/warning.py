@@ -111,7 +111,8 @@ _KINDS: Final = (
         "lengthen the warm-up or the window, or precondition the disks, until the check says yes",
         grave=True,
         check=STEADY,
-        unknown_remedy="give the workload a window of a given length; or judge by the spread of the seeds",
+        unknown_remedy="give the workload a window of a given length, or a longer one; or judge by the "
+        "spread of the seeds",
     ),
     WarningKind(
         "not-aged",

@@ -53,7 +53,7 @@ def percentile_band(distribution: Distribution) -> PercentileCurve:
     merged = distribution.counts.sum(axis=0)
     supported = CURVE[distribution.total * (100 - CURVE) / 100 >= VALUES_ABOVE_MIN - 1e-6]
     points = tuple(zip(supported.tolist(), _percentiles(distribution, merged, supported), strict=True))
-    fewest = int(distribution.counts.sum(axis=1).min())
+    fewest = min(distribution.totals)
     each = CURVE[fewest * (100 - CURVE) / 100 >= VALUES_ABOVE_MIN - 1e-6]
     if len(distribution.counts) < 2 or not len(each):
         return PercentileCurve(points, ())

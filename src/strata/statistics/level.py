@@ -149,11 +149,14 @@ class Distribution:
 
     Attributes:
         bounds: The highest value that each bin holds, rising, in the metric's unit.
-        counts: Values counted, one row per seed, one column per bin.
+        counts: Values counted, one row per seed, one column per bin; scaled to the same total for each seed,
+            because a seed that stalls counts few values in a closed loop, and is no less a seed.
+        recorded: The unscaled totals by seed; empty if ``counts`` are not scaled.
     """
 
     bounds: Floats
     counts: NDArray[np.int64]
+    recorded: tuple[int, ...] = ()
 
     def percentile(self, percentile: float, weights: NDArray[np.int64]) -> float:
         """A percentile of the histograms added up, each ``weights`` times; HdrHistogram's definition."""
@@ -184,8 +187,13 @@ class Distribution:
         return np.ascontiguousarray(np.cumsum(self.counts, axis=1).T)
 
     @property
+    def totals(self) -> tuple[int, ...]:
+        """Values recorded, by seed."""
+        return self.recorded or tuple(self.counts.sum(axis=1).tolist())
+
+    @property
     def total(self) -> int:
-        return int(self.counts.sum())
+        return sum(self.totals)
 
 
 @dataclass(frozen=True)
@@ -232,7 +240,17 @@ def _distribution(encoded: tuple[str, ...]) -> Distribution:
     counts = np.zeros((len(histograms), len(bounds)), dtype=np.int64)
     for row, (values, times) in zip(counts, histograms, strict=True):
         np.add.at(row, np.searchsorted(bounds, values), times)
-    return Distribution(bounds, counts)
+    totals = counts.sum(axis=1, keepdims=True)
+    if (counts.sum(axis=1) != totals.max()).any():
+        counts = _weighted_alike(counts, totals)
+    return Distribution(bounds, counts, tuple(totals[:, 0].tolist()))
+
+
+def _weighted_alike(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Counts scaled to the highest total, rounded so that none is lost."""
+    cumulative = np.cumsum(counts, axis=1)
+    scaled = np.rint(cumulative / np.maximum(totals, 1) * totals.max()).astype(np.int64)
+    return np.asarray(np.diff(scaled, axis=1, prepend=0), dtype=np.int64)
 
 
 def _bins(encoded: str) -> tuple[Floats, NDArray[np.int64]]:
