@@ -80,3 +80,24 @@ def test_pgbench_measures_tables_and_a_script_of_ones_own(lab: Lab, tmp_path: Pa
     (record,) = records(tmp_path / "results").values()
     assert record.validity.valid, record.validity.reasons
     assert {each.name: each.value for each in record.metrics}["transactions_per_s"] > 10
+
+
+def test_sysbench_runs_a_transaction_of_ones_own_on_a_dump(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "dump.sql").write_text(
+        "CREATE TABLE item AS SELECT id, 0 AS amount FROM generate_series(1, 100) AS id;\n"
+    )
+    text = head("own", [1], "4GiB") + stacks("ext4")
+    text += (
+        '\n[workloads.own]\nworkload = "sysbench-oltp"\nserver = "postgresql"\ninit = "dump.sql"\n'
+        'rows = 100\nthreads = 2\nrate = 40\nwarmup = "1s"\nduration = "3s"\n'
+        'script_text = """BEGIN;\nUPDATE item SET amount = amount + 1 WHERE id = :id;\n'
+        'SELECT \':text\'::text;\nCOMMIT;\n"""\n'
+    )
+
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+
+    (record,) = records(tmp_path / "results").values()
+    assert record.validity.valid, record.validity.reasons
+    found = {each.name: each.value for each in record.metrics}
+    assert 25 < found["transactions_per_s"] < 55
+    assert found["queries_per_s"] == 4 * found["transactions_per_s"]

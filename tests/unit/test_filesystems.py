@@ -55,8 +55,16 @@ log_place = "wal"
 SRV, WAL = "${mounts}/at/srv", "${mounts}/at/wal"
 
 
-def plan(folder: Path, stack: str = "home", workload: str = "oltp") -> Plan:
-    return compile_trial(read(folder, STUDY), stack, workload, 1)
+POOL = """[stacks.plain]
+devices = ["hdd"]
+layers = {}
+[stacks.plain.filesystems.wal]
+layers = [{{ layer = "zfs", recordsize = "128KiB" }}]
+mount = "/wal\""""
+
+
+def plan(folder: Path, stack: str = "home", workload: str = "oltp", *, text: str = STUDY) -> Plan:
+    return compile_trial(read(folder, text), stack, workload, 1)
 
 
 def step(plan: Plan, name: str) -> Step:
@@ -119,6 +127,7 @@ def test_data_must_fit_on_the_filesystem_where_they_are_placed(tmp_path: Path) -
         ('["ssd.wal"]', '["ssd.database"]', "stacks.home.filesystems.wal.devices[0]", "used elsewhere"),
         ('["ssd.wal"]', '["hdd"]', "stacks.home.filesystems.wal.devices[0]", "used elsewhere"),
         ('["ssd.wal"]', '["ssd.wall"]', "stacks.home.filesystems.wal.devices[0]", 'no device "ssd.wall"'),
+        ('devices = ["ssd.wal"]\n', "", "stacks.home.filesystems.wal", "no pool"),
         (
             '[{ layer = "ext4" }]\nmount',
             '[{ layer = "crypt" }]\nmount',
@@ -140,3 +149,27 @@ def test_they_are_drawn_with_their_mount_points(tmp_path: Path) -> None:
 
     assert "database at /srv" in shown
     assert "the filesystem database and the filesystem wal" in shown
+
+
+def test_a_pool_holds_several_filesystems_with_properties_of_their_own(tmp_path: Path) -> None:
+    pool = '[{ layer = "zpool" }, { layer = "zfs", recordsize = "8KiB" }]'
+    plain = '[stacks.plain]\ndevices = ["hdd"]\nlayers = [{ layer = "ext4" }]'
+    text = STUDY.replace(plain, POOL.format(pool))
+    found = plan(tmp_path, "plain", text=text)
+    names = [each.id for each in found.steps]
+
+    assert [names.count(each) for each in ("zpool-make", "zfs-make", "wal-zfs-make")] == [1, 1, 1]
+    assert names.index("zpool-make") < names.index("wal-zfs-make") < names.index("zfs-make")
+    assert "recordsize=131072" in step(found, "wal-zfs-make").argv
+    assert step(found, "wal-zfs-mount").argv[-2:] == ("${stack}_zpool/wal-zfs", WAL)
+    assert f"--waldir={WAL}/postgres-log" in step(found, "pgbench-cluster").argv
+
+
+def test_the_doublewrite_buffer_is_placed_beside_the_redo_log(tmp_path: Path) -> None:
+    text = STUDY.replace('"sql-suite"\n', '"sql-suite"\ndoublewrite_place = "wal"\n')
+    options = step(plan(tmp_path, "home", "sql", text=text), "sql-suite-server").argv
+    plain = step(plan(tmp_path, "plain", "sql", text=text), "sql-suite-server").argv
+
+    assert f"--innodb-data-home-dir={WAL}/mariadb-doublewrite" in options
+    assert f"--innodb-log-group-home-dir={WAL}/mariadb-log" in options
+    assert not any("home-dir" in each for each in plain)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.errors import DiagnosticsError, StudyError
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import trials
+from strata.plan.compile import compile_trial, trials
 from strata.report.page import page_of
 from strata.results.store import ResultsFolder
 from strata.spec.load import load_study
@@ -221,6 +221,48 @@ def test_a_mistake_is_told_where_it_stands(tmp_path: Path, factors: str, key: st
     found = mistakes(tmp_path, factors)
 
     assert any(where == key and cause in what for where, what in found), found
+
+
+MACHINE = """
+cpus = { key = "study.cpus", values = [1, 4] }
+memory = { key = "study.memory", values = ["512MiB", "1GiB"] }
+"""
+
+
+def test_keys_of_the_study_make_variants_of_every_stack(tmp_path: Path) -> None:
+    study = read(tmp_path, TEXT.replace(FACTORS, MACHINE))
+    plans = {name: compile_trial(study, name, "oltp", 1) for name in study.stacks}
+
+    assert len(plans) == 8
+    small, large = plans["ext4-cpus-1-memory-512mib"], plans["ext4-cpus-4-memory-1gib"]
+    assert (small.memory_bytes, large.memory_bytes) == (512 << 20, 1 << 30)
+    assert ("processors 1" in small.processor, "processors 4" in large.processor) == (True, True)
+    assert study.memory_bytes_max == 1 << 30
+    assert {each.levels["cpus"] for each in study.matrix.stacks.values()} == {"1", "4"}
+
+
+def test_a_factor_can_age_the_filesystems(tmp_path: Path) -> None:
+    age = 'age = { key = "study.age.overwrites", values = [0, 2] }'
+    study = read(tmp_path, TEXT.replace(FACTORS, age).replace("[1, 2]", '[1, 2]\nage = { fill = "20%" }', 1))
+    new, aged = (compile_trial(study, f"ext4-age-{each}", "oltp", 1) for each in (0, 2))
+
+    assert new.steps != aged.steps
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ('key = "study.cpus", values = [1, 99]', "99 is too large"),
+        ('key = "study.cpu", values = ["free", "no"]', "no"),
+    ],
+)
+def test_a_wrong_value_of_a_key_of_the_study_is_led_back_to_the_factor(
+    tmp_path: Path, values: str, cause: str
+) -> None:
+    found = mistakes(tmp_path, f"x = {{ {values} }}")
+
+    assert [where for where, what in found] == ["matrix.x.values[1]"]
+    assert cause in found[0][1]
 
 
 def test_an_unknown_key_of_a_factor_is_reported_once(tmp_path: Path) -> None:

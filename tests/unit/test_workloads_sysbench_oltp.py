@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
+from strata.plan.compile import compile_trial
 from strata.spec.histogram import decode
 from strata.spec.metric import Metric
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.sysbench.oltp import SysbenchOltp
+from study_texts import read, stack_text
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "sysbench"
 OPEN_LOOP = SAVED / "1.0.20-postgresql-open-loop.txt"
@@ -167,3 +169,60 @@ def test_some_of_a_stack_is_left_for_its_metadata() -> None:
     # 1 GiB of logs and an empty cluster.
     assert "rows: tables and logs" in refused(workload(server="postgresql"), capacity_bytes=1100 << 20)
     assert not refused(workload(server="postgresql"), capacity_bytes=1200 << 20)
+
+
+PAY = "BEGIN;\nUPDATE item SET amount = amount - 1 WHERE id = :id;\nCOMMIT;"
+MAKE = "CREATE TABLE item (id INT PRIMARY KEY, amount INT);"
+
+
+def test_a_transaction_of_ones_own_runs_on_tables_of_ones_own_in_an_open_loop() -> None:
+    found = steps(workload(script_text=PAY, init_text=MAKE, rate=50, rows=500))
+
+    assert refused(workload(script_text=PAY, init_text=MAKE)) == ""
+    assert found["sysbench-init"].stdin == MAKE
+    make = found["sysbench-prepare"].argv
+    assert make[0] == "mariadb"
+    assert make[-2] == "--init-command=SET @rows = 500"
+    assert make[-1] == f"--execute=source {found['sysbench-init'].argv[1]}"
+    script = found["sysbench-script"]
+    assert PAY in (script.stdin or "")
+    assert "strata_clock" in (script.stdin or "")  # the queue of an open loop
+    assert {script.argv[1], "--rate=50", "--table-size=500"} <= {*found["sysbench-measure"].argv}
+    assert "sysbench-analyse" not in found
+
+
+def test_a_transaction_of_ones_own_runs_on_sysbenchs_tables_too() -> None:
+    found = steps(workload(script_text=PAY, tables=2))
+
+    assert found["sysbench-prepare"].argv[:2] == ("sysbench", "oltp_read_write")
+    assert found["sysbench-measure"].argv[1] == found["sysbench-script"].argv[1]
+
+
+@pytest.mark.parametrize("server", ["postgresql", "mariadb"])
+def test_a_dump_beside_the_study_is_read_by_the_servers_client(tmp_path: Path, server: str) -> None:
+    (tmp_path / "dump.sql").write_text("CREATE TABLE item (id int);\n\\restrict x\n")
+    text = f'workload = "sysbench-oltp"\nserver = "{server}"\nduration = "5s"\n'
+    text += 'init = "dump.sql"\nscript_text = "SELECT 1;"'
+    study = read(tmp_path, stack_text('{ layer = "ext4" }', 1, text, model="wd-re4-500gb"))
+    plan = compile_trial(study, "stack", "load", 1)
+    found = {each.id: each for each in plan.steps}
+
+    (dump,) = plan.inputs
+    assert (dump.kind, dump.source) == ("file", "dump.sql")
+    assert "--file=${input-dump}" in found["sysbench-init"].argv
+    assert found["sysbench-prepare"].argv[-1].endswith("/content")
+    assert study.workloads["load"].needs_permission
+
+
+@pytest.mark.parametrize(
+    ("keys", "cause"),
+    [
+        ({"init_text": MAKE}, "need sysbench's own tables"),
+        ({"init_text": MAKE, "init": "a", "script_text": PAY}, "made twice"),
+        ({"script_text": "SELECT 1"}, "no transaction in SQL"),
+        ({"script_text": "SELECT 1;]========]\nos.exit();"}, "no transaction in SQL"),
+        ({"script_text": PAY, "script": "oltp_insert"}, "two scripts"),
+    ],
+)
+def test_scripts_and_tables_that_do_not_fit_are_refused(keys: dict[str, object], cause: str) -> None:
+    assert cause in refused(workload(**keys))

@@ -54,7 +54,7 @@ def _print_text(study: Study, found: list[Trial]) -> None:
     trial = found[0]
     console = stdout()
     plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
-    for line in plan_lines(plan, study.drawn_devices(trial.stack, trial.seed)):
+    for line in plan_lines(plan, study.of(trial.stack).drawn_devices(trial.stack, trial.seed)):
         console.print(line, soft_wrap=True)
     if len(found) > 1:
         order = describe_order(study.order, study.order_seed)

@@ -125,7 +125,7 @@ def _allowed_commands(study: Study, *, allowed: bool) -> list[str]:
     running = [
         name
         for name, workload in study.workloads.items()
-        if any(each.runs_programs for each in loads_of(workload))
+        if any(each.needs_permission for each in loads_of(workload))
     ]
     if running and not allowed:
         raise ToolError(

@@ -85,11 +85,12 @@ def plan_study(
         if unmet := runner.unmet(plan):
             left_out[key.cell] = unmet
             continue
-        devices = study.drawn_devices(trial.stack, trial.seed)
+        own = study.of(trial.stack)
+        devices = own.drawn_devices(trial.stack, trial.seed)
         if chosen is None or key in chosen:
             runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
-        if setting and not study.trace:
+        if setting and not own.trace:
             setting["trace"] = False  # a result without a trace does not serve a trial that needs one
         known[key] = PlannedTrial(plan, _identity(study, plan, setting), devices)
         planned.append(known[key])

@@ -104,11 +104,11 @@ def estimate_of(study: Study, cells: Mapping[CellKey, int], past: Sequence[Past]
     """The estimate for the ``cells`` of a study, with the number of trials of each."""
     described = study.describe()
     found = [_cell(study, described, cell, count, past) for cell, count in cells.items()]
-    jobs = min(lab_jobs(study.memory_bytes, len(os.sched_getaffinity(0))), max(1, sum(cells.values())))
+    jobs = min(lab_jobs(study.memory_bytes_max, len(os.sched_getaffinity(0))), max(1, sum(cells.values())))
     return Estimate(
         cells=tuple(sorted(found, key=lambda each: -each.real_s)),
         jobs=jobs,
-        lab_bytes=study.memory_bytes + LAB_OVERHEAD_BYTES,
+        lab_bytes=study.memory_bytes_max + LAB_OVERHEAD_BYTES,
         available_bytes=memory_available_bytes(),
     )
 
@@ -116,6 +116,7 @@ def estimate_of(study: Study, cells: Mapping[CellKey, int], past: Sequence[Past]
 def _cell(
     study: Study, described: Mapping[str, Any], cell: CellKey, count: int, past: Sequence[Past]
 ) -> CellEstimate:
+    study = study.of(cell.stack)
     workload, stack = described["workloads"][cell.workload], described["stacks"][cell.stack]
     models = tuple(used.device.name for used in study.stack_devices(cell.stack))
     alike = [

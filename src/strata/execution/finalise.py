@@ -55,6 +55,7 @@ def finalise(
     Raises ResultError if the record cannot be written.
     """
     problems = [_in_one(problem, attempt)] if problem is not None else []
+    study = study.of(planned.key.stack)
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
     metrics = _metrics(attempt, trial, problems)
     checks, throughput = _checks(attempt, trial, metrics, problems)

@@ -73,7 +73,7 @@ def cut_and_recover(
     if after_step is not None:
         plan = with_cut_after(plan, after_step)
     runner.provide(plan, study.inputs.values())
-    devices = study.drawn_devices(stack, seed)
+    devices = study.of(stack).drawn_devices(stack, seed)
     # A declared fault lasts until its boot ends.
     sound = {name: replace(device, faults=()) for name, device in devices.items()}
     images = [DiskImage(folder) for _ in plan.devices]

@@ -130,7 +130,7 @@ def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> 
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
         rounds.runner.check([each.plan for each in agenda.to_run])
-        cpus = worker_cpus(rounds.runner, jobs, agenda.study.memory_bytes)
+        cpus = worker_cpus(rounds.runner, jobs, agenda.study.memory_bytes_max)
         disks = max((len(each.plan.devices) for each in agenda.to_run), default=0)
         provide_descriptors(len(cpus), disks)
         crew.work(agenda, cpus[: max(1, len(agenda.to_run))])
@@ -296,7 +296,7 @@ class _Crew:
                 plan=planned.plan,
                 devices=planned.devices,
                 folder=attempt.path,
-                trace=study.trace,
+                trace=study.of(trial.stack).trace,
                 cpu=cpu,
                 report=lambda progress: self.display.progress(trial, progress),
                 cancel=self.stop.event,

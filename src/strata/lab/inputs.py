@@ -43,7 +43,7 @@ from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.plan.model import Plan, PlanInput
-from strata.spec.inputs import LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
+from strata.spec.inputs import CONTENT, LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
 from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
@@ -142,7 +142,8 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProg
                 place=f"inputs.{wanted.name}",
                 remedy="run it with the study that it was planned from, and with the same file",
             )
-        unpacked = _requests if wanted.kind == "trace" else _packed if path.is_dir() else _unpacked
+        archived = _packed if path.is_dir() else _unpacked
+        unpacked = {"trace": _requests, "file": _single, "archive": archived}[wanted.kind]
         cache.build("input", inputs, lambda folder: unpacked(path, sha256, folder / _FILE, progress))
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
@@ -198,6 +199,25 @@ def _requests(trace: Path, sha256: str, target: Path, progress: SetupProgress) -
             raise _changed(trace)
         with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
             _add(tar, REQUESTS, content)
+    return _made(target)
+
+
+def _single(source: Path, sha256: str, target: Path, progress: SetupProgress) -> dict[str, Any]:
+    """Write a user's file as a tar of it."""
+    size_bytes = source.stat().st_size
+    _require_room(source, size_bytes)
+    try:
+        with progress.step(f"input: packing {source.name}", size_bytes), open_named(source) as file:
+            member = _member(CONTENT, 0o644)
+            member.size = os.fstat(file.fileno()).st_size
+            with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
+                tar.addfile(member, file)
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unreadable(source, error) from error
+    if digest != sha256:
+        raise _changed(source)
     return _made(target)
 
 

@@ -131,14 +131,15 @@ def skipped(study: Study) -> dict[CellKey, str]:
     """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
     reasons = {}
     for stack in study.stacks.values():
+        own = study.of(stack.name)
         for name, workload in study.workloads.items():
             here = stack.at(workload.place)
-            placed = placed_layers(study, here)
+            placed = placed_layers(own, here)
             target = here.layers[-1].provides if here.layers else "block"
             why = EXCLUDED if study.matrix.excludes(stack.name, name) else None
             why = why or stack.unavailable() or unmet_interventions(placed, workload)
             why = why or unmet_fragmentation(target, workload)
-            why = why or unmet_tenancy(study, stack, workload) or unmet_age(study, here)
+            why = why or unmet_tenancy(own, stack, workload) or unmet_age(own, here)
             if not why and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if not why and (unsuited := workload.unsuited(placed)):
@@ -158,6 +159,7 @@ def find_trial(study: Study, wanted: str) -> Trial:
 
 def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     """Compile one trial to explicit steps: a pure function of the study's content and the arguments."""
+    study = study.of(stack)
     declared = study.stacks[stack]
     load = study.load(stack, workload)
     shared, placements = placements_of(study, declared, workload, seed)
@@ -305,7 +307,7 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     The study's name and the trial's names are part of the plan, comments and sources are not.
     """
     trial = plan.trial
-    drawn = study.drawn_devices(trial.stack, trial.seed)
+    drawn = study.of(trial.stack).drawn_devices(trial.stack, trial.seed)
     devices = {name: device.identity() for name, device in drawn.items()}
     versions = [each.metrics_version for each in loads_of(study.workloads[trial.workload])]
     specification = {

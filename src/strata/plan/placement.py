@@ -123,13 +123,16 @@ def placements_of(
         alone = _alone(study, stack, workload, seed)
         if not stack.filesystems:
             return [], [alone]
-        beside = [each for each in alone.layers if each.layer.beside]
-        here = stack.at(alone.load.place)
+        here, common = stack.at(alone.load.place), stack.common_base
+        bases = {part.own: part.base if part.own else common for part in stack.parts}
+        below = _places(study, stack, seed)[0][:common]
         others = [
-            place for part in stack.parts if part is not here for place in _places(study, part, seed)[0]
+            place
+            for part in stack.parts
+            if part is not here
+            for place in _places(study, part, seed)[0][bases[part.own] :]
         ]
-        others = [place for place in others if not place.layer.beside]
-        return [*beside, *others], [replace(alone, shared=len(beside))]
+        return [*below, *others], [replace(alone, shared=bases[here.own])]
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
     shared, base = _stand(list(zip(stack.common, contexts, strict=True)), stack.layer_names)
     return shared, [_of_tenant(study, stack, workload, name, (shared, base)) for name in tenants]

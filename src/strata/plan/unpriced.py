@@ -16,6 +16,8 @@ from strata.words import counted, listed
 
 # Programs that make some calls and end, or become the program that they start.
 _LITTLE: Final = frozenset((*page_cache.TOOLS, "blockdev", "chroot", "printf", "setpriv"))
+# The kernel prices a program by its own name or by that of the link to it.
+_LINKS: Final = {"sh": "dash"}
 _CELLS_MAX: Final = 3
 
 
@@ -49,7 +51,9 @@ def _unpriced(plan: Plan, processor: Processor) -> Iterator[str]:
         step for step in plan.steps if step.background or (step.phase == "measure" and step.purpose is None)
     ]
     names = dict.fromkeys(_program(step) for step in steps)
-    yield from (name for name in names if name not in _LITTLE and not processor.prices(name))
+    yield from (
+        name for name in names if name not in _LITTLE and not processor.prices(_LINKS.get(name, name))
+    )
 
 
 def _program(step: Step) -> str:

@@ -56,12 +56,20 @@ class DatabaseServer(ABC):
     @property
     def log_folder(self) -> str | None:
         """The folder of its log on a filesystem of its own."""
-        place = self.context.places.get(self.log_place or "")
-        return f"{place}/{self.folder}-log" if place else None
+        return self.folder_at(self.log_place, "log")
+
+    def folder_at(self, place: str | None, purpose: str) -> str | None:
+        """Its folder on the stack's filesystem of this name; None: the stack has none of that name."""
+        mount = self.context.places.get(place or "")
+        return f"{mount}/{self.folder}-{purpose}" if mount else None
 
     @abstractmethod
     def steps(self) -> list[Step]:
         """Make its folders and its data, and start it."""
+
+    @abstractmethod
+    def reads(self, path: str, values: Mapping[str, int]) -> tuple[str, ...]:
+        """The client's command that executes a file of SQL as `ROLE`, with these numbers as its variables."""
 
     @property
     def private_folder(self) -> str:

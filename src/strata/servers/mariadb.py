@@ -134,6 +134,8 @@ class MariadbServer(DatabaseServer):
     and there is no binary log.
     """
 
+    doublewrite_place: str | None = None  # of its system tablespace, in which the doublewrite buffer lies
+
     tools = ("install", "mariadb", "mariadb-install-db", "mariadbd")
     title = "MariaDB"
     kind = "mariadb"
@@ -186,15 +188,22 @@ class MariadbServer(DatabaseServer):
         return folder, f"{folder}/data", f"{folder}/temporary"
 
     @property
+    def _doublewrite(self) -> str | None:
+        return self.folder_at(self.doublewrite_place, "doublewrite")
+
+    @property
     def _options(self) -> list[str]:
         given = {name: setting_text(value, true="ON", false="OFF") for name, value in self.settings.items()}
-        given |= {"innodb_log_group_home_dir": self.log_folder} if self.log_folder else {}
+        placed = {"innodb_log_group_home_dir": self.log_folder, "innodb_data_home_dir": self._doublewrite}
+        given |= {name: folder for name, folder in placed.items() if folder}
         return [f"--{name.replace('_', '-')}={value}" for name, value in {**_OWN_SETTINGS, **given}.items()]
 
     def steps(self) -> list[Step]:
         """Folders, system tables, server, an empty database and its user, who has no right to files."""
         return [
-            self.folders(*self._folders, *filter(None, [self.log_folder]), self.private_folder),
+            self.folders(
+                *self._folders, *filter(None, [self.log_folder, self._doublewrite]), self.private_folder
+            ),
             self._system_tables(),
             self._server(),
             self.sql(
@@ -205,6 +214,10 @@ class MariadbServer(DatabaseServer):
                 user=_SUPERUSER,
             ),
         ]
+
+    def reads(self, path: str, values: Mapping[str, int]) -> tuple[str, ...]:
+        given = ", ".join(f"@{name} = {value}" for name, value in values.items())
+        return (*self.client_words(), f"--init-command=SET {given}", f"--execute=source {path}")
 
     def client_words(self, user: str = ROLE) -> tuple[str, ...]:
         """The command of the client ``mariadb`` for this server, and for the load's user its database."""

@@ -154,6 +154,10 @@ class PostgresqlServer(DatabaseServer):
             ),
         ]
 
+    def reads(self, path: str, values: Mapping[str, int]) -> tuple[str, ...]:
+        given = (f"--set={name}={value}" for name, value in values.items())
+        return ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *given, f"--file={path}")
+
     def superuser_sql(self, name: str, title: str, *statements: str, time_limit_ns: int) -> Step:
         """A step of preparation that executes Strata's own statements as the superuser."""
         psql = ("psql", "--no-psqlrc", "--quiet", f"--username={_SUPERUSER}")

@@ -2,7 +2,7 @@
 """The archives and traces that a study's workloads read: beside the study, or Strata's own.
 
 A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``; that
-of a trace has one file, `REQUESTS`, with a line for each request.
+of a trace has one file, `REQUESTS`, with a line for each request, and that of a single file `CONTENT`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ PACKAGES: Final = "strata:packages"
 BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
 REQUESTS: Final = "requests"
 """The file in the tar of a trace."""
+CONTENT: Final = "content"
+"""The file in the tar of a single file."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class InputFile:
 
 def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputFile | None:
     """Read a file relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
+    if "\0" in source:  # which no system call takes
+        raise Diagnostic("no file has such a name", remedy="leave out the character NUL")
     if kind == "trace":
         return _read_trace(folder / source)
     if source.startswith(BUILT_IN):
@@ -62,14 +66,17 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
         return None
     path = folder / source
     remedy = "name a folder or a file .tar, .tar.gz, .tar.xz or .tar.bz2, relative to the study's folder"
+    remedy = "name a file, relative to the study's folder" if kind == "file" else remedy
     try:
-        if path.is_dir():
+        if path.is_dir() and kind == "archive":
             return _read_folder(path)
         with open_named(path) as file:
-            sizes = _member_sizes(file)  # of a plain tar only the headers are read
+            # Of a plain tar only the headers are read.
+            size_bytes = os.fstat(file.fileno()).st_size
+            sizes = {path.name: size_bytes} if kind == "file" else _member_sizes(file)
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return InputFile(path.absolute(), digest, sizes)
+        return InputFile(path.absolute(), digest, sizes, kind)
     except Diagnostic:
         raise
     except FileNotFoundError:

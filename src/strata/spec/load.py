@@ -80,6 +80,9 @@ class _Reader:
     workloads: dict[str, Workload] = field(default_factory=dict)
     inputs: dict[str, InputFile] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=Matrix)
+    heads: dict[str, HeadTable] = field(
+        default_factory=dict
+    )  # of the stacks that a factor gave one of its own
 
     def study(self) -> Study:
         for name in self.tables:
@@ -96,14 +99,16 @@ class _Reader:
         for name, table in self.named("stacks").items():
             self.read_stack(name, table)
         if head is not None:
-            self.check_tables(head.memory_bytes)
+            self.read_heads()
+            self.check_tables(head)
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
         if head is not None:
             trials = len(head.seeds) * len(self.stacks) * len(self.workloads)
             self.found.extend(("study",), count_diagnostics(trials))
             self.check_reference(head.reference)
-        processor = self.processor(head) if head is not None else None
+        processor = self.processor(head, ("study",)) if head is not None else None
+        own = {name: self.own_keys(name, each) for name, each in self.heads.items()}
         self.found.raise_all()
         assert head is not None
         assert processor is not None
@@ -122,7 +127,27 @@ class _Reader:
         }
         asks = bool(asked_packages(self.workloads.values()))
         packages = read_lock(self.file) if asks else PackageLock()
-        return Study(**declared, **found, processor=processor, packages=packages)
+        own = {name: own[name] for name in self.stacks if name in own}
+        return Study(**declared, **found, processor=processor, packages=packages, own=own)
+
+    def read_heads(self) -> None:
+        """The keys of [study] that stacks of the matrix have of their own."""
+        known: dict[str, HeadTable | None] = {}
+        for stack, changed in self.matrix.heads.items():
+            if not changed:
+                continue
+            text = json.dumps(changed, sort_keys=True, default=str)
+            if text not in known:
+                table = {**self.tables["study"], **changed}
+                known[text] = self.found.model(HeadTable, table, ("study", stack))
+            if (head := known[text]) is not None:
+                self.heads[stack] = head
+
+    def own_keys(self, stack: str, head: HeadTable) -> dict[str, Any]:
+        """The fields of the study that differ for a stack."""
+        names = ("time_limit_ns", "sample_interval_ns", "memory_bytes", "age", "drives", "phases", "trace")
+        processor = self.processor(head, ("study", stack))
+        return {name: getattr(head, name) for name in names} | {"processor": processor}
 
     def of_reference(self, name: str | None) -> list[str]:
         """The stacks that were made of the reference, which a matrix may vary; or itself."""
@@ -141,7 +166,8 @@ class _Reader:
     def leave_out_equals(self) -> None:
         """Of combinations that come to the same stack or workload, keep the first."""
         same: dict[str, str] = {}
-        stacks = {name: each.describe() for name, each in self.stacks.items()}
+        heads = self.matrix.heads
+        stacks = {name: [each.describe(), heads.get(name)] for name, each in self.stacks.items()}
         workloads = {name: each.model_dump(mode="json") for name, each in self.workloads.items()}
         variants = ((stacks, self.matrix.stacks), (workloads, self.matrix.workloads))
         for described, made in variants if self.matrix.factors else ():
@@ -220,8 +246,8 @@ class _Reader:
                 cause = "the study has no cloud volume that this could limit"
                 self.found.add(("study", key), cause, "leave the key out")
 
-    def processor(self, head: HeadTable) -> Processor | None:
-        processor = self.find(find_processor, head.cpu, ("study", "cpu"))
+    def processor(self, head: HeadTable, path: Keys) -> Processor | None:
+        processor = self.find(find_processor, head.cpu, (*path, "cpu"))
         if processor is None:
             return None
         for name, workload in self.workloads.items():
@@ -275,19 +301,20 @@ class _Reader:
     def check_places(self, workload: Workload, path: Keys) -> None:
         """Whether some stack has the filesystems that a workload names."""
         known = dict.fromkeys(name for stack in self.stacks.values() for name in stack.filesystems)
-        for key in ("place", "log_place"):
+        for key in ("place", "log_place", "doublewrite_place"):
             name = getattr(workload, key, None)
             if name is not None and name not in known:
                 self.found.add((*path, key), f'no stack has a filesystem "{name}"', nearest(name, known))
 
-    def check_tables(self, memory_bytes: int) -> None:
+    def check_tables(self, head: HeadTable) -> None:
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         for stack in self.stacks.values():
             if set(stack.device_names) <= set(stack.capacities(capacities)):
+                memory_bytes = self.heads.get(stack.name, head).memory_bytes
                 for index, diagnostic in tables_diagnostics(stack, capacities, memory_bytes):
                     self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
 
-    def read_workload(self, name: str, value: Any, head: HeadTable | None) -> None:
+    def read_workload(self, name: str, value: Any, declared: HeadTable | None) -> None:
         path = ("workloads", name)
         workload = read_workload(self.found, self.catalogue.workloads, value, path)
         if workload is None:
@@ -305,6 +332,7 @@ class _Reader:
             held_bytes = capacity_bytes(stack, capacities, workload)
             if held_bytes is None:
                 continue
+            head = self.heads.get(stack.name, declared)
             least_bytes = min(least_bytes, self.left_by_age(held_bytes, stack, head))
             placed = list(zip(stack.layers, stack.contexts(capacities, 1), strict=True))
             self.found.extend(path, room_diagnostics(stack.name, placed, workload))
@@ -315,8 +343,8 @@ class _Reader:
                 self.found.extend(where, [diagnostic])
         self.found.extend(path, workload.diagnostics(least_bytes))
         self.found.extend(path, input_diagnostics(workload, self.inputs, least_bytes))
-        if head is not None and workload.duration_ns_min >= head.time_limit_ns:
-            least, most = (format_duration(t) for t in (workload.duration_ns_min, head.time_limit_ns))
+        if declared is not None and workload.duration_ns_min >= declared.time_limit_ns:
+            least, most = (format_duration(t) for t in (workload.duration_ns_min, declared.time_limit_ns))
             cause = f"it takes at least {least}, but a trial may take only {most}"
             self.found.add(path, cause, "raise study.time_limit, or shorten warmup and duration")
 

@@ -51,10 +51,11 @@ class StackReader:
         further = {
             each: self.filesystem(stack, each, inner, capacities, used)
             for each, inner in table.filesystems.items()
+            if fits or inner.devices is not None
         }
         sound = {each: part for each, part in further.items() if part is not None}
         self.check_mounts(sound, (*path, "filesystems"))
-        return replace(stack, filesystems=sound) if fits and len(sound) == len(further) else None
+        return replace(stack, filesystems=sound) if fits and len(sound) == len(table.filesystems) else None
 
     def layers(self, tables: list[Any], path: Keys) -> list[_Placed]:
         found = ((*path, index) for index in range(len(tables)))
@@ -72,13 +73,18 @@ class StackReader:
         if stack.each:
             cause = "a stack whose tenants have layers of their own has no further filesystems"
             self.found.add(path, cause, "leave it out, or `each`")
-        for index, device in enumerate(table.devices):
+        pool = next((at for at, layer in enumerate(stack.layers, 1) if layer.provides == "pool"), None)
+        if table.devices is None and pool is None:
+            cause = "the stack has no pool of which this could be another dataset"
+            self.found.add(path, cause, 'name its disks or partitions, such as devices = ["ssd.wal"]')
+            return None
+        for index, device in enumerate(table.devices or ()):
             where = (*path, "devices", index)
             if self.check_declared(device, capacities, where) and device in used:
                 cause = f'"{device}" is used elsewhere in this stack'
                 self.found.add(where, cause, "name another device, or a partition")
             used.add(device)
-        self.check_named(table.devices, placed, capacities)
+        self.check_named(table.devices or [], placed, capacities)
         layers = tuple(layer for _, layer in placed if layer is not None)
         for where, layer in placed:
             if layer is not None and (layer.beside or used & {*names_of(layer)}):
@@ -90,15 +96,20 @@ class StackReader:
                 (*path, "layers"), "they end in no filesystem", 'add for example { layer = "ext4" }'
             )
             return None
-        if not layers or not self.fits_together(stack.name, table.devices, placed, capacities):
+        below = tuple(layer for layer in stack.layers if layer.beside)
+        devices, lowest = table.devices or [], list(placed)
+        if table.devices is None:
+            devices, below = [*stack.devices], stack.layers[:pool]
+            lowest = [*(((*path, "layers"), layer) for layer in below), *placed]
+        if not layers or not self.fits_together(stack.name, devices, lowest, capacities):
             return None
-        beside = tuple(layer for layer in stack.layers if layer.beside)
         return Stack(
             stack.name,
-            tuple(table.devices),
-            (*beside, *layers),
-            sector_bytes=sectors_of(table.devices, self.devices),
+            tuple(devices),
+            (*below, *layers),
+            sector_bytes=sectors_of(devices, self.devices),
             own=name,
+            base=len(below),
             mount=f"{PLACE}{table.mount}",
         )
 
@@ -131,7 +142,7 @@ class StackReader:
         needs_none = bool(layers) and layers[0].requires.maximum == 0
         if table.devices is None:
             named = {name for layer in layers for name in names_of(layer)}
-            named |= {name for each in table.filesystems.values() for name in each.devices}
+            named |= {name for each in table.filesystems.values() for name in each.devices or ()}
             return [] if needs_none else [name for name in self.declared if name not in named]
         for index, device in enumerate(table.devices):
             where = (*path, "devices", index)

@@ -27,6 +27,19 @@ from strata.units import parse_duration, parse_rate, parse_size
 
 Kind = Literal["devices", "stacks", "workloads"]
 KINDS: Final[tuple[Kind, ...]] = ("devices", "stacks", "workloads")
+HEAD: Final = "study"
+_OF_HEAD: Final = (
+    "cpu",
+    "cpus",
+    "memory",
+    "age",
+    "drives",
+    "phases",
+    "trace",
+    "time_limit",
+    "sample_interval",
+)
+"""The keys of ``[study]`` that belong to a trial, and so can differ from stack to stack."""
 _ANY: Final = "*"
 _EXAMPLE: Final = 'recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }'
 _UNITS: Final[Mapping[str, Callable[[object], int]]] = {
@@ -87,6 +100,7 @@ class Matrix(_Frozen):
 
     Attributes:
         stacks: By name; stacks that no factor concerns are not among them. So are workloads.
+        heads: The keys of ``[study]`` that a stack has of its own, as written.
         exclude: Combinations that are left out: for each, the levels of factors that must all be met.
         same: Names of variants that equal another one, with the name of that one, which is run for both.
     """
@@ -94,6 +108,7 @@ class Matrix(_Frozen):
     factors: dict[str, Factor] = {}
     stacks: dict[str, Variant] = {}
     workloads: dict[str, Variant] = {}
+    heads: dict[str, dict[str, Any]] = {}
     exclude: tuple[dict[str, tuple[str, ...]], ...] = ()
     same: dict[str, str] = {}
 
@@ -127,7 +142,7 @@ class Origins:
             if any(path[2 : 2 + len(place)] == place for place in places):
                 names = [each.name for each in self.factors[name].levels]
                 return ("matrix", name, "values", names.index(variant.levels[name]))
-        return (path[0], variant.base, *path[2:])
+        return (path[0], *([variant.base] if variant.base else []), *path[2:])
 
 
 def expand(tables: Mapping[str, Any], found: Diagnostics, layers: Layers) -> tuple[dict[str, Any], Matrix]:
@@ -150,6 +165,7 @@ class _Reader:
         self._found = found
         self._origins = Origins()
         self._values: dict[str, list[Any]] = {}  # of each factor, in the order of its levels
+        self._heads: dict[str, dict[str, Any]] = {}
 
     def read(self, declared: object, exclude: object) -> None:
         if not isinstance(declared, dict) or not declared:
@@ -159,6 +175,7 @@ class _Reader:
         for name, value in declared.items():
             self._read_factor(name, value)
         self._read_devices()
+        self._read_head()
         excluded = tuple(self._exclusions(exclude))
         if len(self._found) > known:
             return
@@ -171,7 +188,8 @@ class _Reader:
             return
         self.matrix = Matrix(factors=factors, exclude=excluded)
         made = {kind: self._expanded(kind) for kind in KINDS}
-        self.matrix = self.matrix.model_copy(update={kind: made[kind] for kind in ("stacks", "workloads")})
+        changed = {"stacks": made["stacks"], "workloads": made["workloads"], "heads": self._heads}
+        self.matrix = self.matrix.model_copy(update=changed)
         self._found.origin = self._origins
 
     def _read_factor(self, name: str, value: object) -> None:
@@ -217,6 +235,16 @@ class _Reader:
                 ("devices", name), "no stack stands on this factor's device", "leave the factor out"
             )
 
+    def _read_head(self) -> None:
+        """Let the factors of ``[study]`` concern every stack, which then has its own keys of it."""
+        places = self._origins.places
+        for name in self.tables.get("stacks", {}) if places.get((HEAD, "")) else ():
+            known = places.get(("stacks", name), {})
+            both = {*known, *places[HEAD, ""]}
+            places["stacks", name] = {
+                each: known.get(each, []) for each in self._origins.factors if each in both
+            }
+
     def _levels(self, table: FactorTable, path: Path) -> list[tuple[str, str, Any]]:
         """Of each value its name, its text and itself."""
         if isinstance(table.values, dict):
@@ -239,10 +267,18 @@ class _Reader:
     def _places(self, key: str, path: Path) -> Iterator[tuple[Any, ...]]:
         """The kind, the name and the keys within the table of everything that a factor's key names."""
         kind, _, rest = key.partition(".")
+        if kind == HEAD and rest.partition(".")[0] in _OF_HEAD:
+            place = _resolve(self.tables.get(HEAD, {}), rest.split("."), HEAD)
+            if isinstance(place, str):
+                self._found.add(path, place, 'see "key" in the reference')
+            else:
+                yield (HEAD, "", *place)
+            return
         name, _, inner = rest.partition(".")
         if kind not in KINDS or not inner:
             cause = f'"{key}" is not a key of a device, a stack or a workload'
-            remedy = 'write "devices.NAME.KEY", "stacks.NAME.layers.LAYER.KEY" or "workloads.NAME.KEY"'
+            remedy = 'write "devices.NAME.KEY", "stacks.NAME.layers.LAYER.KEY", "workloads.NAME.KEY" or '
+            remedy += f'"study.KEY" with one of {", ".join(_OF_HEAD)}'
             self._found.add(path, cause, remedy)
             return
         tables = self.tables.get(kind)
@@ -310,10 +346,22 @@ class _Reader:
                 if kind == "stacks":
                     rename_devices(expanded[name], self._devices_at(levels), self._layers)
                 made[name] = self._origins.variants[kind, name] = Variant(base=base, levels=levels)
+                if kind == "stacks":
+                    self._head_of(name, levels)
             if len(made) == before:
                 self._found.add((kind, base), "[[exclude]] leaves nothing of it", "exclude less")
         self.tables = {**self.tables, kind: expanded}
         return made
+
+    def _head_of(self, stack: str, levels: Mapping[str, str]) -> None:
+        places = self._origins.places.get((HEAD, ""))
+        if not places:
+            return
+        mine = {name: levels[name] for name in places}
+        table = self.tables.get(HEAD, {})
+        changed = self._set(table, places, mine)
+        self._heads[stack] = {key: value for key, value in changed.items() if value != table.get(key)}
+        self._origins.variants[HEAD, stack] = Variant(base="", levels=mine)
 
     def _devices_at(self, levels: Mapping[str, str]) -> dict[str, str]:
         """The variants of the devices at these levels of their factors, by the devices' names."""

@@ -58,7 +58,9 @@ def _shared_disks(stack: Stack) -> dict[str, str]:
     """What fails with each disk of several used partitions, unless all roles have copies elsewhere."""
     found = {}
     roles = {"the lowest layer": stack.devices}
-    roles |= {f"the filesystem {name}": part.devices for name, part in stack.filesystems.items()}
+    roles |= {
+        f"the filesystem {name}": part.devices for name, part in stack.filesystems.items() if not part.in_pool
+    }
     for name, layer in zip(stack.layer_names, stack.layers, strict=True):
         if not layer.beside:
             roles |= {f"{name}'s {key}": devices for key, devices in layer.named_devices().items()}

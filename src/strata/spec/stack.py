@@ -36,7 +36,9 @@ class Stack:
         sector_bytes: The largest sectors of its devices.
         settings: Of the workloads' database servers, by kind of server and name.
         filesystems: Further ones that are mounted beside, by name, each as a stack on the same partitions.
-        own: The name of such a filesystem, with which the names of its layers begin.
+        own: The name of such a filesystem, with which the names of its own layers begin.
+        base: How many layers of such a filesystem, from the lowest on, are the stack's: those that divide
+            disks, or all up to the pool of which it is a dataset.
         mount: The mount point of the uppermost filesystem.
     """
 
@@ -48,6 +50,7 @@ class Stack:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     filesystems: Mapping[str, Stack] = field(default_factory=dict)
     own: str = ""
+    base: int = 0
     mount: str = "${mount}"
 
     def describe(self) -> dict[str, Any]:
@@ -65,9 +68,21 @@ class Stack:
 
     @property
     def every_layer(self) -> tuple[Layer, ...]:
-        """The layers of all its filesystems; those that stand beside the others come once."""
-        further = (layer for each in self.filesystems.values() for layer in each.layers)
-        return (*self.layers, *(layer for layer in further if not layer.beside))
+        """The layers of all its filesystems, each once."""
+        return (
+            *self.layers,
+            *(layer for each in self.filesystems.values() for layer in each.layers[each.base :]),
+        )
+
+    @property
+    def in_pool(self) -> bool:
+        """Whether it is a further dataset of the stack's pool, without devices of its own."""
+        return not all(layer.beside for layer in self.layers[: self.base])
+
+    @property
+    def common_base(self) -> int:
+        """How many of its lowest layers its further filesystems have in common with it."""
+        return max((each.base for each in self.filesystems.values()), default=0)
 
     def at(self, place: str | None) -> Stack:
         """The part with the filesystem of this name; the stack itself if it has none of that name."""
@@ -87,7 +102,7 @@ class Stack:
         names: list[str] = []
         for index, layer in enumerate(self.layers):
             earlier = sum(other.layer == layer.layer for other in self.layers[:index])
-            begin = f"{self.own}-" if self.own and not layer.beside else ""
+            begin = f"{self.own}-" if self.own and index >= self.base else ""
             names.append(f"{begin}{layer.layer}-{earlier + 1}" if earlier else f"{begin}{layer.layer}")
         return tuple(names)
 
@@ -119,6 +134,7 @@ class Stack:
         return {
             name: Volume(each.own or each.name, made.get(name) or Part(name, 0, capacities_bytes[name]))
             for each in self.parts
+            if not each.in_pool
             for name in each.own_devices
         }
 

@@ -182,8 +182,8 @@ MountPoint = Annotated[
 class FilesystemTable(_Table):
     """``[stacks.NAME.filesystems.NAME]``: a filesystem that is mounted beside the stack's own."""
 
-    devices: list[StrictStr] = Field(examples=[["ssd.database"]])
-    """The disks or partitions it stands on, by name"""
+    devices: list[StrictStr] | None = Field(None, examples=[["ssd.database"]])
+    """The disks or partitions it stands on, by name; default: it is another dataset of the stack's pool"""
     layers: list[Any] = Field(examples=['[{ layer = "ext4" }]'])
     """The layers from these upwards; the last is a filesystem"""
     mount: MountPoint = Field(examples=["/srv"])
@@ -254,6 +254,7 @@ class Study:
         precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
         matrix: The factors of which its stacks and workloads are combinations.
+        own: The fields that differ for a stack, by its name, as `of` has them.
     """
 
     name: str
@@ -280,8 +281,23 @@ class Study:
     age: Age | None = None
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=Matrix)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    _of: dict[str, Study] = field(default_factory=dict, init=False, repr=False, compare=False)
     # Drawn once for each seed; a changed copy of the study begins anew.
     _processors: dict[int, Processor] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def of(self, stack: str) -> Study:
+        """The study as it is for the trials of one stack, to which factors can give a machine of its own."""
+        if stack not in self.own:
+            return self
+        if stack not in self._of:
+            self._of[stack] = replace(self, **self.own[stack], own={})
+        return self._of[stack]
+
+    @property
+    def memory_bytes_max(self) -> int:
+        """The memory of its largest lab."""
+        return max([self.memory_bytes, *(self.of(stack).memory_bytes for stack in self.own)])
 
     @property
     def trial_count(self) -> int:

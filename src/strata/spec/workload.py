@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # a processor file is read like a device, and devices have fa
 
 T = TypeVar("T")
 
-InputKind = Literal["archive", "trace"]
+InputKind = Literal["archive", "trace", "file"]
 """How a file that a workload reads is understood."""
 Intervention = Literal["snapshot", "lose-disk", "rebuild"]
 """Interventions between preparing and measuring."""
@@ -268,6 +268,11 @@ class Workload(BaseModel, Allowing, ABC):
         ``whole_blocks``: see `Layer.writes_whole_blocks`.
         """
         return ()
+
+    @property
+    def needs_permission(self) -> bool:
+        """Whether it can run programs that the study brings, which a host has to allow."""
+        return self.runs_programs
 
     def inputs(self) -> Mapping[str, str]:
         """The files of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from strata.spec.names import Diagnostic, checked, nearest
+from strata.spec.names import Diagnostic, KebabName, checked, nearest
 from strata.spec.step import Phase
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
@@ -34,6 +34,15 @@ WarmUp = Annotated[
     WholeSeconds, Field(alias="warmup", description="Load before the measured window", examples=["10s"])
 ]
 Window = Annotated[WholeSeconds, Field(alias="duration", description="The measured window", examples=["60s"])]
+
+DoublewritePlace = Annotated[
+    KebabName | None,
+    Field(
+        description="The filesystem of the stack for MariaDB's system tablespace, in which its doublewrite "
+        "buffer lies; default, and on a stack without one of that name: beside the data",
+        examples=["redo"],
+    ),
+]
 
 
 def key(default: Any, meaning: str, example: Any = None, **fields: Any) -> Any:

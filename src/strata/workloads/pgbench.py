@@ -18,10 +18,11 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Collect, Phase, Step, literal
+from strata.spec.step import Collect, Phase, Step
 from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from strata.workloads.initial import CONTROL, OwnTables
 from strata.workloads.keys import (
     WarmUp,
     WholeMilliseconds,
@@ -38,7 +39,6 @@ _SLACK_NS: Final = 300 * NS_PER_S
 _US_PER_S: Final = NS_PER_S // NS_PER_US
 
 _SCRIPT: Final = "script.sql"
-_INIT: Final = "init.sql"
 _TPS: Final = re.compile(r"^tps = ([0-9.]+) \(without initial connection time\)", re.MULTILINE)
 META_COMMANDS: Final = (
     *("set", "if", "elif", "else", "endif", "sleep", "gset", "aset"),
@@ -48,12 +48,11 @@ META_COMMANDS: Final = (
 # pgbench finds a meta-command anywhere outside of quotes and comments. So that nobody has to parse SQL as it
 # does, quotes and comments make no difference here. A line may go on after a backslash at its end.
 _BACKSLASH: Final = re.compile(rf"\\(?!(?:(?:{'|'.join(META_COMMANDS)})(?![^ \t\r\n]))|\r?\n)(\S{{0,30}})")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
-class Pgbench(Workload):
+class Pgbench(OwnTables):
     """pgbench against a PostgreSQL server of its own.
 
     Prepare: a new cluster in ``pgdata`` on the stack, the server, the tables (timed apart as
@@ -95,13 +94,6 @@ class Pgbench(Workload):
         "A script of one's own instead, in pgbench's language; :scale is set",
         "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;",
     )
-    init_text: StrictStr | None = key(
-        None,
-        "SQL that makes the tables and their data instead of pgbench's own, for a script of one's own; "
-        ":scale is set, psql reads it as the load's role, and it has no backslashes",
-        "CREATE TABLE item AS SELECT id, repeat('x', 100) AS content "
-        "FROM generate_series(1, 100000 * :scale) AS id;",
-    )
     rate_per_s: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1e6)] | None = key(
         None,
         "Open loop: this many transactions a second are due, at random times (a Poisson "
@@ -137,8 +129,7 @@ class Pgbench(Workload):
             if "script" in self.model_fields_set:
                 yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
             yield from _script_diagnostics(self.script_text)
-        if self.init_text is not None:
-            yield from _init_diagnostics(self.init_text, has_script=self.script_text is not None)
+        yield from self.table_diagnostics("pgbench")
         if self.latency_limit_ns is not None and self.rate_per_s is None:
             cause = "without a rate no transaction is ever late"
             yield Diagnostic(cause, remedy="write for example rate = 200 beside it", key="latency_limit")
@@ -159,26 +150,12 @@ class Pgbench(Workload):
         ]
 
     def _initialise(self, server: PostgresqlServer) -> list[Step]:
-        argv: tuple[str, ...] = (
-            "pgbench",
-            "--initialize",
-            f"--scale={self.scale}",
-            "--init-steps=dtgvp",
-            "--quiet",
-        )
-        wrote = []
-        if self.init_text is not None:
-            path = server.script_path(_INIT)
-            wrote = [
-                server.prepare(
-                    "init", "Write the SQL of the tables", "tee", path, stdin=literal(self.init_text)
-                )
-            ]
-            argv = ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", f"--set=scale={self.scale}")
-            argv = (*argv, f"--file={path}")
-        title = f"Create and fill the tables at scale {self.scale}"
         limit_ns = self._prepare_limit_ns
-        return [*wrote, server.prepare("initialise", title, *argv, time_limit_ns=limit_ns)]
+        if self.has_own_tables:
+            return self.make_tables(server, "initialise", {"scale": self.scale}, limit_ns)
+        argv = ("pgbench", "--initialize", f"--scale={self.scale}", "--init-steps=dtgvp", "--quiet")
+        title = f"Create and fill the tables at scale {self.scale}"
+        return [server.prepare("initialise", title, *argv, time_limit_ns=limit_ns)]
 
     @property
     def _prepare_limit_ns(self) -> int:
@@ -263,7 +240,7 @@ class Pgbench(Workload):
 def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
     if not text.strip():
         yield Diagnostic("the script is empty", remedy="write SQL, or leave it out", key="script_text")
-    if _CONTROL.search(text):
+    if CONTROL.search(text):
         cause = "the script has control characters"
         yield Diagnostic(cause, remedy="leave all out but tabs and line breaks", key="script_text")
     if match := _BACKSLASH.search(text):
@@ -272,19 +249,6 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
             remedy="these are allowed: " + " ".join(f"\\{name}" for name in META_COMMANDS),
             key="script_text",
         )
-
-
-def _init_diagnostics(text: str, *, has_script: bool) -> Iterable[Diagnostic]:
-    if not has_script:
-        cause = "the built-in scripts need pgbench's own tables"
-        yield Diagnostic(cause, remedy="add script_text", key="init_text")
-    if not text.strip() or _CONTROL.search(text):
-        remedy = "write SQL, with no control characters but tabs and line breaks"
-        yield Diagnostic("this is no SQL", remedy=remedy, key="init_text")
-    if "\\" in text:
-        # Any would begin a command of psql, which can run programs.
-        cause, remedy = "the SQL has a backslash", "leave it out; chr(92) is one"
-        yield Diagnostic(cause, remedy=remedy, key="init_text")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from strata.spec.step import Phase, Step, literal
 from strata.spec.warning import Check, Verdict
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
-from strata.workloads.keys import key
+from strata.workloads.keys import DoublewritePlace, key
 
 _ROW_BYTES: Final = 300
 """The space of a row with its indexes, and once more while the table is altered: an estimate."""
@@ -154,6 +154,7 @@ class SqlSuite(Workload):
         "stack without one of that name: beside the data",
         "wal",
     )
+    doublewrite_place: DoublewritePlace = None
 
     @property
     def data_bytes(self) -> int | None:
@@ -169,7 +170,9 @@ class SqlSuite(Workload):
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         settings = {**_SETTINGS, **self.settings}
-        server = MariadbServer("sql-suite", context, 10, settings, self.log_place)
+        server = MariadbServer(
+            "sql-suite", context, 10, settings, self.log_place, doublewrite_place=self.doublewrite_place
+        )
         seed = context.derived_seed("content")
         scripts = files("strata.workloads").joinpath("scripts")
         procedures = scripts.joinpath("sql_suite.sql").read_text(encoding="utf-8")

@@ -70,8 +70,8 @@ class CommandWorkload(ArchiveWorkload):
         "Each bundled application has a text of its own about what it stands for. Commands run one after the "
         "other, so that concurrency is what the program itself brings."
     )
-    tools: ClassVar[tuple[str, ...]] = (*TOOLS[1:], *page_cache.TOOLS, "grep", "sh", "test")
     runs_programs: ClassVar[bool] = True
+    tools: ClassVar[tuple[str, ...]] = (*TOOLS[1:], *page_cache.TOOLS, "grep", "sh", "test")
     check_questions: ClassVar[Mapping[str, str]] = {
         _LEFT: "did the commands end all the processes that they had started?"
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, StrictStr
 
 from strata.servers.database import ROLE, DatabaseServer, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
@@ -20,9 +20,10 @@ from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
-from strata.workloads.keys import WarmUp, Window, key, option_words, window_title, yes_or_no
+from strata.workloads.initial import CONTROL, OwnTables
+from strata.workloads.keys import DoublewritePlace, WarmUp, Window, key, option_words, window_title, yes_or_no
 from strata.workloads.sysbench.fileio import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
@@ -34,6 +35,9 @@ Script = Literal[
 _MEASURE: Final = "sysbench-measure"
 _SCRIPT: Final = "load.lua"
 _LEGACY: Final = "legacy-"
+_LEVEL: Final = "=" * 8  # of the brackets around a text in Lua
+_END: Final = f"]{_LEVEL}]"
+_STATEMENT: Final = re.compile(r"\S[^;]*;\s*\n")
 _ROW_BYTES: Final = 250
 """The space of a row with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
@@ -52,7 +56,7 @@ _FIGURES: Final = {
 }
 
 
-class SysbenchOltp(Workload):
+class SysbenchOltp(OwnTables):
     """sysbench's transactions on a database server of its own.
 
     Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
@@ -95,6 +99,12 @@ class SysbenchOltp(Workload):
         "A script of sysbench 1.0, or a mix of sysbench 0.4.12: legacy-complex and the like",
         "legacy-complex",
     )
+    script_text: StrictStr | None = key(
+        None,
+        "A transaction of one's own instead: SQL statements, each ended by a semicolon at the end of a line. "
+        ":id and :id2 to :id9 are numbers from 1 to :rows, drawn for each transaction, :text 100 digits",
+        "BEGIN;\nUPDATE sbtest1 SET k = k + 1 WHERE id = :id;\nCOMMIT;",
+    )
     tables: StrictInt = key(1, "Tables", 4, ge=1, le=1000)
     rows: StrictInt = key(
         10_000, "Rows of each table (sysbench's table_size)", 100_000, ge=1, le=1_000_000_000
@@ -128,6 +138,8 @@ class SysbenchOltp(Workload):
         "wal",
     )
 
+    doublewrite_place: DoublewritePlace = None
+
     @property
     def data_bytes(self) -> int | None:
         return self.tables * self.rows * _ROW_BYTES
@@ -142,6 +154,7 @@ class SysbenchOltp(Workload):
         return PostgresqlServer if self.server == "postgresql" else MariadbServer
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        yield from self._script_diagnostics()
         if self._mix is not None and self.tables != 1:
             yield Diagnostic(
                 "the mixes of sysbench 0.4.12 have one table", remedy="leave tables out", key="tables"
@@ -156,17 +169,36 @@ class SysbenchOltp(Workload):
                 remedy="leave extra_update out: it is for legacy-complex",
                 key="extra_update",
             )
+        if self.doublewrite_place is not None and self.server != "mariadb":
+            cause = "PostgreSQL has no doublewrite buffer: it writes whole pages to its WAL"
+            yield Diagnostic(cause, remedy="leave it out, or write log_place", key="doublewrite_place")
         yield from self._server_type.diagnostics(self.settings)
         needed_bytes = (self.data_bytes or 0) + self._server_type.empty_bytes
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
 
+    def _script_diagnostics(self) -> Iterable[Diagnostic]:
+        yield from self.table_diagnostics("sysbench")
+        text = self.script_text
+        if text is None:
+            return
+        if "script" in self.model_fields_set:
+            yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
+        if not _STATEMENT.search(f"{text}\n") or CONTROL.search(text) or _END in text:
+            remedy = 'end each statement with ";" and a new line, and leave out control characters'
+            yield Diagnostic("this is no transaction in SQL", remedy=remedy, key="script_text")
+
     def steps(self, context: WorkloadContext) -> list[Step]:
-        server = self._server_type("sysbench", context, self.threads + 20, self.settings, self.log_place)
+        common = ("sysbench", context, self.threads + 20, self.settings, self.log_place)
+        server: DatabaseServer = (
+            PostgresqlServer(*common)
+            if self.server == "postgresql"
+            else MariadbServer(*common, doublewrite_place=self.doublewrite_place)
+        )
         text = self._script_text()
         return [
             *server.steps(),
             *([] if text is None else [server.script(_SCRIPT, text)]),
-            self._prepare(server),
+            *self._prepare(server),
             *self._settle(server),
             self._load(server, "warmup", self.warmup_ns),
             self._load(server, "measure", self.duration_ns),
@@ -178,19 +210,27 @@ class SysbenchOltp(Workload):
 
     def _script_text(self) -> str | None:
         queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
+        if self.script_text is not None:
+            statements = f"local STATEMENTS = [{_LEVEL}[\n{self.script_text}{_END}\n"
+            return statements + _lua("sysbench_own.lua") + queue
         if self._mix is not None:
             return _lua("sysbench_legacy.lua") + queue
         return f'require("{self.script}")\n{queue}' if queue else None
 
-    def _prepare(self, server: DatabaseServer) -> Step:
+    def _prepare(self, server: DatabaseServer) -> list[Step]:
+        limit_ns = self._prepare_limit_ns
+        if self.has_own_tables:
+            return self.make_tables(server, "prepare", {"rows": self.rows}, limit_ns)
         tables = f"{self.tables} tables" if self.tables > 1 else "one table"
         # One thread fills one table at a time.
         argv = self._argv(server, "prepare", {"threads": min(self.tables, self.threads)}, "prepare")
         title = f"Create and fill {tables} of {self.rows} rows"
-        return server.prepare("prepare", title, *argv, time_limit_ns=self._prepare_limit_ns)
+        return [server.prepare("prepare", title, *argv, time_limit_ns=limit_ns)]
 
     def _settle(self, server: DatabaseServer) -> list[Step]:
         if isinstance(server, MariadbServer):
+            if self.has_own_tables:
+                return []  # InnoDB brings the statistics of new tables up to date itself
             names = ["sbtest"] if self._mix else [f"sbtest{number + 1}" for number in range(self.tables)]
             return [
                 server.sql("analyse", "Bring the statistics up to date", f"ANALYZE TABLE {', '.join(names)}")
@@ -241,7 +281,8 @@ class SysbenchOltp(Workload):
             # Zero would be the time.
             "rand-seed": server.context.derived_seed(purpose) or 1,
         }
-        script = self.script if self._script_text() is None else server.script_path(_SCRIPT)
+        is_named = self._script_text() is None or (command == "prepare" and self.script_text is not None)
+        script = self.script if is_named else server.script_path(_SCRIPT)
         return ("sysbench", script, *option_words(common), *option_words(options), command)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
