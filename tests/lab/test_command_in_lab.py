@@ -101,3 +101,27 @@ def test_sysbench_runs_a_transaction_of_ones_own_on_a_dump(lab: Lab, tmp_path: P
     found = {each.name: each.value for each in record.metrics}
     assert 25 < found["transactions_per_s"] < 55
     assert found["queries_per_s"] == 4 * found["transactions_per_s"]
+
+
+APPEND = """use strict; use IO::Handle;
+open(my $f, '>', $ARGV[0]) or die; my ($n, $end) = (0, time + $ARGV[1]);
+while (time < $end) { print $f 'x' x 4096; $f->flush; $f->sync; $n++ }
+print "done $n";
+"""
+
+
+def test_an_application_is_one_of_several_tenants(lab: Lab, tmp_path: Path) -> None:
+    text = head("own", [1], "1GiB") + stacks("ext4")
+    text += '\n[workloads.both]\nworkload = "tenants"\nalone = "1s"\n'
+    for name in ("left", "right"):
+        text += f'[[workloads.both.tenants]]\nname = "{name}"\n[workloads.both.tenants.load]\n'
+        text += f"workload = 'command'\nduration = '2s'\nscripts.'append.pl' = '''{APPEND}'''\n"
+        text += "load = ['perl ${files}/append.pl ${data}/log ${duration}']\n"
+        text += "metrics = [{ name = 'appends', unit = '1', better = 'higher', regex = 'done ([0-9]+)' }]\n"
+
+    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+
+    (record,) = records(tmp_path / "results").values()
+    assert record.validity.valid, record.validity.reasons
+    found = {each.name: each.value for each in record.metrics}
+    assert min(found[name] for name in ("left_appends", "right_appends", "left_alone_appends")) > 5

@@ -385,3 +385,12 @@ def test_a_study_tells_its_tenants_with_all_their_keys(tmp_path: Path) -> None:
     described = study.describe()["workloads"]["two"]
 
     assert described["members"][0]["load"]["size_bytes"] == 16 << 20
+
+
+def test_an_application_is_a_tenant_if_it_says_how_long_it_takes(tmp_path: Path) -> None:
+    text = study_text(tenant("a"), tenant("app", 'workload = "command", load = ["sleep 10"]'))
+    assert "has no window of a given length" in "; ".join(mistakes(tmp_path, text).values())
+
+    text = text.replace('["sleep 10"]', '["sleep ${duration}"], duration = "10s"')
+    (step,) = (each for each in compiled(tmp_path, text).steps if each.id == "app-run-load-1")
+    assert step.argv == ("sleep", "10")

@@ -34,7 +34,7 @@ from strata.workloads.command.program import (
     filled,
     mistake,
 )
-from strata.workloads.keys import key, preset_diagnostics, preset_key, yes_or_no
+from strata.workloads.keys import WholeSeconds, key, preset_diagnostics, preset_key, yes_or_no
 from strata.workloads.tree import TOOLS, ArchiveWorkload
 
 _LEFT: Final = "nothing-left-running"
@@ -112,6 +112,13 @@ class CommandWorkload(ArchiveWorkload):
         [], "Commands of the measured window", "[{ name = 'copy', run = 'cp ${data}/a ${data}/b' }]"
     )
     end: list[CommandTable] = key([], "Commands after the measured window", ["du -s ${data}"])
+    duration_ns: WholeSeconds | None = key(
+        None,
+        "How long `load` takes by an option of its program, such as `--time=${duration}`, which is this in "
+        "seconds; a tenant needs it. Default: until its work is done",
+        "60s",
+        alias="duration",
+    )
     metrics_of: list[MetricTable] = key(
         [],
         "The metrics beside `load_ns`",
@@ -234,7 +241,9 @@ class CommandWorkload(ArchiveWorkload):
             seen.add(metric.name)
 
     def _values(self, given: Mapping[str, str]) -> dict[str, str]:
-        return {**given, **{name: literal(str(value)) for name, value in self.variables.items()}}
+        length = {} if self.duration_ns is None else {"duration": str(self.duration_ns // NS_PER_S)}
+        own = {name: literal(str(value)) for name, value in self.variables.items()}
+        return {**given, **length, **own}
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         files = f"{context.scratch_path}/files"
