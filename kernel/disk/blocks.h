@@ -9,10 +9,11 @@
  * The index is in memory, committed where it is touched. blocks_save() writes it to the beginning of the store, so that the store is
  * all that the next boot needs:
  *
- *     header     magic, state, sectors, slots
+ *     header     magic, state, sectors, slots, bytes of the model's state
  *     map        a byte for each group of 4096 blocks: 1 if the group is there
  *     groups     of each that is there: 4096 kinds of a byte, 4096 values of 8 bytes
  *     slots      the blocks' content
+ *     state      of the disk's model (nonvolatile.h)
  */
 #ifndef STRATA_BLOCKS_H
 #define STRATA_BLOCKS_H
@@ -57,6 +58,7 @@ struct blocks {
 	u8 *touched;		/* of a group: 0 if it is all BLOCK_ZERO */
 	u8 *scratch;		/* one block */
 	u64 slots;		/* that were ever used */
+	u64 state_bytes;	/* of the model's state behind the slots (nonvolatile.h); until the next slot is taken */
 	u64 *unused;		/* a ring: slots that are free again, the longest free one first */
 	u64 unused_first;
 	u64 unused_count;

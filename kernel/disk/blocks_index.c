@@ -14,7 +14,8 @@ struct header {
 	u64 state;
 	u64 sectors;
 	u64 slots;
-	u64 unused[60];		/* one sector in all */
+	u64 state_bytes;
+	u64 unused[59];		/* one sector in all */
 };
 
 static u64 group_offset(const struct blocks *blocks, u64 group)
@@ -39,7 +40,13 @@ static int move(struct blocks *blocks, bool write, void *memory, u64 offset, u64
 
 static int write_header(struct blocks *blocks, u64 state)
 {
-	struct header header = { .magic = MAGIC, .state = state, .sectors = blocks->sectors, .slots = blocks->slots };
+	struct header header = {
+		.magic = MAGIC,
+		.state = state,
+		.sectors = blocks->sectors,
+		.slots = blocks->slots,
+		.state_bytes = blocks->state_bytes,
+	};
 
 	return move(blocks, true, &header, 0, sizeof(header));
 }
@@ -102,6 +109,7 @@ int blocks_load(struct blocks *blocks, enum blocks_state *state)
 			*state = BLOCKS_OTHER;
 			return 0;
 		}
+		blocks->state_bytes = header.state_bytes;
 	}
 	return error ? error : write_header(blocks, STATE_IN_USE);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A modelled disk with its content in user space, for tests: the model and its content joined as the driver joins them. */
 #include <stdlib.h>
-#include "disk.h"
+#include "flash_state.h"
 #include "content.h"
+#include "nonvolatile.h"
 
 #define ARMED 1U	/* the power may be cut */
 #define OWN_MARKS 2U	/* only strata_full_mark() makes writes durable, not the model */
@@ -36,6 +37,8 @@ void strata_full_mark(struct strata_full *full, const struct disk_durable *mark)
 s64 strata_full_cut(struct strata_full *full, u64 at_ns, u64 seed, struct loss_report *report);
 s64 strata_full_load(struct strata_full *full);
 s64 strata_full_save(struct strata_full *full);
+s64 strata_full_power_off(struct strata_full *full);
+const char *strata_full_flash_check(const struct strata_full *full);
 s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *content);
 u64 strata_full_live_records(const struct strata_full *full);
 const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length);
@@ -229,12 +232,27 @@ s64 strata_full_load(struct strata_full *full)
 	enum blocks_state state = BLOCKS_NEW;
 	int error = blocks_load(&full->content.blocks, &state);
 
+	if (!error && state == BLOCKS_LOADED)
+		error = nonvolatile_load(&full->disk, &full->content.blocks);
 	return error ? error : (s64)state;
 }
 
+/* As after a cut of the power: the content alone. */
 s64 strata_full_save(struct strata_full *full)
 {
 	return blocks_save(&full->content.blocks);
+}
+
+/* An orderly power-off. */
+s64 strata_full_power_off(struct strata_full *full)
+{
+	disk_rest(&full->disk);
+	return nonvolatile_save(&full->disk, &full->content.blocks);
+}
+
+const char *strata_full_flash_check(const struct strata_full *full)
+{
+	return flash_check(&full->disk);
 }
 
 /* The content, without the faults of the content. */

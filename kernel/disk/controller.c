@@ -243,6 +243,27 @@ static void controller_advance(struct disk *disk)
 	destage_some(disk);
 }
 
+/* Its firmware writes the cache to the members before the power goes, as at the command for a shutdown. */
+static void controller_rest(struct disk *disk)
+{
+	struct controller_state *state = disk->state;
+	u64 next;
+
+	if (state->broken)
+		return;
+	while ((next = controller_next_ns(disk)) != U64_MAX)
+		disk_advance(disk, next);
+	members_rest(&state->members, disk->now_ns);
+}
+
+static void controller_nonvolatile(struct disk *disk, struct nonvolatile *stream)
+{
+	struct controller_state *state = disk->state;
+
+	if (!state->broken)
+		members_nonvolatile(&state->members, stream);
+}
+
 static size_t controller_state_bytes(const struct disk_config *config)
 {
 	return offsetof(struct controller_state, runs) + extents_bytes(runs_limit(config));
@@ -351,4 +372,6 @@ const struct disk_model_ops disk_controller_ops = {
 	.arrive = controller_arrive,
 	.next_ns = controller_next_ns,
 	.advance = controller_advance,
+	.rest = controller_rest,
+	.nonvolatile = controller_nonvolatile,
 };

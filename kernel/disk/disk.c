@@ -202,6 +202,20 @@ u32 disk_take(struct disk *disk, u64 now_ns)
 	return tag;
 }
 
+void disk_rest(struct disk *disk)
+{
+	const struct disk_io flush = { .op = DISK_FLUSH };
+	u64 next;
+	u32 tag;
+
+	disk_add(disk, disk->now_ns, &flush);
+	while ((next = disk_next_ns(disk)) != U64_MAX)
+		while ((tag = disk_take(disk, next)) != DISK_NONE)
+			disk_release(disk, tag);
+	if (disk->config.ops->rest)
+		disk->config.ops->rest(disk);
+}
+
 void disk_release(struct disk *disk, u32 tag)
 {
 	disk->command[tag].next_free = disk->free;

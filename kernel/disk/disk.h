@@ -49,6 +49,8 @@ u32 disk_add(struct disk *disk, u64 now_ns, const struct disk_io *io);
 u64 disk_next_ns(const struct disk *disk);
 /* Brings everything up to now_ns, background work included. */
 void disk_advance(struct disk *disk, u64 now_ns);
+/* An orderly shutdown, as STANDBY IMMEDIATE asks for it: flushes the disk, and lets it finish. Nothing but disk_close() may follow. */
+void disk_rest(struct disk *disk);
 /* A command that has completed by now_ns, in order of completion, or DISK_NONE. Its slot is valid until disk_release(). */
 u32 disk_take(struct disk *disk, u64 now_ns);
 void disk_release(struct disk *disk, u32 tag);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A drive's commands, from arrival to completion: rules in drive.h. What needs the medium is in mechanism.c. */
 #include "drive_state.h"
+#include "nonvolatile.h"
 
 #define NS_PER_S 1000000000ULL
 
@@ -338,6 +339,20 @@ static void drive_open(struct disk *disk)
 	drive->reads.segment_sectors = config->read_segment_bytes / STRATA_SECTOR_BYTES;
 }
 
+/* Of a disk without shingles nothing but its content outlives the power. */
+static void drive_nonvolatile(struct disk *disk, struct nonvolatile *stream)
+{
+	const struct drive_config *config = &disk->config.drive;
+	struct shingle *shingle = &drive_of(disk)->shingle;
+
+	if (!shingle->ring_blocks)
+		return;
+	nonvolatile_move(stream, &shingle->head, sizeof(shingle->head));
+	nonvolatile_move(stream, &shingle->tail, sizeof(shingle->tail));
+	nonvolatile_move(stream, shingle->map,
+			 shingle_bytes(disk->config.capacity_sectors, config->shingle_cache_bytes, config->shingle_band_bytes));
+}
+
 const struct disk_model_ops disk_rotating_ops = {
 	.name = "rotating",
 	.keys = drive_keys,
@@ -347,4 +362,5 @@ const struct disk_model_ops disk_rotating_ops = {
 	.arrive = drive_arrive,
 	.next_ns = drive_next_ns,
 	.advance = drive_advance,
+	.nonvolatile = drive_nonvolatile,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Flash: rules in flash.h, keys in flash_config.c, the cells in flash_media.c, the map in ftl.c. */
 #include "flash_state.h"
+#include "nonvolatile.h"
 
 static u64 heap_entries(const struct flash_config *config)
 {
@@ -374,6 +375,20 @@ static void flash_advance(struct disk *disk)
 	flash_close_page(disk, disk->now_ns);
 }
 
+static void flash_rest(struct disk *disk)
+{
+	flash_close_page(disk, disk->now_ns);
+}
+
+static void flash_nonvolatile(struct disk *disk, struct nonvolatile *stream)
+{
+	struct flash_state *state = disk->state;
+
+	nonvolatile_move(stream, &state->slc_used_bytes, sizeof(state->slc_used_bytes));
+	if (!disk->config.flash.in_place)
+		ftl_nonvolatile(&state->ftl, stream);
+}
+
 const struct disk_model_ops disk_flash_ops = {
 	.name = "flash",
 	.keys = flash_keys,
@@ -383,4 +398,6 @@ const struct disk_model_ops disk_flash_ops = {
 	.arrive = flash_arrive,
 	.next_ns = flash_next_ns,
 	.advance = flash_advance,
+	.rest = flash_rest,
+	.nonvolatile = flash_nonvolatile,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The map of a flash drive and greedy cleaning: rules in ftl.h. */
 #include "ftl.h"
+#include "nonvolatile.h"
 
 #define FTL_AHEAD 16U	/* units by which entries are fetched before they are looked up */
 
@@ -59,6 +60,12 @@ void ftl_open(struct ftl *ftl, const struct ftl_size *size, void *memory)
 	ftl->open[FTL_HOST] = FTL_NONE;
 	ftl->open[FTL_CLEANING] = FTL_NONE;
 	ftl->victim = FTL_NONE;
+}
+
+void ftl_nonvolatile(struct ftl *ftl, struct nonvolatile *stream)
+{
+	nonvolatile_move(stream, &ftl->lowest, sizeof(*ftl) - offsetof(struct ftl, lowest));
+	nonvolatile_move(stream, ftl->block, ftl_bytes(&ftl->size));
 }
 
 static void bucket_add(struct ftl *ftl, u32 block)

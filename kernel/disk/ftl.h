@@ -102,6 +102,7 @@ struct ftl {
 	struct ftl_block *block;
 	u32 *bucket_first;	/* closed blocks by valid units: block + 1, 0 is none */
 	u32 *bucket_last;
+	/* From here on: moved by ftl_nonvolatile(). */
 	u32 lowest;		/* no bucket below it has a block */
 	u32 free_first;		/* block + 1, 0 is none */
 	u32 fresh;		/* blocks from here on were never used */
@@ -131,6 +132,11 @@ void ftl_open(struct ftl *ftl, const struct ftl_size *size, void *memory);
 /* ftl_age.c: the address of a unit at the start, and the unit of an aged block's cell; FTL_NONE if there is none. */
 u32 ftl_aged_address(const struct ftl_aged *aged, const struct ftl_size *size, u32 unit);
 u32 ftl_aged_unit(const struct ftl_aged *aged, const struct ftl_size *size, u32 address);
+
+struct nonvolatile;
+
+/* The map as it is. Where the units were at the start is known from the configuration, and is moved by nobody. */
+void ftl_nonvolatile(struct ftl *ftl, struct nonvolatile *stream);
 
 /* The address of a unit, or FTL_NONE when it was never written or was discarded. */
 static inline u32 ftl_find(const struct ftl *ftl, u32 unit)

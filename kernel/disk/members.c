@@ -72,6 +72,28 @@ void members_close(struct members *members)
 	}
 }
 
+void members_rest(struct members *members, u64 now_ns)
+{
+	u32 i;
+
+	for (i = 0; i < members->array->members; i++) {
+		disk_advance(members->queue[i].disk, now_ns);
+		disk_rest(members->queue[i].disk);
+	}
+}
+
+void members_nonvolatile(struct members *members, struct nonvolatile *stream)
+{
+	u32 i;
+
+	for (i = 0; i < members->array->members; i++) {
+		struct disk *disk = members->queue[i].disk;
+
+		if (disk->config.ops->nonvolatile)
+			disk->config.ops->nonvolatile(disk, stream);
+	}
+}
+
 /* Adds the work of the member's mechanism since the last call to the controller's account, as destaging or as commands. */
 static void account_sync(struct members *members, struct members_queue *queue, bool destages)
 {

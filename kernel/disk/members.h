@@ -63,6 +63,9 @@ struct members {
 /* False when there is no memory; members_close() must follow all the same. */
 bool members_open(struct members *members, const struct disk_config *config, struct disk_account *account);
 void members_close(struct members *members);
+/* For each member's disk, as for that of the controller: nothing is outstanding. */
+void members_rest(struct members *members, u64 now_ns);
+void members_nonvolatile(struct members *members, struct nonvolatile *stream);
 void members_start(struct members *members, u64 now_ns, u32 job, enum disk_op op, u64 start, u64 sectors);
 u64 members_next_ns(const struct members *members);
 /* A job that has finished by now_ns, the instant of members_next_ns(), or MEMBERS_NONE. */

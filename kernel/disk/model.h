@@ -109,6 +109,7 @@ struct disk_durable {
 struct disk;
 struct disk_config;
 struct disk_key;
+struct nonvolatile;
 
 struct disk_model_ops {
 	const char *name;
@@ -126,6 +127,10 @@ struct disk_model_ops {
 	u64 (*next_ns)(const struct disk *disk);
 	/* Does the work due at the instant disk->now_ns, which next_ns() returned. */
 	void (*advance)(struct disk *disk);
+	/* Optional. The power is about to go, nothing is outstanding, and a flush has just been completed: does what is left to be done. */
+	void (*rest)(struct disk *disk);
+	/* Optional. Moves the state that outlives the power, in either direction (nonvolatile.h). */
+	void (*nonvolatile)(struct disk *disk, struct nonvolatile *stream);
 };
 
 extern const struct disk_model_ops disk_null_ops;

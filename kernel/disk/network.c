@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A volume in the network: rules in network.h. */
 #include "disk.h"
+#include "nonvolatile.h"
 
 #define NS_PER_S 1000000000ULL
 #define BUCKET_LIMIT (1ULL << 32)	/* tokens; in 10^-9 tokens, levels then stay below 2^62 */
@@ -173,6 +174,33 @@ static void network_arrive(struct disk *disk, u32 tag)
 	disk_finish(disk, tag, complete);
 }
 
+static void fill_up(const struct network_bucket *buckets, u32 count, struct network_levels *levels, u64 now_ns)
+{
+	u32 i;
+
+	for (i = 0; i < count && now_ns > levels->granted_ns; i++)
+		levels->level[i] = filled(&buckets[i], levels->level[i], buckets[i].capacity * NS_PER_S, now_ns - levels->granted_ns);
+	levels->granted_ns = now_ns;
+}
+
+static void network_rest(struct disk *disk)
+{
+	const struct network_config *config = &disk->config.network;
+	struct network_state *state = disk->state;
+
+	fill_up(config->bucket, config->buckets, &state->own, disk->now_ns);
+	fill_up(config->machine_bucket, config->machine_buckets, state->machine, disk->now_ns);
+}
+
+/* The levels, as those at the instant 0 of the next boot. All volumes of a machine have the same levels of it. */
+static void network_nonvolatile(struct disk *disk, struct nonvolatile *stream)
+{
+	struct network_state *state = disk->state;
+
+	nonvolatile_move(stream, state->own.level, sizeof(state->own.level));
+	nonvolatile_move(stream, state->machine->level, sizeof(state->machine->level));
+}
+
 static size_t network_state_bytes(const struct disk_config *config)
 {
 	(void)config;
@@ -287,4 +315,6 @@ const struct disk_model_ops disk_network_ops = {
 	.state_bytes = network_state_bytes,
 	.open = network_open,
 	.arrive = network_arrive,
+	.rest = network_rest,
+	.nonvolatile = network_nonvolatile,
 };

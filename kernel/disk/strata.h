@@ -7,6 +7,7 @@
 #include <linux/hrtimer.h>
 #include "disk.h"
 #include "content.h"
+#include "nonvolatile.h"
 #include "tracer.h"
 
 #define STRATA_VECTORS 64

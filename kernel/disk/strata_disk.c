@@ -350,6 +350,9 @@ static int add_one(int fd, char *text, bool sd)
 	/* Their locks differ, but there is one processor, and nothing interrupts it under a lock. */
 	for (i = 0; i < strata_disks_count; i++)
 		network_join(&disk->disk, &strata_disks[i]->disk);
+	error = nonvolatile_load(&disk->disk, &disk->content.blocks);
+	if (error)
+		goto close_disk_alone;
 	/* Before it is added: its partition table is read then, and the power may be cut at that command. */
 	disk->index = strata_disks_count;
 	strata_disks[strata_disks_count++] = disk;
@@ -359,6 +362,7 @@ static int add_one(int fd, char *text, bool sd)
 	return 0;
 close_disk:
 	strata_disks_count--;
+close_disk_alone:
 	disk_close(&disk->disk);
 close_content:
 	content_close(&disk->content);

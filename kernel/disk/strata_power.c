@@ -11,7 +11,8 @@
  *     power_cut=ios:N      when the disks, all together, have accepted N commands, the last of which is still in flight
  *     power_cut=manual     when something is written to /sys/module/strata/parameters/power_cut, as it is with the other two
  *     power_seed=N         decides what survives of the writes that are not durable
- *     media=keep           the backing files are of an earlier boot, or for a later one
+ *     media=keep           the backing files are of an earlier boot, or for a later one; what outlives a power-off of the models' state
+ *                          (nonvolatile.h) is kept in them, too
  *     trace=N              the host's descriptor that the trace is appended to (tracer.h)
  *     trace_limit=N        records after which it ends; 2,000,000
  *     measure_cost=0|1     1: /sys/block/DISK/host_cost_ns has the host's time that the driver and the models took. Only from outside, and
@@ -206,20 +207,29 @@ void strata_control_init(char *text, size_t room)
 	}
 }
 
-/* After all filesystems and devices: nothing is written any more. */
-static void strata_shutdown(void *unused)
+/* After all filesystems and devices: nothing is written any more. All disks rest at the same instant. */
+static void save_disks(void)
 {
 	u32 i;
 
 	for (i = 0; i < strata_disks_count; i++) {
+		strata_catch_up(strata_disks[i]);
+		if (!strata_disks[i]->disk.config.ops->immediate)
+			disk_rest(&strata_disks[i]->disk);
+	}
+	for (i = 0; i < strata_disks_count; i++) {
 		struct strata_disk *disk = strata_disks[i];
-		int error = 0;
+		int error = disk->content.blocks.plain ? 0 : nonvolatile_save(&disk->disk, &disk->content.blocks);
 
-		if (strata_media_kept() && !disk->content.blocks.plain)
-			error = blocks_save(&disk->content.blocks);
 		if (error)
 			pr_err("disk %s: its content could not be saved (error %d)\n", disk->disk.config.name, -error);
 	}
+}
+
+static void strata_shutdown(void *unused)
+{
+	if (strata_media_kept())
+		save_disks();
 	end_trace();
 }
 
