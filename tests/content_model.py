@@ -51,6 +51,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_full_cut": (_S64, (_POINTER, _U64, _U64, _POINTER)),
     "strata_full_load": (_S64, (_POINTER,)),
     "strata_full_save": (_S64, (_POINTER,)),
+    "strata_full_power_off": (_S64, (_POINTER,)),
+    "strata_full_flash_check": (ctypes.c_char_p, (_POINTER,)),
     "strata_full_content": (_S64, (_POINTER, _U64, _U64, _POINTER)),
     "strata_full_live_records": (_U64, (_POINTER,)),
     "strata_full_fault": (ctypes.c_char_p, (_POINTER, _U64, ctypes.c_char_p, ctypes.c_size_t)),
@@ -146,6 +148,17 @@ class FullDisk:
 
     def save(self) -> None:
         assert self._library.strata_full_save(self._handle) == 0
+
+    def power_off(self) -> None:
+        """An orderly one: the model's state is saved, too."""
+        assert self._library.strata_full_power_off(self._handle) == 0
+        self.close()
+
+    @property
+    def flash_problem(self) -> str | None:
+        """What is wrong with a flash drive's map."""
+        wrong: bytes | None = self._library.strata_full_flash_check(self._handle)
+        return None if wrong is None else wrong.decode()
 
     def content(self, sector: int, sectors: int) -> bytes:
         buffer = ctypes.create_string_buffer(sectors * SECTOR)

@@ -90,6 +90,11 @@ static void load_pages(struct nonvolatile *stream, u8 *memory, u64 bytes)
 
 void nonvolatile_move(struct nonvolatile *stream, void *memory, u64 bytes)
 {
+	u64 length = bytes;
+
+	move(stream, &length, sizeof(length));
+	if (!stream->error && length != bytes)
+		stream->error = -22;
 	if (bytes < PAGE_BYTES)
 		move(stream, memory, bytes);
 	else if (stream->saving)

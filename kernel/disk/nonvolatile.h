@@ -3,8 +3,8 @@
  * The state of a model that outlives an orderly power-off, on its way into the store and back: a flash drive's map, a shingled drive's ring
  * and bands, a volume's credits. Everything else begins anew with the power: caches are empty, the head is parked, the clock is 0.
  *
- * A model moves its memory piece by piece, in one function for both directions. The pieces lie behind the content's slots (blocks.h). Of a
- * piece of a page or more only the pages that are not zero are kept, in runs:
+ * A model moves its memory piece by piece, in one function for both directions. The pieces lie behind the content's slots (blocks.h), each
+ * behind its length. Of a piece of a page or more only the pages that are not zero are kept, in runs:
  *
  *     first page, number of pages, their content       the last piece of a page may be short
  *     0, 0                                             the end
