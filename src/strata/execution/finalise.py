@@ -19,7 +19,7 @@ from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import scrub_errors, snapshot_metrics
 from strata.plan.model import Plan
 from strata.results.build import build_record, disk_accounts, measured_window_ns
-from strata.results.events import Events, read_events
+from strata.results.events import Events, joined, read_events
 from strata.results.record import (
     Charges,
     RealTime,
@@ -30,7 +30,7 @@ from strata.results.record import (
     VolumeUse,
 )
 from strata.results.store import Attempt
-from strata.runners.base import MACHINE_NAME, Identity, Runner
+from strata.runners.base import MACHINE_NAME, PREPARED_NAME, Identity, Runner
 from strata.spec.metric import Metric
 from strata.spec.plausible import drawn_drives
 from strata.spec.processor import Processor
@@ -98,7 +98,9 @@ def _charges(identity: Identity, processor: Processor) -> Charges:
 def _events(attempt: Attempt, problems: list[str]) -> Events:
     """The agent's events; an error in them is added to the problems."""
     try:
-        return read_events(attempt.events_path)
+        events = read_events(attempt.events_path)
+        prepared = attempt.path / PREPARED_NAME
+        return joined(read_events(prepared), events) if prepared.is_file() else events
     except ResultError as error:
         problems.append(_in_one(error, attempt))
     return Events(path=attempt.events_path, sha256="0" * 64)

@@ -28,6 +28,7 @@ from strata.execution.agenda import (
 from strata.execution.display import Display
 from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
+from strata.execution.prepared import carry_out
 from strata.files import refused
 from strata.lab.boot import provide_descriptors
 from strata.results.record import ResultRecord
@@ -303,7 +304,8 @@ class _Crew:
             )
             problem = None
             try:
-                self._runner.run(task)
+                logs = [layer.kernel_log for layer in study.stacks[trial.stack].every_layer]
+                carry_out(self._runner, task, logs)
             except RunError as error:  # of this trial alone; other errors concern the whole run
                 problem = error
             return finalise(

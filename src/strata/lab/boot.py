@@ -32,7 +32,8 @@ from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
 from strata.spec.step import MEMORY_BYTES
 from strata.spec.study import MEMORY_BYTES_MIN
-from strata.units import format_size
+from strata.spec.trial import derive_seed
+from strata.units import NS_PER_S, format_size
 
 START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""
@@ -99,14 +100,18 @@ class Wiring:
 class Power:
     """How a lab's disks begin, and how its power may end. Neither changes what happens in between.
 
-    Only content outlives a boot. The state of a disk's model begins anew: the places of a flash drive's data,
-    its SLC cache, a shingled drive's cached zones, a cloud disk's saved-up credit.
+    After a cut of the power only content is left. An orderly power-off leaves the state of the disks' models,
+    too (``kernel/disk/nonvolatile.h``): the places of a flash drive's data, its SLC cache, a shingled drive's
+    cached zones, a cloud disk's saved-up credit. Caches and queues begin anew in any case.
     """
 
     # The disks' content, in their order: empty, or left by an earlier boot. None for empty disks that end
     # with the lab.
     images: Sequence[DiskImage] | None = None
     cut: PowerCut | None = None  # the power cut, after which the lab's exit status is `POWER_CUT_STATUS`
+    # The virtual time that the machine has been up before. Its calendar goes on from there, and its
+    # randomness is another one: nothing must be drawn a second time.
+    earlier_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -242,7 +247,12 @@ def start_lab(
             ) from error
         count, keyboard = len(disks) + len(inputs), wiring.keyboard
         arguments = kernel_arguments(
-            count, entropy_seed, memory_bytes=memory_bytes, virtual=virtual, keyboard=keyboard
+            count,
+            derive_seed(entropy_seed, "later", str(power.earlier_ns)) if power.earlier_ns else entropy_seed,
+            memory_bytes=memory_bytes,
+            virtual=virtual,
+            keyboard=keyboard,
+            start_ns=START_NS + -(-power.earlier_ns // NS_PER_S) * NS_PER_S,
         )
         pid = _spawn(_launch_line(wiring, arguments), descriptors, session=wiring.keyboard is None)
         unless_started.pop_all()
@@ -256,12 +266,13 @@ def kernel_arguments(
     memory_bytes: int = MEMORY_BYTES,
     virtual: bool = True,
     keyboard: int | None = None,
+    start_ns: int = START_NS,
 ) -> list[str]:
     """The lab's command line; in virtual time a function of the trial alone."""
     configs = ",".join(str(DISK_FD + 2 * index) for index in range(disk_count + 1))
     return [
         f"mem={memory_text(memory_bytes)}",
-        *(["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if virtual else []),
+        *(["time-travel=inf-cpu", f"time-travel-start={start_ns}"] if virtual else []),
         "norandmaps",
         "seccomp=on",
         f"entropy_seed={entropy_seed}",

@@ -31,7 +31,18 @@ import platformdirs
 from strata.errors import LabError
 from strata.files import refuse_exchangeable_path, sync
 
-KINDS: Final = ("source", "kernel", "module-source", "modules", "image", "agent", "load", "model", "input")
+KINDS: Final = (
+    "source",
+    "kernel",
+    "module-source",
+    "modules",
+    "image",
+    "agent",
+    "load",
+    "model",
+    "input",
+    "prepared",
+)
 """In the order in which they depend on one another."""
 
 
@@ -136,7 +147,7 @@ class Cache:
             folder.mkdir(parents=True, exist_ok=True)
             yield folder
         for other in folder.parent.glob(f"{name}-*"):
-            if other != folder and not self._is_locked(other.name):
+            if other != folder and not self.is_locked(other.name):
                 shutil.rmtree(other, ignore_errors=True)
 
     def build(self, kind: str, inputs: Inputs, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
@@ -230,10 +241,10 @@ class Cache:
 
         ``everything`` includes apt's files and the logs.
         """
-        left = [p for p in (self.root / "work").glob("*") if not self._is_locked(p.name)]
+        left = [p for p in (self.root / "work").glob("*") if not self.is_locked(p.name)]
         for kind in KINDS:
             staged = (self.root / kind).glob(".*")
-            left += [p for p in staged if not self._is_locked(f"{kind}-{p.name.split('.')[1]}")]
+            left += [p for p in staged if not self.is_locked(f"{kind}-{p.name.split('.')[1]}")]
         if everything:
             left += [self.root / name for name in ("apt", "logs")]
         freed_bytes = sum(size_bytes(p) for p in left)
@@ -241,7 +252,8 @@ class Cache:
             shutil.rmtree(path, ignore_errors=True)
         return freed_bytes
 
-    def _is_locked(self, name: str) -> bool:
+    def is_locked(self, name: str) -> bool:
+        """Whether somebody holds the lock of that name."""
         try:
             with (self.root / "locks" / name).open("r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -21,6 +22,7 @@ POWER_CUT_STATUS: Final = 86
 
 _BLOCK_BYTES: Final = 4096
 _CHUNK_BYTES: Final = 1 << 20
+_FICLONE: Final = 0x40049409  # linux/fs.h
 # Whole lines as the driver writes them: programs in the lab can write to its console, too.
 _COUNTS: Final = (
     *("writes_acknowledged", "volatile", "kept", "lost", "torn", "lost_acknowledged", "settled_blocks"),
@@ -44,32 +46,50 @@ def nameless_file(folder: Path) -> int:
 
 
 class DiskImage:
-    """The content of one modelled disk: a sparse file without a name that several boots use in turn.
+    """The content of one modelled disk: a sparse file that several boots use in turn.
 
     A lab leaves it complete when it powers off and when its power is cut. A killed or panicking lab does not,
     and a later boot refuses the image. Use it as a context, or close it.
 
-    A disk's faults and the state of its model (see `Power`) are no content: they begin anew at each boot.
-    Faults' times count from it, and sectors that were written again are bad again.
+    After a power-off it also holds the state of the disk's model that outlives one (see `Power`). A disk's
+    faults begin anew at each boot: their times count from it, and sectors that were written again are bad
+    again.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """An empty image, whose file lies on the filesystem of ``folder``."""
+    def __init__(self, folder: Path, descriptor: int | None = None) -> None:
+        """An empty image without a name, on the filesystem of ``folder``; or an open file."""
         self._folder = folder
-        self.descriptor = nameless_file(folder)
+        self.descriptor = nameless_file(folder) if descriptor is None else descriptor
 
-    def copy(self) -> DiskImage:
-        """Another image with the same content: to cut the power twice at the same place, for example."""
-        other = DiskImage(self._folder)
-        size_bytes = os.fstat(self.descriptor).st_size
-        for start, end in self._data():
-            at = start
-            while at < end:
-                part = os.pread(self.descriptor, min(_CHUNK_BYTES, end - at), at)
-                os.pwrite(other.descriptor, part, at)
-                at += len(part)
-        os.ftruncate(other.descriptor, size_bytes)
+    @classmethod
+    def at(cls, path: Path, *, new: bool = False) -> DiskImage:
+        """The image in a file, which is for reading unless it is ``new``."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL if new else os.O_RDONLY
+        return cls(path.parent, os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+    def copy(self, folder: Path | None = None) -> DiskImage:
+        """Another image with the same content, without a name, in ``folder`` or on the same filesystem.
+
+        Where the filesystem can, both share their blocks until one is written.
+        """
+        other = DiskImage(folder or self._folder)
+        try:
+            fcntl.ioctl(other.descriptor, _FICLONE, self.descriptor)
+        except OSError:
+            self._copy_data(other)
         return other
+
+    def _copy_data(self, other: DiskImage) -> None:
+        try:
+            for start, end in self._data():
+                at = start
+                os.lseek(other.descriptor, at, os.SEEK_SET)
+                while at < end:
+                    at += os.sendfile(other.descriptor, self.descriptor, at, min(_CHUNK_BYTES, end - at))
+            os.ftruncate(other.descriptor, os.fstat(self.descriptor).st_size)
+        except OSError:
+            other.close()
+            raise
 
     def sha256(self) -> str:
         """The hash of its file, independent of holes.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from strata.errors import PlanError
@@ -26,11 +27,20 @@ from strata.plan.placement import (
     unmet_tenancy,
     workload_steps,
 )
+from strata.plan.prepared import after_restart, restarted, unmet_restart
 from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
 from strata.spec.packages import asked_packages
 from strata.spec.stack import Stack
-from strata.spec.step import INPUT_PREFIX, LOAD, LOAD_USER, NETWORK_DEVICE_PREFIX, Prerequisites, Step
+from strata.spec.step import (
+    INPUT_PREFIX,
+    LOAD,
+    LOAD_USER,
+    NETWORK_DEVICE_PREFIX,
+    RESTART,
+    Prerequisites,
+    Step,
+)
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey, derive_seed
 from strata.spec.workload import Workload, loads_of
@@ -139,6 +149,7 @@ def skipped(study: Study) -> dict[CellKey, str]:
             why = EXCLUDED if study.matrix.excludes(stack.name, name) else None
             why = why or stack.unavailable() or unmet_interventions(placed, workload)
             why = why or unmet_fragmentation(target, workload)
+            why = why or unmet_restart(own, stack, workload)
             why = why or unmet_tenancy(own, stack, workload) or unmet_age(own, here)
             if not why and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
@@ -173,7 +184,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     if study.age is not None and held_bytes is not None:
         for placement in placements:
             steps += placement.of_load(age_steps(study.age, placement, held_bytes))
-    loaded = workload_steps(placements, load.tenants())
+    loaded, repeatable = _load_steps(study, placements, load)
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
@@ -181,6 +192,8 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         loaded = in_lanes(loaded)
     steps += [*loaded, *intervention_steps(here, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
+    if study.prepare == "once":
+        steps = restarted(steps, shared, placements[0], repeatable)
     pause_ns = _pause_ns(study, stack, workload, seed)
     if pause_ns:
         prepared = sum(step.phase in {"build", "prepare"} for step in steps)
@@ -195,9 +208,30 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
         steps,
         prerequisites=_prerequisites(declared, load, placements, steps) | _packages(study, load),
         interval_ns=study.sample_interval_ns,
-        time_limit_ns=study.time_limit_ns + pause_ns,
+        # A limit that depends on the load would keep loads from sharing what is prepared.
+        time_limit_ns=study.time_limit_ns + (_PERIOD_NS_MAX if study.prepare == "once" else pause_ns),
         inputs=tuple(inputs),
     )
+
+
+def _load_steps(
+    study: Study, placements: Sequence[Placement], load: Workload
+) -> tuple[list[Step], list[Step]]:
+    """The steps of the load, and the steps of its preparation, some of which a restart repeats.
+
+    Where it prepares once, the steps of preparing are those of `Workload.preparing`.
+    """
+
+    def prepares(step: Step) -> bool:
+        return step.phase == "prepare"
+
+    loaded = workload_steps(placements, load.tenants())
+    repeatable = [*(given_to_load(each) for each in placements), *filter(prepares, loaded)]
+    if study.prepare == "each":
+        return loaded, repeatable
+    before = [replace(each, load=each.load.preparing()) for each in placements]
+    shared = filter(prepares, workload_steps(before, load.tenants()))
+    return [*shared, *(step for step in loaded if not prepares(step))], repeatable
 
 
 def _pause_ns(study: Study, stack: str, workload: str, seed: int) -> int:
@@ -245,6 +279,7 @@ def plan_of(
     variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots, *files, *load)
     trial = Trial.of(study.name, TrialKey(stack.name, workload, seed))
     check_steps(steps, variables, stack.all_devices, place=trial.id)
+    check_steps(after_restart(steps), variables, stack.all_devices, place=f"{trial.id}, second boot")
     return Plan(
         trial=trial,
         prerequisites=prerequisites,
@@ -280,7 +315,7 @@ def _prerequisites(
         needed |= layer.needs()
         if load.scrub:
             needed |= layer.scrub_requires
-    if loses_disk(steps):
+    if loses_disk(steps) or any(step.id == RESTART for step in steps):
         needed |= Prerequisites(features=("modelled-disks",))
     return needed
 

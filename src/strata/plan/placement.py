@@ -52,6 +52,7 @@ class Placement:
     share: tuple[Step, ...] = ()  # the steps that make its share of them, and its memory limit
     base: str | None = None  # the control group above the layers that are shared
     places: Mapping[str, str] = field(default_factory=dict, hash=False)  # further filesystems' mount points
+    restarts: bool = False  # whether the machine starts anew between preparing and measuring
     is_limited: bool = False  # whether `load_group` is its own, which limits its memory
 
     @property
@@ -78,7 +79,7 @@ class Placement:
             scratch = f"{scratch}/{_BEFORE}"
             target = f"{target}/{_BEFORE}" if self.target_kind == "filesystem" else target
         return WorkloadContext(
-            self.name if self.tenant is None else f"{self.name}.{self.tenant}",
+            self._drawn_by,
             self.seed,
             target=target,
             target_kind=self.target_kind,
@@ -87,7 +88,18 @@ class Placement:
             places=self.places,
             memory_bytes=self.memory_bytes,
             layers=tuple(self.placed),
+            restarts=self.restarts,
         )
+
+    @property
+    def _drawn_by(self) -> str:
+        """The name that everything random of the load derives from.
+
+        Loads of one kind that share what is prepared have the same: only then can they share it.
+        """
+        if self.restarts:
+            return self.load.workload
+        return self.name if self.tenant is None else f"{self.name}.{self.tenant}"
 
 
 def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
@@ -166,6 +178,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         seed=seed,
         load=load,
         places=places,
+        restarts=study.prepare == "once",
         layers=tuple(layers),
         target=target,
         target_kind=kind,
@@ -305,10 +318,10 @@ def given_to_load(placement: Placement) -> Step:
         cwd="${scratch}",
     )
     if placement.target_kind != "block":
-        return step
+        return step  # it is kept with the content
     # A filesystem's folder goes with it; the device is the machine's.
     undo = Command(argv=("chown", "root", placement.target), cwd="${scratch}")
-    return step.model_copy(update={"undo": undo})
+    return step.model_copy(update={"undo": undo, "again": True})
 
 
 def _left_running(steps: Iterable[Step]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, Va
 
 from strata.errors import ResultError
 from strata.files import read_plain
-from strata.spec.step import Phase
+from strata.spec.step import RESTART, Phase
 from strata.spec.workload import Outputs, StepOutput
 
 EVENT_VERSION: Final = 1
@@ -129,6 +129,7 @@ class Events:
 
     Attributes:
         sha256: Hash of the file's bytes.
+        prepared_sha256: Hash of the events of the boot that prepared the disks, if it was another one.
         truncated: The last line was cut: the agent or its machine was killed.
         start: None when the agent wrote nothing.
         end: None when the agent did not come to its end.
@@ -138,6 +139,7 @@ class Events:
 
     path: Path
     sha256: str
+    prepared_sha256: str | None = None
     truncated: bool = False
     start: AgentStart | None = None
     end: AgentEnd | None = None
@@ -196,6 +198,37 @@ class Events:
         runs = [self.steps[step] for step in steps if step in self.steps]
         ends = [run.ended_ns for run in runs if run.ended_ns is not None]
         return (min(run.started_ns for run in runs), max(ends)) if ends else None
+
+
+def joined(first: Events, second: Events) -> Events:
+    """The events of a trial in two boots, as if the second had gone on where the first ended.
+
+    Times are those of the second boot; those of the first lie before its start. Of the first boot its steps
+    are kept, with their outputs and the disks' accounts, but not the samples.
+    """
+    end_ns = first.last_ns
+    steps = {
+        name: replace(
+            run,
+            started_ns=run.started_ns - end_ns,
+            ended_ns=None if run.ended_ns is None else run.ended_ns - end_ns,
+        )
+        for name, run in first.steps.items()
+    }
+    restart = StepRun(RESTART, "prepare", (), 0, 0, Ending(step=RESTART, outcome="ok"))
+    return replace(
+        second,
+        prepared_sha256=first.sha256,
+        steps={**steps, RESTART: restart, **second.steps},
+        undo_failures=first.undo_failures + second.undo_failures,
+        undo_ns={**first.undo_ns, **second.undo_ns},
+        accounts=first.accounts + second.accounts,
+        filesystems=first.filesystems + second.filesystems,
+        processor=first.processor + second.processor,
+        first_ns=first.first_ns - end_ns,
+        _streams={**first._streams, **second._streams},
+        _files={**first._files, **second._files},
+    )
 
 
 def read_events(path: Path) -> Events:

@@ -225,6 +225,8 @@ class ResultRecord(Frozen):
         filesystems: The requests of applications in that time, by filesystem, where the kernel counts them.
         processor: The lab's processors in that time; null on a host.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
+        prepared_sha256: Hash of prepared.jsonl, the events of the boot that prepared the disks; not there if
+            it was the same boot.
     """
 
     result_version: Literal[1] = RESULT_VERSION
@@ -249,13 +251,15 @@ class ResultRecord(Frozen):
     versions: Versions
     charges: Charges
     events_sha256: Sha256 | None = None
+    prepared_sha256: Sha256 | None = None
     real_time: RealTime
 
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A stack with one filesystem has the bytes, and the hash, that it had before there were volumes."""
+        """A record without volumes or a boot of preparing has the bytes, and the hash, that it always had."""
         plain: dict[str, Any] = handler(self)
-        return plain if self.volumes else {name: each for name, each in plain.items() if name != "volumes"}
+        absent = {name for name in ("volumes", "prepared_sha256") if not getattr(self, name)}
+        return {name: each for name, each in plain.items() if name not in absent}
 
     def answers(self, spec_sha256: str, fingerprint: Fingerprint) -> bool:
         return (self.spec_sha256, self.fingerprint) == (spec_sha256, fingerprint)

@@ -94,7 +94,9 @@ class DatabaseServer(ABC):
 
     def script(self, name: str, text: str) -> Step:
         stdin = literal(text if text.endswith("\n") else f"{text}\n")
-        return self.prepare("script", "Write the script", "tee", self.script_path(name), stdin=stdin)
+        return self.prepare(
+            "script", "Write the script", "tee", self.script_path(name), stdin=stdin, again=True
+        )
 
     def service(self, *argv: str, ready: tuple[str, ...], stop_signal: str) -> Step:
         """The step that starts the server with ``argv``; a client's command ``ready`` succeeds when it is up.
@@ -127,6 +129,7 @@ class DatabaseServer(ABC):
             title="Make the folders of the database and of its socket",
             argv=("install", "-d", "-o", self.user, "-m", "0700", *paths),
             cwd=self.context.scratch_path,
+            again=True,
         )
 
     @classmethod

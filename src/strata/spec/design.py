@@ -27,6 +27,9 @@ seeds have the drive of the device file."""
 Phases = Literal["drawn", "fixed"]
 """``drawn``: a pause, drawn for each block, comes before the load. ``fixed``: the load begins at once."""
 
+Prepare = Literal["each", "once"]
+"""``each``: every trial prepares its stack and data itself. ``once``: trials that begin alike share it."""
+
 SEED_MAX: Final = (1 << 63) - 1
 
 # No interval of fewer seeds counts as precise, however narrow it is.

@@ -66,7 +66,7 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
     enable = f"{_ROOT}/cgroup.subtree_control"
     most, burst = memory_bytes_max(memory_bytes), f"Limit the memory that {whose} may take in a burst"
     undo = Command(argv=("rmdir", group))
-    return [
+    steps = [
         write("enable", "Let control groups limit memory", enable, "+memory"),
         context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
         write("memory", f"Limit {whose}'s memory", f"{group}/memory.high", memory_bytes),
@@ -74,3 +74,4 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
         # A kernel without swap has no such file.
         write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
     ]
+    return [step.model_copy(update={"again": True}) for step in steps]

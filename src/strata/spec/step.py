@@ -27,6 +27,9 @@ MEMORY_BYTES: Final = 1 << 30
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 
+RESTART: Final = "restart"
+"""The id of the step at which the machine starts anew, in a plan of a study that prepares once."""
+
 LOAD_USER: Final = "nobody"
 """The user that runs what needs no root. Every machine has it, and it owns no files there."""
 
@@ -114,7 +117,7 @@ class Purpose(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
-                  "snapshot", "recover", "check"]  # fmt: skip
+                  "snapshot", "recover", "check", "restart"]  # fmt: skip
     layer: str | None = None  # that acts or is examined
     tenant: str | None = None  # None: everyone's
     when: Literal["before", "after"] | None = None  # the measured window
@@ -155,6 +158,9 @@ class Step(Command):
     takes_down: tuple[str, ...] = ()
     lane: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     not_before_ns: int = Field(default=0, ge=0)
+    # Whether it is repeated after a restart between preparing and measuring: it makes a folder, a script or a
+    # limit that is not on the stack. Services are repeated anyway. A plan's file has the repeated step.
+    again: bool = Field(default=False, exclude=True)
     # For whoever reads the step's output. The agent need not know, so a plan's file does not say it.
     purpose: Purpose | None = Field(default=None, exclude=True)
 

@@ -25,7 +25,17 @@ from pydantic import (
 )
 
 from strata.errors import StudyError
-from strata.spec.design import SEED_MAX, SEEDS_DECLARED_MAX, SEEDS_MAX, Age, Drives, Order, Phases, Precision
+from strata.spec.design import (
+    SEED_MAX,
+    SEEDS_DECLARED_MAX,
+    SEEDS_MAX,
+    Age,
+    Drives,
+    Order,
+    Phases,
+    Precision,
+    Prepare,
+)
 from strata.spec.device import Device
 from strata.spec.device_kind import ASKED
 from strata.spec.inputs import InputFile
@@ -121,6 +131,10 @@ class HeadTable(_Table):
     phases: Phases = Field("drawn", examples=["fixed"])
     """drawn: the load begins after a pause of up to 30 s, drawn from seed and workload, so that it meets the
     kernel's periodic work at any phase; fixed: at once"""
+    prepare: Prepare = Field("each", examples=["once"])
+    """each: every trial builds its stack and prepares its data itself; once: the lab does it once for all
+    trials that begin alike, shuts the machine down, and each of them starts it again on a copy of the disks.
+    Results do not depend on who made the disks, and caches are cold"""
     age: Age | None = Field(None, examples=['{ fill = "50%", overwrites = 2 }'])
     """Age every filesystem before its workload's own preparation; default: they are new"""
     time_limit_ns: Period = Field(30 * 60 * NS_PER_S, alias="time_limit", examples=["30m"])
@@ -278,6 +292,7 @@ class Study:
     seeds_max: int = SEEDS_MAX
     drives: Drives = "plausible"
     phases: Phases = "drawn"
+    prepare: Prepare = "each"
     age: Age | None = None
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=Matrix)
@@ -366,6 +381,7 @@ class Study:
             seeds_max=None if self.precision is None else self.seeds_max,
             drives=self.drives,
             phases=self.phases,
+            prepare=None if self.prepare == "each" else self.prepare,
             age=self.age and self.age.model_dump(),
             time_limit_ns=self.time_limit_ns,
             sample_interval_ns=self.sample_interval_ns,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -66,7 +66,13 @@ class WorkloadContext:
     places: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The mount points of the stack's further filesystems, by name."""
     memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
+    restarts: bool = False  # before the load the machine starts anew, with an empty scratch folder
     layers: tuple[Placed, ...] = ()  # below it, from the lowest on, for a workload that acts on layers itself
+
+    @property
+    def kept_path(self) -> str:
+        """The folder for the files of preparing that the measured window needs."""
+        return self.mount_path if self.restarts else self.scratch_path
 
     @property
     def mount_path(self) -> str:
@@ -175,6 +181,8 @@ class Workload(BaseModel, Allowing, ABC):
             a trial's specification, so that results of an earlier version are measured anew.
         check_questions: The question of each of its own `checks`, by name; tests compare both.
         metric_specs: The declaration of `metrics`, for `strata workloads`; tests compare both.
+        load_keys: The keys, by their fields, without influence on the data that it prepares, with values
+            for preparing once: loads that differ only in them share what is prepared.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
     """
 
@@ -190,6 +198,7 @@ class Workload(BaseModel, Allowing, ABC):
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
+    load_keys: ClassVar[Mapping[str, object]] = {}
     example: ClassVar[tuple[str, ...]] = ()
 
     workload: str
@@ -314,6 +323,17 @@ class Workload(BaseModel, Allowing, ABC):
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Checks of its numbers, in addition to the checks of every workload."""
         return ()
+
+    def preparing(self) -> Self:
+        """The load whose preparation all loads share that differ only in `load_keys`."""
+        return self.model_copy(update=dict(self.load_keys))
+
+    def unprepared(self) -> str | None:
+        """Why the machine cannot start anew between preparing and measuring, as a sentence.
+
+        Services are started again, and steps with ``again`` repeated; all else must be on the stack.
+        """
+        return "it takes down layers itself" if self.needs_layers else None
 
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
         """Why it cannot run on these layers, as a sentence; its trials on them are then skipped."""

@@ -79,6 +79,7 @@ class Pgbench(OwnTables):
         MetricSpec("schedule_lag_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "with rate: the late start"),
         MetricSpec("initialisation_ns", "ns", "lower", "creating and filling the tables"),
     )
+    load_keys: ClassVar[Mapping[str, object]] = {"clients": 1, "script_text": None}
     example: ClassVar[tuple[str, ...]] = ("warmup",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
 

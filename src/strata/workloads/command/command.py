@@ -245,6 +245,12 @@ class CommandWorkload(ArchiveWorkload):
         own = {name: literal(str(value)) for name, value in self.variables.items()}
         return {**given, **length, **own}
 
+    def unprepared(self) -> str | None:
+        texts = (text for _, each in self.commands("prepare") for text in (each.run, each.shell) if text)
+        if any("${scratch}" in text or "$scratch" in text for text in texts):
+            return "a command of `prepare` writes into ${scratch}, which is empty then; write into ${data}"
+        return super().unprepared()
+
     def steps(self, context: WorkloadContext) -> list[Step]:
         files = f"{context.scratch_path}/files"
         given = {
@@ -262,7 +268,7 @@ class CommandWorkload(ArchiveWorkload):
         }
         last: Phase = "warmup" if self.warmup else "prepare"
         return [
-            *self._files(context, files),
+            *(step.model_copy(update={"again": True}) for step in self._files(context, files)),
             *self._commands(context, "prepare", values, environment),
             *self._server(context, values, environment),
             *self._commands(context, "warmup", values, environment),

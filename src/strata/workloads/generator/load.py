@@ -239,7 +239,7 @@ class Load(Mixture, Workload):
         common = {
             "personality": self.personality or "-",
             "directory": context.mount_path,
-            "state": f"{context.scratch_path}/load.state",
+            "state": f"{context.kept_path}/load.state",
             # The files are the same ones in every window.
             "seed": derive_seed(context.seed, context.name, "files") >> 33,
         }

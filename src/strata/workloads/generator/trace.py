@@ -144,7 +144,9 @@ class TraceReplay(Content, Workload):
         tar = ("tar", "--extract", f"--directory={context.scratch_path}", f"--file=${{input-{_INPUT}}}")
         return [
             # The file may lie where only root can read.
-            context.step("trace-unpack", "prepare", "Unpack the requests of the trace", tar, user="root"),
+            context.step(
+                "trace-unpack", "prepare", "Unpack the requests of the trace", tar, user="root", again=True
+            ),
             self._part(context, "prepare", "Fill what the trace reads or writes", "fill", {}),
             synced(context, "trace-settle", "prepare", "Write back dirty data before it begins"),
             dropped(context, "trace-drop-caches", "prepare"),

@@ -87,6 +87,7 @@ class SysbenchOltp(OwnTables):
         ),
         MetricSpec("prepare_ns", "ns", "lower", "creating and filling the tables"),
     )
+    load_keys: ClassVar[Mapping[str, object]] = {"threads": 1, "rate_per_s": None}
     example: ClassVar[tuple[str, ...]] = ("script", "threads")
     allowed: ClassVar[Mapping[str, Forms]] = {
         f"settings of {server.title}": server.allowed for server in (PostgresqlServer, MariadbServer)

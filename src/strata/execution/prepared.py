@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trial in two boots of the lab: the disks that the first leaves are made once, and kept in the cache.
+
+What the first boot leaves is a function of its plan, the drives and the lab. The first trial that needs it
+makes it, and others that need it meanwhile wait. Every trial, the first one included, then works on a copy.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from strata.errors import RunError
+from strata.lab.boot import Power
+from strata.lab.cache import Cache, Entry, Inputs, cache_root
+from strata.lab.disk_image import DiskImage
+from strata.plan.model import canonical_json, sha256_hex
+from strata.plan.prepared import parts_of
+from strata.results.build import trouble_in_console, trouble_in_events
+from strata.results.events import read_events
+from strata.runners.base import (
+    CONSOLE_NAME,
+    EVENTS_NAME,
+    PLAN_NAME,
+    PREPARED_NAME,
+    Cancelled,
+    Progress,
+    Runner,
+    Task,
+)
+from strata.runners.lab import LabRunner
+from strata.spec.layer import KernelLog
+
+KIND: Final = "prepared"
+_SHARE: Final = 4  # prepared disks take at most a fourth of the space that is free without them
+_POLL_S: Final = 0.2
+
+
+def carry_out(runner: Runner, task: Task, kernel_logs: Sequence[KernelLog]) -> None:
+    """Carry out a trial as `Runner.run` does; one that prepares once in two boots.
+
+    Raises what `Runner.run` raises, and RunError if the first boot fails.
+    """
+    parts = parts_of(task.plan)
+    if parts is None or not isinstance(runner, LabRunner):
+        runner.run(task)
+        return
+    first, second = parts
+    cache = Cache(cache_root())
+    made, images = _prepared(cache, runner, replace(task, plan=first), kernel_logs)
+    with ExitStack() as opened:
+        for image in images:
+            opened.enter_context(image)
+        _make_room(cache, made)
+        runner.boot(replace(task, plan=second), Power(images, earlier_ns=made.manifest["virtual_ns"]))
+
+
+def _prepared(
+    cache: Cache, runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog]
+) -> tuple[Entry, list[DiskImage]]:
+    """The disks that the first boot leaves, made if they are not there, and copies of them."""
+    inputs = _inputs(runner, task)
+    lock = f"{KIND}-{inputs.key}"
+    try:
+        while True:
+            _wait_for(cache, lock, task)
+            made = cache.build(KIND, inputs, partial(_make, runner, task, kernel_logs))
+            with cache.locked(lock):
+                if cache.find(KIND, inputs) is None:  # another program has just made room
+                    continue
+                cache.choose(made)
+                shutil.copyfile(made.path / EVENTS_NAME, task.folder / PREPARED_NAME)
+                return made, _copies(made, len(task.plan.devices))
+    except OSError as error:
+        raise RunError(
+            f"the prepared disks cannot be kept: {error.strerror}",
+            place=task.plan.trial.id,
+            remedy="free some space in the lab's cache, or name another one with STRATA_CACHE",
+        ) from error
+
+
+def _inputs(runner: LabRunner, task: Task) -> Inputs:
+    """All that the outcome of the first boot depends on."""
+    lab = runner.identity
+    setting = runner.setting(task.plan, task.devices)
+    return Inputs(
+        wanted={
+            "plan": sha256_hex(task.plan.to_json()),
+            "setting": sha256_hex(canonical_json(dict(setting))),
+            "kernel": f"{lab.kernel_sha256}",
+            "image": f"{lab.image_sha256}",
+            "agent": f"{lab.agent_sha256}",
+            "lab": f"{lab.setting_sha256}",
+        },
+        found={},
+    )
+
+
+def _wait_for(cache: Cache, lock: str, task: Task) -> None:
+    while cache.is_locked(lock):
+        if task.cancel.is_set():
+            raise Cancelled
+        task.report(Progress("wait for disks that another trial prepares", "prepare", 0))
+        time.sleep(_POLL_S)
+
+
+def _make(runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog], folder: Path) -> dict[str, Any]:
+    """Build the stack and prepare the data in the first boot; returns the entry's manifest."""
+    (folder / PLAN_NAME).write_bytes(task.plan.to_json())
+    with ExitStack() as opened:
+        images = [
+            opened.enter_context(DiskImage.at(folder / _image(index), new=True))
+            for index in range(len(task.plan.devices))
+        ]
+        try:
+            runner.boot(replace(task, folder=folder, trace=False), Power(images))
+            events = read_events(folder / EVENTS_NAME)
+            troubles = trouble_in_events(task.plan, events)
+            troubles += trouble_in_console(folder / CONSOLE_NAME, kernel_logs)
+            if troubles:
+                raise RunError(f"the disks could not be prepared: {troubles[0]}", place=task.plan.trial.id)
+        except RunError:
+            _keep_evidence(folder, task.folder)
+            raise
+        return {
+            "virtual_ns": events.last_ns,
+            "events_sha256": events.sha256,
+            "stored_bytes": sum(image.stored_bytes for image in images),
+        }
+
+
+def _keep_evidence(folder: Path, attempt: Path) -> None:
+    """The attempt of a trial whose first boot failed has that boot's events."""
+    for name in (EVENTS_NAME, CONSOLE_NAME):
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, attempt / name)
+
+
+def _image(index: int) -> str:
+    return f"{index}.disk"
+
+
+def _copies(made: Entry, count: int) -> list[DiskImage]:
+    with ExitStack() as unless_done:
+        copies = []
+        for index in range(count):
+            with DiskImage.at(made.path / _image(index)) as image:
+                copies.append(unless_done.enter_context(image.copy()))
+        unless_done.pop_all()
+    return copies
+
+
+def _make_room(cache: Cache, made: Entry) -> None:
+    """Delete the prepared disks that were not used for the longest time, if they take too much."""
+    entries = cache.entries(KIND)
+    sizes = {entry.key: entry.size_bytes for entry in entries}
+    taken = sum(sizes.values())
+    most = (shutil.disk_usage(cache.root).free + taken) // _SHARE
+    for entry in reversed(entries):
+        if taken <= most:
+            return
+        if entry.key != made.key and not cache.is_locked(f"{KIND}-{entry.key}"):
+            with suppress(OSError):  # another program does the same
+                cache.remove(entry)
+            taken -= sizes[entry.key]

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparing once: a plan in which the machine starts anew between preparing and measuring.
+
+The plan of a study with ``prepare = "once"`` has a step at which everything is taken down; the steps after it
+bring up what stands on the disks, and measure. The lab carries it out in two boots, each with a part of the
+plan. The first part names neither study nor workload nor stack: trials that begin alike have the same first
+part, whose outcome, the content of the disks and the state of their models, can be shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from strata.plan.model import Plan, Trial
+from strata.plan.placement import LayerPlace, Placement
+from strata.spec.stack import Stack
+from strata.spec.step import RESTART, Purpose, Step
+from strata.spec.study import Study
+from strata.spec.workload import Workload
+
+_NAME = "prepared"  # of study, stack and workload of a first part
+_AGAIN = "again"
+
+
+def unmet_restart(study: Study, stack: Stack, load: Workload) -> str | None:
+    """Why the machine cannot start anew between preparing and measuring, as a sentence; None if it can."""
+    if study.prepare == "each":
+        return None
+    why = load.unprepared()
+    if load.tenants():
+        why = "tenants make their shares of the stack themselves"
+    if faulty := [used.name for used in study.stack_devices(stack.name) if used.device.faults]:
+        why = f"faults count from the start of the machine, and {', '.join(faulty)} has some"
+    if volatile := [layer.layer for layer in stack.every_layer if layer.requires.maximum == 0]:
+        why = f"{volatile[0]} keeps its content in memory"
+    return None if why is None else f'with prepare = "once" the machine starts anew before the load: {why}'
+
+
+def restarted(
+    steps: Sequence[Step], shared: Iterable[LayerPlace], placement: Placement, prepared: Iterable[Step]
+) -> list[Step]:
+    """The steps of a plan, in order, with a restart after those of the phases ``build`` and ``prepare``.
+
+    ``prepared`` are the load's own steps of phase ``prepare``, some of which are repeated after the restart.
+    """
+    first = [step for step in steps if step.phase in {"build", "prepare"}]
+    again = [*_brought_up(shared), *(_repeated(step) for step in placement.share if step.again)]
+    again += _brought_up(placement.layers[placement.shared :])
+    again += [_repeated(step) for step in prepared if step.again or step.background]
+    known = {step.id for step in again}
+    names = {
+        old: new
+        for layer in (*shared, *placement.layers)
+        for step in first
+        if (old := step.id).startswith(f"{layer.context.name}-")
+        and (new := f"{layer.context.name}-{_AGAIN}-{old.removeprefix(f'{layer.context.name}-')}") in known
+    }
+    names |= {step.id: f"{step.id}-{_AGAIN}" for step in first if f"{step.id}-{_AGAIN}" in known}
+    rest = [
+        step.model_copy(update={"takes_down": tuple(names.get(each, each) for each in step.takes_down)})
+        if step.takes_down
+        else step
+        for step in steps[len(first) :]
+    ]
+    return [*first, _restart(first), *again, *rest]
+
+
+def _brought_up(places: Iterable[LayerPlace]) -> list[Step]:
+    return [
+        step
+        for place in places
+        for step in place.in_group(
+            place.layer.assemble(place.context.during("prepare", f"{place.context.name}-{_AGAIN}"))
+        )
+    ]
+
+
+def _repeated(step: Step) -> Step:
+    return step.model_copy(update={"id": f"{step.id}-{_AGAIN}", "phase": "prepare"})
+
+
+def _restart(first: Sequence[Step]) -> Step:
+    down = {each for step in first for each in step.takes_down}
+    up = [step.id for step in first if (step.undo is not None or step.background) and step.id not in down]
+    return Step(
+        id=RESTART,
+        phase="prepare",
+        title="Start the machine anew: the disks keep what they hold, all caches are empty",
+        argv=("sync",),
+        takes_down=tuple(up),
+        purpose=Purpose(what="restart"),
+    )
+
+
+def after_restart(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps after the restart; none without one."""
+    at = next((index for index, step in enumerate(steps) if step.id == RESTART), len(steps))
+    return steps[at + 1 :]
+
+
+def parts_of(plan: Plan) -> tuple[Plan, Plan] | None:
+    """The plans of the two boots; None for a plan without a restart."""
+    later = after_restart(plan.steps)
+    if not later:
+        return None
+    earlier = plan.steps[: -len(later) - 1]
+    seed = plan.trial.seed
+    neutral = Trial(study=_NAME, stack=_NAME, workload=_NAME, seed=seed, id=f"{_NAME}.s{seed}")
+    run = {command.argv[0] for step in earlier for command in step.commands}
+    tools = tuple(tool for tool in plan.prerequisites.tools if tool in run)
+    needed = plan.prerequisites.model_copy(update={"tools": tools})
+    first = plan.model_copy(update={"trial": neutral, "prerequisites": needed, "steps": earlier})
+    return first, plan.model_copy(update={"steps": tuple(later)})

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of studies that prepare once: who shares what, what comes up again, and who cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial, skipped
+from strata.plan.model import Plan
+from strata.plan.prepared import parts_of
+from strata.spec.load import load_study
+from strata.spec.study import Study
+from study_texts import written
+
+HEAD = """\
+[study]
+name = "shared"
+question = "Which?"
+seeds = [1, 2]
+prepare = "once"
+[devices.disk0]
+model = "generic-desktop-hdd"
+capacity = "20GiB"
+[devices.disk1]
+model = "generic-desktop-hdd"
+capacity = "20GiB"
+"""
+PGBENCH = (
+    '[workloads.{name}]\nworkload = "pgbench"\nscale = {scale}\nclients = {clients}\nduration = "{s}s"\n'
+)
+LOADS = "".join(
+    PGBENCH.format(name=name, scale=scale, clients=clients, s=seconds)
+    for name, scale, clients, seconds in (("few", 2, 1, 5), ("many", 2, 100, 9), ("large", 3, 1, 5))
+)
+EXT4 = '[stacks.ext4]\ndevices = ["disk0"]\nlayers = [{ layer = "ext4" }]\n'
+
+
+def study_of(text: str, folder: Path, head: str = HEAD) -> Study:
+    return load_study(written(folder / "study.toml", head + text), catalogue())
+
+
+def parts(study: Study, stack: str, workload: str, seed: int = 1) -> tuple[Plan, Plan]:
+    found = parts_of(compile_trial(study, stack, workload, seed))
+    assert found is not None
+    return found
+
+
+def test_loads_that_differ_only_in_the_load_share_the_first_boot(tmp_path: Path) -> None:
+    study = study_of(EXT4 + LOADS, tmp_path)
+
+    first = {name: parts(study, "ext4", name)[0].to_json() for name in ("few", "many", "large")}
+
+    assert first["few"] == first["many"] != first["large"]
+    assert parts(study, "ext4", "few", 2)[0].to_json() != first["few"]
+
+
+def test_stacks_that_differ_only_in_their_name_share_it_too(tmp_path: Path) -> None:
+    study = study_of(EXT4 + EXT4.replace("stacks.ext4", "stacks.same") + LOADS, tmp_path)
+
+    assert parts(study, "ext4", "few")[0] == parts(study, "same", "few")[0]
+
+
+def test_the_second_boot_brings_up_the_stack_and_starts_the_server_for_its_own_clients(
+    tmp_path: Path,
+) -> None:
+    study = study_of(EXT4 + LOADS, tmp_path)
+
+    second = parts(study, "ext4", "many")[1]
+
+    assert [step.id for step in second.steps] == [
+        *("ext4-again-mount", "pgbench-folders-again", "pgbench-server-again", "drawn-pause"),
+        *("pgbench-warmup", "pgbench-measure"),
+    ]
+    assert "max_connections=110" in second.steps[2].argv
+    assert not any(step.destroys for step in second.steps)
+
+
+def test_a_study_that_prepares_each_trial_has_no_restart(tmp_path: Path) -> None:
+    study = study_of(EXT4 + LOADS, tmp_path, HEAD.replace('"once"', '"each"'))
+
+    assert parts_of(compile_trial(study, "ext4", "few", 1)) is None
+
+
+def test_a_server_that_is_restarted_in_the_window_is_the_one_of_the_second_boot(tmp_path: Path) -> None:
+    suite = '[workloads.suite]\nworkload = "sql-suite"\nrows = 1000\n'
+
+    second = parts(study_of(EXT4 + suite, tmp_path), "ext4", "suite")[1]
+
+    stopped = next(step for step in second.steps if step.id == "sql-suite-stop-1")
+    assert stopped.takes_down == ("sql-suite-server-again",)
+
+
+LIFE = '[workloads.life]\nworkload = "filesystem-life"\n'
+TMPFS = '[stacks.memory]\ndevices = []\nlayers = [{ layer = "tmpfs", size = "2GiB" }]\n'
+TENANTS = """\
+[workloads.two]
+workload = "tenants"
+tenants = [
+    { name = "a", load = { workload = "fio", preset = "random-mix-4k", size = "8MiB", duration = "1s" } },
+    { name = "b", load = { workload = "fio", preset = "random-mix-4k", size = "8MiB", duration = "1s" } },
+]
+"""
+FAULTY = HEAD.replace(
+    'capacity = "20GiB"\n', 'capacity = "20GiB"\nfaults = [{ fault = "gone", at = "30s" }]\n', 1
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "text", "why"),
+    [
+        (HEAD, EXT4 + LIFE, "takes down layers itself"),
+        (HEAD, TMPFS + LOADS, "tmpfs keeps its content in memory"),
+        (HEAD, EXT4 + TENANTS, "tenants make their shares of the stack themselves"),
+        (FAULTY, EXT4 + LOADS, "faults count from the start of the machine, and disk0 has some"),
+    ],
+)
+def test_a_trial_that_cannot_start_anew_is_refused_with_the_reason(
+    head: str, text: str, why: str, tmp_path: Path
+) -> None:
+    found = skipped(study_of(text, tmp_path, head))
+
+    assert found
+    assert all(why in reason for reason in found.values())
