@@ -114,9 +114,10 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
         "load": " ".join(str(made.get("compiler")).split()[:2]),
         "model": "the disk models for user space",
         "input": entry.inputs.wanted.get("source", "an archive, unpacked"),
+        "prepared": "disks that several trials begin with",
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
-    if entry.kind == "input" or entry.kind.endswith("source"):
+    if entry.kind in {"input", "prepared"} or entry.kind.endswith("source"):
         state = "kept"  # for another kernel, other modules, or a study that reads it
     elif place is None:
         state = "stale"
