@@ -145,7 +145,7 @@ def verdicts(cells: Sequence[Cell]) -> Iterator[Verdict]:
     within = f"{SHARE_MIN:.0%} of the cells within × {FAR}"
     yield Verdict(within, f"{found.share_within:.0%}", found.share_within >= SHARE_MIN)
     same = "rankings are the same wherever the machine's intervals separate stacks"
-    yield Verdict(same, f"{pairs - wrong} of {pairs} pairs", wrong == 0)
+    yield Verdict(same, f"{pairs - wrong} of {pairs} pairs", pairs > 0 and wrong == 0)
 
 
 def show(cells: Sequence[Cell]) -> None:
