@@ -8,7 +8,7 @@ from typing import Final
 
 from hypothesis import settings
 
-SHARE: Final = float(os.environ.get("STRATA_EXAMPLES", "0.3"))
+SHARE: Final = float(os.environ.get("STRATA_EXAMPLES", "0.2"))
 
 
 def examples(count: int) -> settings:

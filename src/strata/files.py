@@ -178,8 +178,10 @@ def _refuse_special(found: os.stat_result, path: Path | str) -> None:
 def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = False) -> bytes:
     """The content of a regular file. Raises OSError as `open_plain`; `NotPlain` if it exceeds the limit."""
     with os.fdopen(open_plain(path, follow=follow), "rb") as file:
-        content = file.read(limit_bytes + 1)
-    if len(content) > limit_bytes:
+        # A file that is far too large need not be read; a file in /proc states no size.
+        stated_bytes = os.fstat(file.fileno()).st_size
+        content = b"" if stated_bytes > limit_bytes else file.read(limit_bytes + 1)
+    if max(stated_bytes, len(content)) > limit_bytes:
         cause = f"it is larger than the {format_size(limit_bytes)} that are read"
         raise NotPlain(errno.EFBIG, cause, str(path))
     return content

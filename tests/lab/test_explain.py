@@ -39,6 +39,15 @@ clients = 10
 warmup = "1s"
 duration = "2s"
 """
+# Reads, writes and flushes at a quarter of the processor time of the database.
+FILES = """
+[workloads.oltp]
+workload = "sysbench-fileio"
+preset = "random-mix-4k-fsync"
+size = "16MiB"
+files = 16
+duration = "2s"
+"""
 # Buffered writes with one fsync, direct writes, and one through the page cache of another size.
 SCRIPT = """
 [workloads.writes]
@@ -54,9 +63,9 @@ WRITE_BYTES = (100 << 16) + (50 << 14) + (7 << 12)
 SYNCS = 1 + 7
 
 
-def measured(lab: Lab, folder: Path, options: str = "") -> dict[str, Source]:
-    """The trials of pgbench on each filesystem; ``options`` are the disk's."""
-    text = head("explain", [1], capacity="20GiB") + options + stacks(*FILESYSTEMS) + LOAD
+def measured(lab: Lab, folder: Path, load: str, options: str = "") -> dict[str, Source]:
+    """The trials of a load on each filesystem; ``options`` are the disk's."""
+    text = head("explain", [1], capacity="20GiB") + options + stacks(*FILESYSTEMS) + load
     run_text(text, folder, LabRunner(lab))
     results = ResultsFolder.open(folder / "results")
     return {stack: read_source(results, TrialKey.parse(f"{stack}.oltp.s1")) for stack in FILESYSTEMS}
@@ -64,12 +73,12 @@ def measured(lab: Lab, folder: Path, options: str = "") -> dict[str, Source]:
 
 @pytest.fixture(scope="module")
 def sources(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
-    return measured(lab, tmp_path_factory.mktemp("explain"))
+    return measured(lab, tmp_path_factory.mktemp("explain"), LOAD)
 
 
 @pytest.fixture(scope="module")
 def uncached(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
-    return measured(lab, tmp_path_factory.mktemp("uncached"), "write_cache = false\n")
+    return measured(lab, tmp_path_factory.mktemp("uncached"), FILES, "write_cache = false\n")
 
 
 @pytest.fixture(scope="module")

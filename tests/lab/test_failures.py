@@ -46,7 +46,7 @@ SAID = {
     "spin": [
         "virtual time has stood still",
         "(sh) spins without entering the kernel",
-        "4 processor seconds",
+        "2 processor seconds",
         "step script",
     ],
     "full": ["No space left on device"],
@@ -76,7 +76,7 @@ def outcome(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("failures")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STRATA_CACHE", str(folder / "cache"))
-        summary = run_text(study(), folder, LabRunner(lab, stall_limit_s=4), scripts=True)
+        summary = run_text(study(), folder, LabRunner(lab, stall_limit_s=2), scripts=True)
     return Outcome(summary, records(folder / "results"), folder / "cache")
 
 
@@ -114,10 +114,10 @@ def starved(cpu: int, cache: Path) -> Iterator[None]:
 
 @contextmanager
 def stopped(cpu: int, cache: Path) -> Iterator[None]:
-    """The lab is stopped for five seconds."""
+    """The lab is stopped for three seconds."""
     group = os.getpgid(labs_of(cache)[0])
     os.killpg(group, signal.SIGSTOP)
-    going_on = threading.Timer(5, os.killpg, (group, signal.SIGCONT))
+    going_on = threading.Timer(3, os.killpg, (group, signal.SIGCONT))
     going_on.start()
     yield
     going_on.join()
@@ -131,7 +131,7 @@ def test_a_lab_that_hardly_gets_the_processor_is_not_judged_to_stand_still(
     hindered: Callable[[int, Path], AbstractContextManager[None]],
 ) -> None:
     monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
-    computing = shell_step("compute", "sleep 1; i=0; while [ $$i -lt 1000000 ]; do i=$$((i+1)); done")
+    computing = shell_step("compute", "sleep 1; i=0; while [ $$i -lt 200000 ]; do i=$$((i+1)); done")
     task = bare_task(tmp_path / "attempt", "null", [computing], capacity_bytes=1 << 30)
     cpu = min(os.sched_getaffinity(0))
     with ExitStack() as until_the_end:
@@ -141,7 +141,7 @@ def test_a_lab_that_hardly_gets_the_processor_is_not_judged_to_stand_still(
                 begun.append(until_the_end.enter_context(hindered(cpu, tmp_path / "cache")))
 
         begun: list[None] = []
-        LabRunner(lab, stall_limit_s=3).run(replace(task, cpu=cpu, report=report))
+        LabRunner(lab, stall_limit_s=1).run(replace(task, cpu=cpu, report=report))
 
     assert begun
     end = read_events(task.folder / EVENTS_NAME).end

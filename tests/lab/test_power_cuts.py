@@ -18,9 +18,9 @@ from strata.lab import Lab
 from strata.lab.disk_image import DiskImage, PowerCut
 from strata.runners.lab import LabRunner
 
-CUTS = 3
+CUTS = 2
 UNSOUND_CUTS_MAX = 60
-SOON = {"files": 1, "postgresql": 3}
+SOON = {"files": 1, "postgresql": 2}
 """Seeds of unsound chains with which damage appeared after few cuts; any seed comes to it."""
 SOUND = [
     Subject("ext4", "files", SMALL_SECTORS),

@@ -21,7 +21,7 @@ workload = "fio"
 size = "16MiB"
 options = { rw = "randread", bs = "4k", direct = 1, numjobs = 4 }
 warmup = "10ms"
-duration = "200ms"
+duration = "100ms"
 
 [workloads.copy]
 workload = "dd"

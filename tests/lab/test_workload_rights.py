@@ -140,7 +140,8 @@ def test_a_load_reaches_a_device_without_a_filesystem(lab: Lab, tmp_path: Path, 
     key = ", level = 1" if layer == "md" else ""
     text = (
         f'[study]\nname = "reach"\nquestion = "?"\nseeds = [1]\n{devices}\n[stacks.x]\ndevices = ["a", "b"]\n'
-        f'layers = [{{ layer = "{layer}"{key} }}]\n\n[workloads.x]\n{small_load("fio")}'
+        f'layers = [{{ layer = "{layer}"{key} }}]\n\n[workloads.x]\nworkload = "fio"\n'
+        'preset = "random-mix-4k"\nsize = "32MiB"\nwarmup = "20ms"\nduration = "50ms"\n'
     )
     plan = compile_trial(read(tmp_path, text), "x", "x", 1)
     folder = tmp_path / "attempt"

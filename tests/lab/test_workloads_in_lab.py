@@ -28,7 +28,7 @@ STACKS = {
 
 SLOW = ("os-installation", "tenants")
 """The one takes a minute even on a quiet machine, but runs on a host; the others have tests of their own."""
-ONCE = {"blog", "filesystem-life", "pgbench", "sql-suite", "tree"}
+ONCE = {"blog", "bonnie", "filesystem-life", "pgbench", "sql-suite", "tree"}
 """Repeated by `make test-all` alone: `load`, `dd`, test_identical.py and `sysbench-oltp` repeat the same
 programs."""
 

@@ -34,12 +34,12 @@ STEPS = (
     ),
     shell_step(
         "files",
-        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --time_based --runtime=1 {FIO}",
+        f"fio --name=f --directory=${{mount}} --size=64M --rw=randrw --bs=8k --io_size=16M {FIO}",
     ),
     shell_step(
         "blocks",
         "fio --name=b --filename=/dev/zvol/pool/volume --size=64M --rw=randwrite --bs=16k --direct=1 "
-        f"--time_based --runtime=1 {FIO}",
+        f"--io_size=8M {FIO}",
     ),
     shell_step("content", "sha256sum ${mount}/*"),
     shell_step("scrub", "zpool scrub -w pool && zpool status pool"),

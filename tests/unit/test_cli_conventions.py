@@ -55,7 +55,7 @@ FORCING = {"FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE"}
 
 @pytest.mark.parametrize(
     "closed",
-    [">&-", "<&- >&- 2>&-", *(pytest.param(each, marks=pytest.mark.slow) for each in ("<&-", "2>&-"))],
+    ["<&- >&- 2>&-", *(pytest.param(each, marks=pytest.mark.slow) for each in (">&-", "<&-", "2>&-"))],
 )
 def test_streams_that_the_caller_has_closed_are_no_mistake(closed: str) -> None:
     script = f'exec {closed}; exec "$0" check studies/quickstart.toml'
@@ -164,9 +164,11 @@ def test_the_map_is_there_at_once() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--help",),
         ("workloads",),
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (("run", "--help"), ("devices",))),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (("--help",), ("run", "--help"), ("devices",))
+        ),
     ],
     ids=" ".join,
 )
@@ -210,7 +212,11 @@ def test_a_mistake_is_two_lines_on_standard_error(
 
 
 @pytest.mark.parametrize(
-    "pipe", ["plan studies/layers.toml --json | head -n 1", "devices --json | true"], ids=["much", "little"]
+    "pipe",
+    [
+        pytest.param("plan studies/layers.toml --json | head -n 1", id="much"),
+        pytest.param("devices --json | true", id="little", marks=pytest.mark.slow),
+    ],
 )
 def test_a_reader_that_has_seen_enough_is_no_error(pipe: str) -> None:
     command = f"{STRATA} {pipe}; echo ${{PIPESTATUS[0]}}"

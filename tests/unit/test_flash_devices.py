@@ -39,15 +39,15 @@ def _flash_devices() -> list[str]:
         ("samsung-870-evo-1tb", 0.05),
         ("micron-7300-1920gb", 0.03),
         ("samsung-pm883-960gb", 0.03),
-        ("intel-p4510-2tb", 0.04),
+        pytest.param("intel-p4510-2tb", 0.04, marks=pytest.mark.slow),
         ("intel-p5510-3840gb", 0.04),
         ("intel-p3700-800gb", 0.15),  # its measured latencies at depth 16 include the machine's
-        ("intel-p4800x-375gb", 0.10),  # likewise
+        pytest.param("intel-p4800x-375gb", 0.10, marks=pytest.mark.slow),  # likewise
         ("intel-p5800x-800gb", 0.04),
         # Latency of the class, not of the drive.
-        ("sandisk-readycache-32gb", 0.10),
+        pytest.param("sandisk-readycache-32gb", 0.10, marks=pytest.mark.slow),
         # Sixteen dies of NVMeVirt's parameters cannot give the half million reads of the data sheet.
-        ("samsung-970-pro-1tb", 0.15),
+        pytest.param("samsung-970-pro-1tb", 0.15, marks=pytest.mark.slow),
     ],
 )
 def test_a_drive_does_what_is_published_of_it(name: str, tolerance: float) -> None:
