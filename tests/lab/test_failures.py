@@ -76,7 +76,7 @@ def outcome(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("failures")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STRATA_CACHE", str(folder / "cache"))
-        summary = run_text(study(), folder, LabRunner(lab, stall_limit_s=2), scripts=True)
+        summary = run_text(study(), folder, LabRunner(lab, stall_limit_s=2), scripts=True, retries=0)
     return Outcome(summary, records(folder / "results"), folder / "cache")
 
 

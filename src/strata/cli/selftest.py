@@ -75,7 +75,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare stacks that are alike: how often is a difference found?
+    """Compare equal stacks: how often is a difference found?
 
     One stack is measured with many seeds. Studies are drawn from its values, in which it stands for each of
     several stacks, and each study is judged as reports judge theirs: the best stack is chosen by its mean,
