@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from strata.cli import app
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
@@ -91,6 +94,27 @@ def test_a_server_that_is_restarted_in_the_window_is_the_one_of_the_second_boot(
 
     stopped = next(step for step in second.steps if step.id == "sql-suite-stop-1")
     assert stopped.takes_down == ("sql-suite-server-again",)
+
+
+def said(*words: str) -> str:
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_check_and_plan_say_who_shares(tmp_path: Path) -> None:
+    study_of(EXT4 + LOADS, tmp_path)
+    file = str(tmp_path / "study.toml")
+
+    checked = said("check", file)
+    planned = said("plan", file, "--trial", "ext4.few.s1")
+    plain = json.loads(said("check", file, "--json"))
+
+    assert "prepared once for each seed: 2 sets of disks for 3 cells" in checked
+    assert "[restart]" in planned
+    assert "up to the restart shared with: ext4.many" in planned
+    assert sorted(map(len, plain["shared"])) == [1, 2]
+    assert {"ext4.few", "ext4.many"} in map(set, plain["shared"])
 
 
 LIFE = '[workloads.life]\nworkload = "filesystem-life"\n'

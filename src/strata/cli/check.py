@@ -18,6 +18,7 @@ from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, past_trials
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
+from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
 from strata.spec.load import load_study
@@ -42,6 +43,7 @@ class _Sound:
     skipped: dict[CellKey, str]
     warnings: list[ResultWarning]
     estimate: Estimate
+    shared: list[list[CellKey]]  # the cells that share what is prepared once
 
 
 def check(
@@ -92,9 +94,10 @@ def _checked(file: Path, past: Callable[[], list[Past]]) -> _Sound | StrataError
     except StrataError as error:
         return error
     cells = Counter(trial.key.cell for trial in runnable)
-    estimate = estimate_of(read, cells, past())
+    shared = sharing(plans)
+    estimate = estimate_of(read, cells, past(), {cell: len(group) for group in shared for cell in group})
     warnings = [*stack_warnings(read), *unpriced_warnings(plans, read.processor)]
-    return _Sound(read, len(runnable), dict(left_out), warnings, estimate)
+    return _Sound(read, len(runnable), dict(left_out), warnings, estimate, shared)
 
 
 def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
@@ -104,7 +107,9 @@ def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
             {"code": each.code, "text": each.text, "remedy": each.remedy} for each in checked.warnings
         ]
         head = {"valid": True, "trials": checked.runnable, "skipped": left_out, "warnings": warnings}
-        return {**head, "estimate": _estimate_plain(checked.estimate), "study": checked.study.describe()}
+        shared = {"shared": [[*map(str, group)] for group in checked.shared]} if checked.shared else {}
+        estimate = _estimate_plain(checked.estimate)
+        return {**head, **shared, "estimate": estimate, "study": checked.study.describe()}
     mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
     described = []
     for each in mistakes:
@@ -130,10 +135,25 @@ def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
     for cell, why in checked.skipped.items() if in_full else ():
         print(printable(f"  {cell} will be skipped: {why}"))
+    if in_full and checked.shared:
+        _print_shared(checked.shared)
     if in_full and checked.estimate.cells:
         _print_estimate(checked.estimate)
     for warning in checked.warnings if in_full else ():
         print(printable(f"  {warning.text}\n    {warning.remedy}"))
+
+
+def _print_shared(groups: list[list[CellKey]]) -> None:
+    cells = sum(map(len, groups))
+    largest = max(groups, key=len)
+    shown = [*map(str, largest[:_LONGEST]), *(["…"] if len(largest) > _LONGEST else [])]
+    example = f", such as one for {', '.join(shown)}" if len(largest) > 1 else ""
+    print(
+        printable(
+            f"  prepared once for each seed: {counted(len(groups), 'set')} of disks "
+            f"for {counted(cells, 'cell')}{example}"
+        )
+    )
 
 
 def _print_estimate(estimate: Estimate) -> None:

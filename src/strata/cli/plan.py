@@ -10,6 +10,7 @@ from strata.cli.parameters import StudyFile, option
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
+from strata.plan.prepared import sharing
 from strata.plan.render import plan_lines
 from strata.spec.design import describe_order
 from strata.spec.load import load_study
@@ -56,6 +57,8 @@ def _print_text(study: Study, found: list[Trial]) -> None:
     plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
     for line in plan_lines(plan, study.of(trial.stack).drawn_devices(trial.stack, trial.seed)):
         console.print(line, soft_wrap=True)
+    if others := _sharing_with(study, trial):
+        console.print(f"\nup to the restart shared with: {others}", markup=False, soft_wrap=True)
     if len(found) > 1:
         order = describe_order(study.order, study.order_seed)
         console.print(
@@ -64,3 +67,13 @@ def _print_text(study: Study, found: list[Trial]) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _sharing_with(study: Study, trial: Trial) -> str:
+    """The cells that share what is prepared once for a trial; empty if there are none."""
+    if study.prepare == "each":
+        return ""
+    same_seed = [each for each in runnable_trials(study) if each.seed == trial.seed]
+    plans = (compile_trial(study, each.stack, each.workload, each.seed) for each in same_seed)
+    group = next(group for group in sharing(plans) if trial.key.cell in group)
+    return ", ".join(str(cell) for cell in group if cell != trial.key.cell)

@@ -248,6 +248,10 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
     _print_precision(console, study, summary)
     parts = [f"{len(summary.valid)} measured in {format_duration(summary.duration_s * NS_PER_S)}"]
     kept = "skipped, as their results are there already (--fresh runs them again)"
+    if summary.prepared or summary.found_prepared:
+        parts.append(
+            f"disks prepared {summary.prepared} times, found prepared {summary.found_prepared} times"
+        )
     counts = ((summary.kept, kept), (summary.invalid, "failed"), (summary.unrun, "not run"))
     parts += [f"{len(several)} {what}" for several, what in counts if several]
     console.print(Text(f"{'; '.join(parts)}. Results: {place}"), soft_wrap=True)
@@ -274,6 +278,12 @@ def _print_precision(console: Console, study: Study, summary: Summary) -> None:
         console.print(Text(remedy, style="yellow"), soft_wrap=True)
 
 
+def _prepared_plain(summary: Summary) -> dict[str, Any]:
+    if not summary.prepared and not summary.found_prepared:
+        return {}
+    return {"prepared": {"made": summary.prepared, "found": summary.found_prepared}}
+
+
 def _plain(summary: Summary, place: Path) -> dict[str, Any]:
     return {
         "results": str(place),
@@ -285,6 +295,7 @@ def _plain(summary: Summary, place: Path) -> dict[str, Any]:
         "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
         "not_converged": {str(cell): width for cell, width in stated(summary.not_converged).items()},
         "given_up": {str(cell): why for cell, why in summary.given_up.items()},
+        **_prepared_plain(summary),
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }

@@ -100,10 +100,15 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
         yield Past(described["workloads"][trial.workload], stack, models, processor, Took.of(record))
 
 
-def estimate_of(study: Study, cells: Mapping[CellKey, int], past: Sequence[Past]) -> Estimate:
-    """The estimate for the ``cells`` of a study, with the number of trials of each."""
+def estimate_of(
+    study: Study, cells: Mapping[CellKey, int], past: Sequence[Past], shared_by: Mapping[CellKey, int] = {}
+) -> Estimate:
+    """The estimate for the ``cells`` of a study, with the number of trials of each.
+
+    ``shared_by`` has the number of cells that share what is prepared for a cell, where that is done once.
+    """
     described = study.describe()
-    found = [_cell(study, described, cell, count, past) for cell, count in cells.items()]
+    found = [_cell(study, described, cell, count, past, shared_by.get(cell)) for cell, count in cells.items()]
     jobs = min(lab_jobs(study.memory_bytes_max, len(os.sched_getaffinity(0))), max(1, sum(cells.values())))
     return Estimate(
         cells=tuple(sorted(found, key=lambda each: -each.real_s)),
@@ -113,8 +118,13 @@ def estimate_of(study: Study, cells: Mapping[CellKey, int], past: Sequence[Past]
     )
 
 
-def _cell(
-    study: Study, described: Mapping[str, Any], cell: CellKey, count: int, past: Sequence[Past]
+def _cell(  # noqa: PLR0917
+    study: Study,
+    described: Mapping[str, Any],
+    cell: CellKey,
+    count: int,
+    past: Sequence[Past],
+    shared_by: int | None,
 ) -> CellEstimate:
     study = study.of(cell.stack)
     workload, stack = described["workloads"][cell.workload], described["stacks"][cell.stack]
@@ -130,12 +140,14 @@ def _cell(
         trial_ns = sum(each.took.trial_ns for each in same) / len(same)
         real_s = sum(each.took.real_s for each in same) / len(same)
         return CellEstimate(cell, count, trial_ns, real_s, "same cell")
-    busy_ns = study.workloads[cell.workload].duration_ns_min + _AROUND_NS  # a pause takes no real time
+    # A pause takes no real time.
+    busy_ns = study.workloads[cell.workload].duration_ns_min + _AROUND_NS // (shared_by or 1)
     trial_ns = float(busy_ns + (_PAUSE_NS if study.phases == "drawn" else 0))
     if alike:
         ratio = sum(each.took.real_s for each in alike) / sum(each.took.trial_ns for each in alike)
         return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
     kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
     ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE) for kind in kinds), default=1.0)
-    real_s = _BOOT_S + busy_ns / NS_PER_S * ratio
+    boots = 1 if shared_by is None else 1 + 1 / shared_by
+    real_s = _BOOT_S * boots + busy_ns / NS_PER_S * ratio
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")

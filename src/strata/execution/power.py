@@ -68,7 +68,7 @@ def cut_and_recover(
     cut, and LabError if a lab could not be started.
     """
     seed = study.seeds[0]
-    study = replace(study, phases="fixed")  # the instant of the cut counts from the boot
+    study = replace(study, phases="fixed", prepare="each")  # the instant of the cut counts from the boot
     plan = compile_trial(study, stack, workload, seed)
     if after_step is not None:
         plan = with_cut_after(plan, after_step)

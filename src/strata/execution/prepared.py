@@ -42,41 +42,45 @@ _SHARE: Final = 4  # prepared disks take at most a fourth of the space that is f
 _POLL_S: Final = 0.2
 
 
-def carry_out(runner: Runner, task: Task, kernel_logs: Sequence[KernelLog]) -> None:
+def carry_out(runner: Runner, task: Task, kernel_logs: Sequence[KernelLog]) -> bool | None:
     """Carry out a trial as `Runner.run` does; one that prepares once in two boots.
+
+    Returns whether it found its disks prepared; None for a trial that prepares in the boot that measures.
 
     Raises what `Runner.run` raises, and RunError if the first boot fails.
     """
     parts = parts_of(task.plan)
     if parts is None or not isinstance(runner, LabRunner):
         runner.run(task)
-        return
+        return None
     first, second = parts
     cache = Cache(cache_root())
-    made, images = _prepared(cache, runner, replace(task, plan=first), kernel_logs)
+    made, images, was_there = _prepared(cache, runner, replace(task, plan=first), kernel_logs)
     with ExitStack() as opened:
         for image in images:
             opened.enter_context(image)
         _make_room(cache, made)
         runner.boot(replace(task, plan=second), Power(images, earlier_ns=made.manifest["virtual_ns"]))
+    return was_there
 
 
 def _prepared(
     cache: Cache, runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog]
-) -> tuple[Entry, list[DiskImage]]:
-    """The disks that the first boot leaves, made if they are not there, and copies of them."""
+) -> tuple[Entry, list[DiskImage], bool]:
+    """The disks that the first boot leaves, copies of them, and whether they were there already."""
     inputs = _inputs(runner, task)
     lock = f"{KIND}-{inputs.key}"
     try:
         while True:
             _wait_for(cache, lock, task)
+            was_there = cache.find(KIND, inputs) is not None
             made = cache.build(KIND, inputs, partial(_make, runner, task, kernel_logs))
             with cache.locked(lock):
                 if cache.find(KIND, inputs) is None:  # another program has just made room
                     continue
                 cache.choose(made)
                 shutil.copyfile(made.path / EVENTS_NAME, task.folder / PREPARED_NAME)
-                return made, _copies(made, len(task.plan.devices))
+                return made, _copies(made, len(task.plan.devices)), was_there
     except OSError as error:
         raise RunError(
             f"the prepared disks cannot be kept: {error.strerror}",

@@ -69,6 +69,9 @@ class Summary:
     not_converged: Mapping[CellKey, float] = field(default_factory=dict)
     # Cells whose further seeds are not run, with the failure that two trials had.
     given_up: Mapping[CellKey, str] = field(default_factory=dict)
+    # Of a study that prepares once: trials that prepared their disks, and trials that found them prepared.
+    prepared: int = 0
+    found_prepared: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -124,6 +127,8 @@ def run_study(
             added_seeds=agenda.study.added_seeds,
             not_converged=rounds.conclude(agenda, crew.given_up),
             given_up=crew.given_up,
+            prepared=crew.prepared,
+            found_prepared=crew.found_prepared,
         )
 
 
@@ -213,6 +218,7 @@ class _Crew:
         self.valid: list[TrialKey] = []
         self.invalid: dict[TrialKey, tuple[str, ...]] = {}
         self.given_up: dict[CellKey, str] = {}
+        self.prepared = self.found_prepared = 0
         self._failures: set[tuple[CellKey, str]] = set()
 
     @property
@@ -305,7 +311,7 @@ class _Crew:
             problem = None
             try:
                 logs = [layer.kernel_log for layer in study.stacks[trial.stack].every_layer]
-                carry_out(self._runner, task, logs)
+                self._count_prepared(carry_out(self._runner, task, logs))
             except RunError as error:  # of this trial alone; other errors concern the whole run
                 problem = error
             return finalise(
@@ -321,6 +327,11 @@ class _Crew:
             self.display.abandoned(trial)
             discard_unfinished(self._folder, planned.key)
             raise
+
+    def _count_prepared(self, was_there: bool | None) -> None:
+        with self._lock:
+            self.prepared += was_there is False
+            self.found_prepared += was_there is True
 
     def _count(self, planned: PlannedTrial, record: ResultRecord) -> None:
         with self._lock:

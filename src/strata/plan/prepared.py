@@ -16,6 +16,7 @@ from strata.plan.placement import LayerPlace, Placement
 from strata.spec.stack import Stack
 from strata.spec.step import RESTART, Purpose, Step
 from strata.spec.study import Study
+from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 
 _NAME = "prepared"  # of study, stack and workload of a first part
@@ -96,6 +97,18 @@ def after_restart(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps after the restart; none without one."""
     at = next((index for index, step in enumerate(steps) if step.id == RESTART), len(steps))
     return steps[at + 1 :]
+
+
+def sharing(plans: Iterable[Plan]) -> list[list[CellKey]]:
+    """The cells whose trials of one seed share a first boot, group by group; ``plans`` has one of each cell.
+
+    Cells that prepare in the boot that measures are in no group.
+    """
+    groups: dict[bytes, list[CellKey]] = {}
+    for plan in plans:
+        if parts := parts_of(plan):
+            groups.setdefault(parts[0].to_json(), []).append(plan.trial.key.cell)
+    return list(groups.values())
 
 
 def parts_of(plan: Plan) -> tuple[Plan, Plan] | None:
