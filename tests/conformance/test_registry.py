@@ -76,6 +76,14 @@ def test_a_filesystem_or_pool_tells_its_free_space_or_says_why_not(name: str, la
         assert tells != bool(layer.no_free_space), f"{name}: `free_space`, or why not in `no_free_space`"
 
 
+@pytest.mark.parametrize(("name", "layer"), LAYERS)
+def test_a_filesystem_or_pool_tells_its_periods_or_says_why_not(name: str, layer: type[Layer]) -> None:
+    """Otherwise a window that is too short for its commits would pass."""
+    if layer.provides != "block":
+        assert bool(layer.periods_ns) != bool(layer.no_periods), f"{name}: `periods_ns`, or why not"
+    assert all(ns > 0 for ns in layer.periods_ns.values())
+
+
 @pytest.mark.parametrize(("name", "registered"), WORKLOADS)
 def test_a_workload_declares_its_metrics(name: str, registered: type[Workload]) -> None:
     # A compound workload yields its tenants' metrics under their names, which only a study knows.

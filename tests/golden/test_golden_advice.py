@@ -76,7 +76,7 @@ LATENCY = study(
 CASES: dict[str, tuple[StudyResults, Use, Capabilities | None]] = {
     "clear": (MEASURED, SERVER, CAN),
     "clear-of-one-workload": (LATENCY, PLAIN, None),
-    "clear-by-the-weights": (MEASURED, use(weight("database", 35), weight("mail", 65), needs=NEEDS), CAN),
+    "clear-by-the-weights": (MEASURED, use(weight("database", 32), weight("mail", 68), needs=NEEDS), CAN),
     "the-means-disagree": (DISAGREEING, use(weight("database", 75), weight("mail", 25)), None),
     "even": (EVEN, use(weight("database", 1), needs=NEEDS), CAN),
     "undecided": (UNDECIDED, PLAIN, None),

@@ -108,9 +108,16 @@ def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
         "did-io-in-window": "yes",
         "limited": "yes",
         "larger-than-memory": "yes",
+        "covers-periods": "no",
         "steady": "yes",
     }
     assert [name for name, each in found.items() if each.required] == ["finished", "did-io"]
+
+
+def test_a_window_shorter_than_the_kernels_periods_names_them(tmp_path: Path) -> None:
+    found = checks(tmp_path)["covers-periods"]
+
+    assert found.detail.endswith("is shorter than the interval of: write-back of dirty pages (30 s)")
 
 
 def test_a_rate_that_climbs_is_not_steady_and_the_figures_say_so(tmp_path: Path) -> None:

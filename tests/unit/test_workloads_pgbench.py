@@ -7,7 +7,7 @@ import pytest
 
 from strata.errors import RunError
 from strata.spec.histogram import decode
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, of_open_loop
 from strata.spec.step import Step
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.pgbench import Pgbench
@@ -258,3 +258,20 @@ def test_tables_that_would_run_programs_or_fit_no_script_are_refused(
     keys: dict[str, object], cause: str
 ) -> None:
     assert cause in refused(pgbench(**keys))
+
+
+def test_an_open_loop_answers_with_its_latency_and_what_it_skipped() -> None:
+    late = Metric.of("transactions_skipped", 3.0, "1", better="lower")
+    found = of_open_loop([*metrics().values(), late])
+
+    assert pgbench(rate=50).is_open_loop
+    assert not pgbench().is_open_loop
+    assert [each.name for each in found if each.headline] == ["latency_ns_p99", "transactions_skipped"]
+    assert found[0].name == "latency_ns_p99"
+    assert len(found) == len(metrics()) + 1
+
+
+def test_an_open_loop_without_a_latency_keeps_its_rate() -> None:
+    rate = metrics()["transactions_per_s"]
+
+    assert of_open_loop([rate]) == [rate]

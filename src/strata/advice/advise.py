@@ -167,10 +167,15 @@ class _Adviser:
         """All stacks' scores against the leader's, each over the common seeds of the two."""
         parts, baseline = evidence.parts, self._scorer.baseline(evidence.stacks)
 
+        common = evidence.common_seeds(evidence.stacks)
+        families = {
+            mean: self._scorer.family(evidence.stacks, baseline, parts, common, mean) for mean in MEANS
+        }
+
         def against(stack: str, lower: str, mean: Mean) -> Comparison:
-            seeds = evidence.common_seeds([stack, lower])
+            seeds, family = evidence.common_seeds([stack, lower]), families[mean]
             return self._scorer.against(
-                use.name, stack, lower, baseline=baseline, parts=parts, seeds=seeds, mean=mean
+                use.name, stack, lower, baseline=baseline, parts=parts, seeds=seeds, mean=mean, family=family
             )
 
         found = []

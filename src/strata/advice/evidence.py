@@ -14,13 +14,15 @@ from strata.advice.uses import HEADLINE, Use, Weight, declared_workloads
 from strata.spec.trial import CellKey
 from strata.spec.warning import DURABLE as DURABLE_CHECK
 from strata.statistics.comparison import Comparison, MetricKind, Ratio
-from strata.statistics.interval import SEEDS_MIN, Floats
+from strata.statistics.family import Family
+from strata.statistics.interval import SEEDS_MIN, Floats, confidence_of
 from strata.statistics.level import (
     Level,
     Method,
     Positions,
     Remembering,
     estimate,
+    family_among,
     interval_of,
     once,
     resamples,
@@ -166,16 +168,41 @@ class Scorer(Remembering):
         parts: Sequence[Part],
         seeds: Sequence[int],
         mean: Mean,
+        family: Family | None = None,
     ) -> Comparison:
-        """A stack's score against the leader's: a ratio above 1 is a longer time."""
+        """A stack's score against the leader's, in the family of `family`: above 1 is a longer time."""
         upper, lower = (self.score(each, baseline, parts, seeds, mean) for each in (stack, leader))
         n = len(seeds)
-        ratio = Ratio(n, estimate(upper, n) / estimate(lower, n), interval_of(n, upper, lower))
-        return Comparison(use, stack, leader, _SCORES[mean], ratio)
+        ratio = estimate(upper, n) / estimate(lower, n)
+        interval = interval_of(n, upper, lower, family, confidence_of(n))
+        if ratio != 1 and self._alike(stack, parts) and self._alike(leader, parts):
+            interval = None
+        workloads = dict.fromkeys(part.workload for part in parts)
+        doubts = (self.results.doubt(stack, leader, workload=each) for each in workloads)
+        return Comparison(
+            use,
+            stack,
+            leader,
+            _SCORES[mean],
+            Ratio(n, ratio, interval),
+            precision=self.results.precision,
+            doubt="; ".join(dict.fromkeys(filter(None, doubts))),
+        )
+
+    def family(
+        self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int], mean: Mean
+    ) -> Family | None:
+        """What the scores have in common: the leader is chosen by them, so their intervals hold together."""
+        return family_among(len(seeds), [self.score(each, baseline, parts, seeds, mean) for each in stacks])
+
+    def _alike(self, stack: str, parts: Sequence[Part]) -> bool:
+        return all(self.results.cells[stack, part.workload].series(part.kind.name).alike for part in parts)
 
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
         ratio = self.results.ratio(part.workload, part.kind.name, stack, baseline)
-        return None if ratio is None else Comparison(part.workload, stack, baseline, part.kind, ratio)
+        if ratio is None:
+            return None
+        return self.results.judged(part.workload, stack, baseline, part.kind, ratio)
 
 
 def _leads(waiting: Floats) -> Floats:

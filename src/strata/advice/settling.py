@@ -47,8 +47,13 @@ def settlings(
     more = None
     take_either = conclusion == "undecided" and all(map(within_zone, tied))
     if conclusion in ("too few seeds", "undecided") and not take_either:
-        unsure = [each for each in tied if each.verdict != "worse"]
-        more = _seeds(results, evidence, unsure, unfinished=bool(unfinished))
+        unsure = [each for each in tied if each.verdict not in ("worse", "doubtful")]
+        if unsure or not tied:
+            more = _seeds(results, evidence, unsure, unfinished=bool(unfinished))
+        if doubts := "; ".join(dict.fromkeys(each.doubt for each in tied if each.verdict == "doubtful")):
+            unfinished.append(
+                Settling("trials", f"Sound numbers: {doubts}. Their warnings have the remedies.")
+            )
     if conclusion == "the means disagree":
         more = _WEIGHTS
     missing = [*_workloads(snapshot, evidence.coverage)]

@@ -146,7 +146,7 @@ def _zone(text: str) -> float:
 def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
     """The reasons of ``--fail-on`` that apply, a line each."""
     found: list[str] = []
-    verdicts = {FailOn.WORSE: {"worse"}, FailOn.UNDECIDED: {"undecided", "too few seeds"}}
+    verdicts = {FailOn.WORSE: {"worse"}, FailOn.UNDECIDED: {"undecided", "marginal", "too few seeds"}}
     for each in dict.fromkeys(asked):
         if each is FailOn.MISSING:
             cells = [absent.what for absent in pair.absent]

@@ -31,7 +31,7 @@ from strata.results.record import (
 )
 from strata.results.store import Attempt
 from strata.runners.base import MACHINE_NAME, PREPARED_NAME, Identity, Runner
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, of_open_loop
 from strata.spec.plausible import drawn_drives
 from strata.spec.processor import Processor
 from strata.spec.stack import Volume
@@ -120,7 +120,9 @@ def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Seq
     if problems or not trial.is_complete:
         return ()
     try:
-        own = trial.load.metrics(trial.outputs)
+        own: Sequence[Metric] = trial.load.metrics(trial.outputs)
+        if trial.load.is_open_loop:
+            own = of_open_loop(own)
         return [
             *without_charges(own, trial.plan, trial.events, trial.processor),
             *snapshot_metrics(trial.plan, trial.outputs),

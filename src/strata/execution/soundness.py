@@ -22,6 +22,7 @@ from strata.spec.processor import Processor
 from strata.spec.steadiness import DRIFT_MAX, ROUNDS, Steadiness, steadiness, transient_intervals
 from strata.spec.study import Study
 from strata.spec.warning import (
+    COVERS_PERIODS,
     DID_IO,
     DID_IO_IN_WINDOW,
     DURABLE,
@@ -59,6 +60,7 @@ def checks_of(
     for placement in placements:
         found += _named(age_checks(plan, placement.tenant, trial.outputs), placement.tenant)
         found += _named([_larger_than_memory(placement, plan, events)], placement.tenant)
+        found += _named(_covers_periods(placement, plan, events), placement.tenant)
         own = next(
             (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
         )
@@ -185,6 +187,24 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Che
         return check("yes", f"{data} of data, {whose} is {memory}; bonnie++ asks for twice the memory")
     enough = "at least twice as much data, as bonnie++ asks for"
     return check("yes", f"{data} of data, {whose} is {memory}: {enough}")
+
+
+def _covers_periods(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:
+    """Whether the window holds what the layers and the server do by themselves at intervals."""
+    layers = (each.layer.periods_ns for each in placement.layers)
+    periods = {name: ns for each in (*layers, placement.load.periods_ns) for name, ns in each.items()}
+    window = load_window(plan, events)
+    if not periods or window is None:
+        return
+    length_ns = window[1] - window[0]
+    longer = {name: ns for name, ns in periods.items() if ns > length_ns}
+    named = ", ".join(f"{name} ({format_duration(ns)})" for name, ns in (longer or periods).items())
+    relation = "shorter than the interval of" if longer else "at least as long as the interval of"
+    yield Check(
+        name=COVERS_PERIODS,
+        verdict="no" if longer else "yes",
+        detail=f"the window of {format_duration(length_ns)} is {relation}: {named}",
+    )
 
 
 def _memory_of(placement: Placement, plan: Plan, events: Events) -> tuple[int | None, str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.filesystem import Filesystem, act, filesystem_prerequisites
+from strata.layers.filesystem import WRITE_BACK, Filesystem, act, filesystem_prerequisites
 from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
 from strata.spec.allowed import INTEGER, Forms, features, form, given, named, one_of
@@ -113,6 +113,8 @@ class Btrfs(Filesystem):
             r"BTRFS error \(device [^)]*\): (?:bdev .*|error writing primary super block to device \d+)",
         ),
     )
+    # BTRFS_DEFAULT_COMMIT_INTERVAL
+    periods_ns = {**WRITE_BACK, "commit of btrfs": 30 * NS_PER_S}
     packages = ("btrfs-progs", "e2fsprogs")
 
     layer: Literal["btrfs"] = "btrfs"

@@ -23,6 +23,7 @@ class Directory(Layer):
     prerequisites = Prerequisites(tools=("mkdir",))
     kernel_log = KernelLog(silent="It is a folder; the filesystem below has messages.")
     no_free_space = "Its free space is the filesystem's below."
+    no_periods = "They are of the filesystem below."
 
     layer: Literal["directory"] = "directory"
 

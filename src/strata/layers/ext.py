@@ -7,7 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, filesystem_prerequisites
+from strata.layers.filesystem import (
+    WRITE_BACK,
+    AlignedFilesystem,
+    ProjectQuotaFilesystem,
+    act,
+    filesystem_prerequisites,
+)
 from strata.layers.options import (
     HERE_ALREADY,
     LABEL,
@@ -179,6 +185,10 @@ class ExtFilesystem(AlignedFilesystem):
         return [*divided(count, mean << 10), maximum]
 
 
+# JBD2_DEFAULT_MAX_COMMIT_AGE
+_WITH_JOURNAL: Final = {**WRITE_BACK, "commit of the journal": 5 * NS_PER_S}
+
+
 class Ext2(ExtFilesystem):
     """ext2 on one block device: no journal; mounted by ext4's driver (CONFIG_EXT4_USE_FOR_EXT2).
 
@@ -199,6 +209,7 @@ class Ext3(ExtFilesystem):
     """
 
     prerequisites = filesystem_prerequisites("ext3")
+    periods_ns = _WITH_JOURNAL
     make_limit_ns = 7200 * NS_PER_S
     allowed = {"mkfs": MKFS, "mount": EXT3}
 
@@ -215,6 +226,7 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     """
 
     prerequisites = filesystem_prerequisites("ext4")
+    periods_ns = _WITH_JOURNAL
     allowed = {"mkfs": MKFS, "mount": EXT4}
 
     layer: Literal["ext4"] = "ext4"

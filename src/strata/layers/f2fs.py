@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from strata.layers.filesystem import ProjectQuotaFilesystem, filesystem_prerequisites
+from strata.layers.filesystem import WRITE_BACK, ProjectQuotaFilesystem, filesystem_prerequisites
 from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, numbers
 from strata.spec.allowed import FLAG, NUMBER, Forms, form, given, named, one_of, suboptions
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface
+from strata.units import NS_PER_S
 
 _EXTENSIONS: Final = form(r"[a-z0-9]{1,7}(,[a-z0-9]{1,7}){0,31}", "extensions of files such as mp4,mkv")
 _PAIRED: Final = (
@@ -83,6 +84,7 @@ class F2fs(ProjectQuotaFilesystem):
     )
     packages = ("f2fs-tools",)
     no_free_space = "No tool lists the free extents of a mounted f2fs."
+    periods_ns = {**WRITE_BACK, "checkpoint of f2fs": 60 * NS_PER_S}  # DEF_CP_INTERVAL
 
     layer: Literal["f2fs"] = "f2fs"
 

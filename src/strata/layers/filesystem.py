@@ -23,6 +23,8 @@ _UNMOUNT_LIMIT_NS: Final = 1200 * NS_PER_S
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
 _WITHOUT_FLUSHES: Final = ("nobarrier", "barrier=0", "fsync_mode=nobarrier")
+# The kernel's defaults: vm.dirty_expire_centisecs.
+WRITE_BACK: Final = {"write-back of dirty pages": 30 * NS_PER_S}
 _PROJECT: Final = "18273"  # an arbitrary number, above the usual ones of projects
 
 
@@ -67,6 +69,7 @@ class Filesystem(Layer):
     checker: ClassVar[tuple[str, ...]] = ()
     """The filesystem's own checker, with options that keep it from changing anything; (): none."""
     make_limit_ns: ClassVar[int] = _MAKE_LIMIT_NS
+    periods_ns: ClassVar[Mapping[str, int]] = WRITE_BACK
 
     mkfs: list[StrictStr] = Field([], examples=[["-L", "strata"]])
     """Further options of mkfs, as separate words"""

@@ -7,7 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from strata.layers.filesystem import AlignedFilesystem, ProjectQuotaFilesystem, act, filesystem_prerequisites
+from strata.layers.filesystem import (
+    WRITE_BACK,
+    AlignedFilesystem,
+    ProjectQuotaFilesystem,
+    act,
+    filesystem_prerequisites,
+)
 from strata.layers.options import (
     CAPACITY,
     HERE_ALREADY,
@@ -26,7 +32,7 @@ from strata.spec.allowed import INTEGER, Forms, form, named, one_of, suboptions
 from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
-from strata.units import describe_size
+from strata.units import NS_PER_S, describe_size
 
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
 _BLOCK_BYTES: Final = 4096
@@ -121,6 +127,8 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
             r"|xfs_repair).*",
         )
     )
+    # fs.xfs.xfssyncd_centisecs
+    periods_ns = {**WRITE_BACK, "work on the log of XFS": 30 * NS_PER_S}
     packages = ("xfsprogs", "quota", "e2fsprogs")
 
     layer: Literal["xfs"] = "xfs"

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from strata.servers.database import OFF, ROLE, START_LIMIT_NS, DatabaseServer, setting_text
 from strata.spec.allowed import Forms, form, one_of
 from strata.spec.step import Step
+from strata.units import NS_PER_S
 
 # The settings of PostgreSQL 15 to 17 that a study may give, by their whole names: memory, durability, upkeep
 # and planning. None of them names a file, a library, a command, a role or an address.
@@ -125,6 +126,7 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
+    periods_ns: ClassVar[Mapping[str, int]] = {"checkpoint of PostgreSQL": 300 * NS_PER_S}  # its default
     tearing = ("full_page_writes",)
     risky: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "fsync": dict.fromkeys(OFF, "it may damage the whole database"),

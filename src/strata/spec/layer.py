@@ -221,6 +221,8 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         kernel_log: The kernel's messages when the layer is in trouble.
         packages: Debian's packages with its programs, where the lab's image lacks them.
         no_free_space: Why a filesystem or pool has no `free_space`, as a sentence.
+        periods_ns: What it does by itself at intervals, by name, such as a commit of its journal.
+        no_periods: Why a filesystem or pool has no periods, as a sentence.
         scrub_requires: Features that a scrub needs besides.
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
         writes_whole_blocks: Whether a power failure never leaves a part of a database's page on it.
@@ -236,6 +238,8 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     allowed: ClassVar[Mapping[str, Forms]] = {}
     no_free_space: ClassVar[str] = ""
+    periods_ns: ClassVar[Mapping[str, int]] = {}
+    no_periods: ClassVar[str] = ""
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()
     writes_whole_blocks: ClassVar[bool] = False

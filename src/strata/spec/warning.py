@@ -8,7 +8,7 @@ that users read: because checks say "no" or cannot tell, or because of what the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,6 +20,7 @@ FINISHED: Final = "finished"
 DID_IO: Final = "did-io"
 DID_IO_IN_WINDOW: Final = "did-io-in-window"
 LARGER_THAN_MEMORY: Final = "larger-than-memory"
+COVERS_PERIODS: Final = "covers-periods"
 LIMITED: Final = "limited"
 PRICED: Final = "priced"
 STEADY: Final = "steady"
@@ -42,6 +43,7 @@ class WarningKind:
     grave: bool = False  # whether the reader of an answer must know it; others can stand with the numbers
     check: str | None = None  # that answers the question in each trial; None: the statistics answer it
     unranks: bool = False  # whether a cell that it is said of is shown without a rank
+    doubts: bool = False  # whether what is said of such a cell against others is doubtful
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
 
     def warning(self, text: str, **figures: object) -> ResultWarning:
@@ -79,6 +81,7 @@ _KINDS: Final = (
         "of the page cache",
         grave=True,
         check=DID_IO_IN_WINDOW,
+        doubts=True,
     ),
     WarningKind(
         "nothing-busy",
@@ -105,12 +108,21 @@ _KINDS: Final = (
         check=LARGER_THAN_MEMORY,
     ),
     WarningKind(
+        "short-window",
+        "was the measured window longer than the periods of the kernel and the server?",
+        "the window is shorter than a period of the kernel or the server",
+        "lengthen `duration` to several times the period; until then some seeds meet that work and others do "
+        "not, and the mean holds only a part of it",
+        check=COVERS_PERIODS,
+    ),
+    WarningKind(
         "not-steady",
         "was the steady state reached?",
         "not steady",
         "lengthen the warm-up or the window, or precondition the disks, until the check says yes",
         grave=True,
         check=STEADY,
+        doubts=True,
         unknown_remedy="give the workload a window of a given length, or a longer one; or judge by the "
         "spread of the seeds",
     ),
@@ -127,6 +139,7 @@ _KINDS: Final = (
         "end what disturbs the machine and measure it again: `strata run --fresh --trial ID`",
         grave=True,
         check=UNDISTURBED,
+        doubts=True,
     ),
     WarningKind(
         "not-preconditioned",
@@ -136,6 +149,7 @@ _KINDS: Final = (
         "become steady can be measured as filled",
         grave=True,
         check=PRECONDITIONED,
+        doubts=True,
     ),
     WarningKind(
         "not-durable",
@@ -287,22 +301,18 @@ class Check(BaseModel):
 
 def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
     """The reason for which a cell has no rank, in a few words: a check denies it in half of its trials."""
-    return next(iter(_denials(trials, unranks=True)), "")
+    return next(iter(_denials(trials, lambda kind: kind.unranks)), "")
 
 
 def doubted_by(trials: Iterable[Iterable[Check]]) -> str:
-    """The reasons to doubt a cell's numbers, in a few words: grave checks deny them in half of its trials."""
-    return "; ".join(_denials(trials, unranks=False))
+    """The reasons to doubt a cell's numbers, in a few words: checks deny them in half of its trials."""
+    return "; ".join(_denials(trials, lambda kind: kind.doubts))
 
 
-def _denials(trials: Iterable[Iterable[Check]], *, unranks: bool) -> list[str]:
+def _denials(trials: Iterable[Iterable[Check]], counts: Callable[[WarningKind], bool]) -> list[str]:
     each = [list(checks) for checks in trials]
     kinds = ((check, kind_of_check(check.name)) for checks in each for check in checks)
-    denied = Counter(
-        check.denial
-        for check, kind in kinds
-        if check.verdict == "no" and kind.grave and kind.unranks == unranks
-    )
+    denied = Counter(check.denial for check, kind in kinds if check.verdict == "no" and counts(kind))
     return [why for why, count in denied.items() if 2 * count >= len(each)]
 
 

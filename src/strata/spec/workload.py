@@ -258,6 +258,16 @@ class Workload(BaseModel, Allowing, ABC):
         return False
 
     @property
+    def is_open_loop(self) -> bool:
+        """Whether the study chose its rate, so that its latency is its answer."""
+        return getattr(self, "rate_per_s", None) is not None
+
+    @property
+    def periods_ns(self) -> Mapping[str, int]:
+        """What its server does by itself at intervals, by name."""
+        return {}
+
+    @property
     def server_kind(self) -> str | None:
         """The kind of its own database server, by which a stack's settings name it; None without one."""
         return None

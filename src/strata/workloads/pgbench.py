@@ -222,6 +222,10 @@ class Pgbench(OwnTables):
         return [float(counts[second]) for second in range((ends_us[-1] - ends_us[0]) // _US_PER_S)]
 
     @property
+    def periods_ns(self) -> Mapping[str, int]:
+        return PostgresqlServer.periods_ns
+
+    @property
     def server_kind(self) -> str:
         return PostgresqlServer.kind
 

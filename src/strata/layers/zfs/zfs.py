@@ -88,6 +88,7 @@ class Dataset(Layer):
     kernel_log = KernelLog(silent="Errors are the pool's, which counts them.")
     packages = ("zfsutils-linux",)
     no_free_space = "Its free space is the pool's."
+    no_periods = "They are the pool's."
     own_properties: ClassVar[str] = (
         "compression checksum copies dedup sync logbias primarycache secondarycache"
     )

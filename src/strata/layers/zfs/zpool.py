@@ -74,6 +74,7 @@ class Zpool(Layer):
         ),
         disk_lost=(r"zio pool=.*",),
     )
+    periods_ns = {"transaction group of ZFS": 5 * NS_PER_S}  # zfs_txg_timeout
     packages = ("zfsutils-linux",)
     device_keys = ("log", "cache", "special", "spares")
 
