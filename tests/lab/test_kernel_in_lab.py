@@ -48,6 +48,14 @@ for _ in range(200):
     threading.Thread(target=end.wait, daemon=True).start()
 end.set()
 """
+# Libraries choose their functions as on an old processor, whatever the host's is.
+LIBRARIES = """
+import os, subprocess
+assert '-AVX2' in os.environ['GLIBC_TUNABLES']
+said = subprocess.check_output(['openssl', 'info', '-cpusettings'], text=True)
+known = said.split()[0].partition('=')[2].split(':')
+assert [int(each, 16) & ~(1 << 10) for each in known] == [0x7808010] + [0] * (len(known) - 1), said
+"""
 
 
 def workload(name: str, script: str) -> str:
@@ -58,7 +66,8 @@ def workload(name: str, script: str) -> str:
 def found(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ResultRecord]:
     folder = tmp_path_factory.mktemp("kernel")
     small = head("kernel", [1], "4GiB").replace("\n[devices", 'memory = "256MiB"\n\n[devices', 1)
-    workloads = workload("ring", FORKED_RING) + workload("threads", FULL_CACHE)
+    scripts = {"ring": FORKED_RING, "threads": FULL_CACHE, "libraries": LIBRARIES}
+    workloads = "".join(workload(name, script) for name, script in scripts.items())
     run_text(small + stacks("ext4") + workloads, folder, LabRunner(lab), scripts=True)
     return records(folder / "results")
 
@@ -69,3 +78,7 @@ def test_a_forked_process_sees_the_pages_of_its_io_uring(found: Mapping[str, Res
 
 def test_threads_are_made_while_the_page_cache_fills_the_memory(found: Mapping[str, ResultRecord]) -> None:
     assert found["ext4.threads.s1"].validity.reasons == ()
+
+
+def test_openssl_does_not_see_the_host_s_processor(found: Mapping[str, ResultRecord]) -> None:
+    assert found["ext4.libraries.s1"].validity.reasons == ()
