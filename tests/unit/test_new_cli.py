@@ -199,6 +199,19 @@ def test_each_disk_can_have_a_model_of_its_own(tmp_path: Path, monkeypatch: pyte
     assert [each.device.name for each in study.devices.values()] == models
 
 
+def test_an_ssd_beside_hard_disks_serves_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = ["generic-nearline-hdd", "samsung-870-evo-1tb", "generic-nearline-hdd"]
+    named = [word for each in models for word in ("--disk", each)]
+
+    CliRunner().invoke(app, ["new", "study", "mine", "--use", "home-server", *named])
+
+    study = load_study(tmp_path / "mine.toml", catalogue())
+    assert {each.devices for each in study.stacks.values()} == {("disk0", "disk2")}
+    assert study.stacks["zfs-and-ssd"].all_devices == ("disk0", "disk2", "disk1")
+    assert study.workloads["album"].place == "database"
+
+
 def test_the_disks_of_a_machine_are_modelled_by_kind_and_capacity(tmp_path: Path) -> None:
     disks = {"sda": ("1", 4 * 10**12), "sdb": ("0", 10**12), "nvme0n1": ("0", 2 * 10**12)}
     for name, (rotational, size_bytes) in disks.items():

@@ -149,7 +149,7 @@ def _flush() -> None:
 
 
 def _mistake(error: typer.TyperException) -> str:
-    cause = error.format_message().strip().removesuffix(".")
+    cause = error.format_message().strip().removesuffix(".").replace(": Value error, ", ": ")
     context = getattr(error, "ctx", None)
     place = context.command_path if context is not None else "strata"
     if not cause:  # a group without a command, which has printed its help

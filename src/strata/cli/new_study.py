@@ -176,10 +176,17 @@ def _size(option: str, text: str) -> int:
 def _values(template: Template, models: list[str], memory_bytes: int, data_bytes: int) -> dict[str, object]:
     """The template's values: the lab has less memory than the machine, and as much less data."""
     lab_bytes = min(memory_bytes, template.lab_memory_bytes)
+    disks = {f"disk{number}": model for number, model in enumerate(models)}
+    rotating = [name for name, model in disks.items() if find_device(model).kind == "rotating"]
+    quoted = (f'"{name}"' for name in rotating)
+    # One drive that is not like two or more others serves them rather than being one of them.
+    ssd = next(iter(disks.keys() - rotating), "") if len(disks) - len(rotating) == 1 < len(rotating) else ""
     lab_data_bytes = max(_SCALE_BYTES, data_bytes * lab_bytes // memory_bytes) // MIB * MIB
     return {
         "question": template.question,
-        "disks": {f"disk{number}": model for number, model in enumerate(models)},
+        "disks": disks,
+        "ssd": ssd,
+        "members": f"devices = [{', '.join(quoted)}]\n" if ssd else "",
         "capacity": describe_size(max(_CAPACITY_BYTES_MIN, -(-8 * lab_data_bytes // GIB) * GIB)),
         "machine_memory": describe_size(memory_bytes),
         "machine_data": describe_size(data_bytes),
