@@ -84,4 +84,5 @@ def test_every_trial_is_checked(found: dict[str, ResultRecord]) -> None:
         verdicts = {check.name: check.verdict for check in record.checks}
         assert verdicts["finished"] == verdicts["did-io"] == verdicts["did-io-in-window"] == "yes"
         assert verdicts["larger-than-memory"] == "no"
-        assert verdicts["steady"] in ("yes", "no")
+        # Five seconds may be too few to tell, but they are judged.
+        assert any("they drift by" in check.detail for check in record.checks if check.name == "steady")

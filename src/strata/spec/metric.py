@@ -67,12 +67,12 @@ _ANSWERS: Final = (f"{LATENCY}_p99", f"pass_{LATENCY}_p99", "transactions_skippe
 
 
 def of_open_loop(metrics: Iterable[Metric]) -> list[Metric]:
-    """The metrics of a load whose rate the study chose, its 99th percentile first, then what it skipped.
+    """The metrics of a load whose rate the study chose: its 99th percentile first, then what it skipped.
 
     The rate that it reached says what was asked for, so it is no headline; without a latency it stays one.
     """
     each = list(metrics)
-    answers = [metric for name in _ANSWERS for metric in each if metric.name == name]
+    answers = [metric for name in _ANSWERS for metric in each if metric.name == name and metric.value]
     if not any(metric.quantile for metric in answers):
         return each
     others = [metric.model_copy(update={"headline": False}) for metric in each if metric not in answers]
