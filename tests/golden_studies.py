@@ -155,6 +155,11 @@ _LAYERS: Final = {
         1,
         '{ layer = "ext4" }, { layer = "raw" }, { layer = "guest", memory = "256MiB" }, { layer = "xfs" }',
     ),
+    "layer-vm": (1, '{ layer = "lvm" }, { layer = "vm" }, { layer = "ext4" }'),
+    "layer-vm-writethrough": (
+        1,
+        '{ layer = "vm", memory = "128MiB", cache = "writethrough", aio = "io_uring" }, { layer = "xfs" }',
+    ),
 }
 _WORKLOADS: Final = {
     "workload-fio": 'workload = "fio"\npreset = "random-mix-4k"\nwarmup = "5s"\nduration = "10s"',

@@ -14,7 +14,7 @@ from golden_studies import LAYER_CASES, study_of, subject_of
 from strata.plan.catalogue import catalogue
 from strata.plan.placement import placed_layers
 from strata.spec.layer import Layer, LayerContext
-from strata.spec.step import Step
+from strata.spec.step import BROUGHT, Step
 
 SPARE: Final = "${spare}"
 CASES_BY_LAYER: Final[dict[str, list[str]]] = {
@@ -43,7 +43,7 @@ class Placed:
     def known_variables(self) -> set[str]:
         """Variables that the layer's steps and path may use before one of its own steps binds any."""
         below = {name for path in self.context.lower for name in variables_of(path)}
-        return {*self.context.devices, *below, "mount", "mounts", "scratch", "stack"}
+        return {*self.context.devices, *below, "mount", "mounts", "scratch", "stack", *BROUGHT}
 
     def abilities(self) -> Mapping[str, list[Step]]:
         """The steps of everything that the layer says it can do, by what it is."""
@@ -108,5 +108,6 @@ def variables_of(text: str) -> set[str]:
 
 
 def programs(steps: Iterable[Step]) -> set[str]:
-    """The programs that steps run."""
-    return {command.argv[0] for step in steps for command in step.commands}
+    """The programs of the machine that steps run."""
+    brought = {f"${{{name}}}" for name in BROUGHT}
+    return {command.argv[0] for step in steps for command in step.commands} - brought

@@ -18,6 +18,7 @@ from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
 from strata.spec.names import is_kebab
 from strata.spec.schema import study_schema
+from strata.spec.step import BROUGHT
 from strata.spec.warning import QUESTIONS
 from strata.spec.workload import Workload
 from strata.workloads.generator.output import PROGRAM
@@ -140,7 +141,7 @@ def test_a_plan_asks_for_the_programs_that_its_steps_run(case: str, tmp_path: Pa
     plan = compile_case(case, tmp_path)
     run = {command.argv[0] for step in plan.steps for command in step.commands}
 
-    assert run - {PROGRAM} <= set(plan.prerequisites.tools)
+    assert run - {f"${{{name}}}" for name in BROUGHT} <= set(plan.prerequisites.tools)
 
 
 @pytest.mark.parametrize("case", CASES)

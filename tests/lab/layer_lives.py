@@ -20,7 +20,7 @@ from strata.lab import Lab
 from strata.plan.compile import check_steps, compile_trial
 from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
-from strata.plan.placement import placed_layers
+from strata.plan.placement import Site, placed_layers, sites
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner
@@ -73,16 +73,16 @@ _SIZE_FOLDER: Final = "set -- $(stat --file-system --format='%b %S' .); echo $((
 
 @dataclass(frozen=True)
 class Up:
-    """A layer with the steps that have brought it up, within the control group of a guest below."""
+    """A layer with the steps that have brought it up, within a guest below."""
 
     layer: Layer
     context: LayerContext
     steps: list[Step]
     late: list[Step]
-    group: str | None
+    site: Site
 
     def step(self, name: str, *argv: str, **fields: object) -> Step:
-        return _in_group([self.context.step(name, name, *argv, **fields)], self.group)[0]
+        return self.site.hold([self.context.step(name, name, *argv, **fields)])[0]
 
 
 def on_the_smallest_disks(read: Callable[[str], Study], capacities: Sequence[str] = CAPACITIES) -> Study:
@@ -152,7 +152,7 @@ def broken(study: Study, name: str, *, every: bool) -> Iterator[tuple[str, Plan]
     before = [step for each in ups[: ups.index(own)] for step in each.steps]
     built = [*before, *own.steps]
     taken = own.layer.snapshot(own.context.during("build", f"{own.context.name}-snapshot"), SNAPSHOT) or []
-    altered = [(before, own.steps), (built, _in_group(taken, own.group))]
+    altered = [(before, own.steps), (built, own.site.hold(taken))]
     if own is ups[0] and (replaced := _replaced(study, own)):
         altered.append(([*built, _lost(study)], replaced))
     for done, steps in altered:
@@ -177,14 +177,12 @@ def fails_done(step: Step) -> Step:
 
 def brought_up(placed: Iterable[Placed]) -> list[Up]:
     """The layers as `compile_trial` builds them."""
-    group: str | None = None
-    ups = []
-    for layer, context in placed:
-        steps = _in_group(layer.build(context), group)
+    ups, placed = [], list(placed)
+    for (layer, context), site in zip(placed, sites(placed), strict=False):
+        steps = site.hold(layer.build(context))
         built = [step for step in steps if step.phase == "build"]
         late = [_as_build(step) for step in steps if step.phase != "build"]
-        ups.append(Up(layer, context, built, late, group))
-        group = layer.cgroup(context) or group
+        ups.append(Up(layer, context, built, late, site))
     return ups
 
 
@@ -243,10 +241,6 @@ def _as_build(step: Step) -> Step:
     return step.model_copy(update={"phase": "build"})
 
 
-def _in_group(steps: list[Step], group: str | None) -> list[Step]:
-    return steps if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]
-
-
 def _is_block(top: Up) -> bool:
     return top.layer.provides == "block"
 
@@ -256,7 +250,7 @@ def _on(top: Up, name: str, script: str) -> Step:
     path = top.layer.path(top.context)
     where: Mapping[str, object] = {"environment": {"DEVICE": path}} if _is_block(top) else {"cwd": path}
     step = Step(id=f"life-{name}", phase="build", title=name, argv=("sh", "-c", literal(script)), **where)
-    return _in_group([step], top.group)[0]
+    return top.site.hold([step])[0]
 
 
 def _with_snapshot(ups: list[Up]) -> tuple[list[Up], list[Step], list[Step]]:
@@ -269,7 +263,7 @@ def _with_snapshot(ups: list[Up]) -> tuple[list[Up], list[Step], list[Step]]:
     own = ups[index]
     taken = layer.snapshot(context.during("build", f"{context.name}-snapshot"), SNAPSHOT) or []
     dropped = layer.drop_snapshot(context.during("build", f"{context.name}-drop"), SNAPSHOT)
-    taken, dropped = _in_group(taken, own.group), _in_group(dropped, own.group)
+    taken, dropped = own.site.hold(taken), own.site.hold(dropped)
     return [*ups[:index], replace(own, steps=[*own.steps, *taken]), *ups[index + 1 :]], taken, dropped
 
 
@@ -304,9 +298,9 @@ def _down(ups: list[Up]) -> Iterator[Step]:
 
 def _again(up: Up) -> list[Step]:
     steps = up.layer.assemble(up.context.during("build", f"{up.context.name}-again"))
-    return _in_group([_as_build(step) for step in steps], up.group)
+    return up.site.hold(_as_build(step) for step in steps)
 
 
 def _scrub(up: Up) -> list[Step]:
     steps = up.layer.scrub(up.context.during("build", f"{up.context.name}-scrub"))
-    return _in_group([_as_build(step) for step in steps or ()], up.group)
+    return up.site.hold(_as_build(step) for step in steps or ())

@@ -17,6 +17,7 @@ use crate::resolve::resolve;
 use crate::sandbox;
 use crate::session::{self, Input};
 use crate::users::Users;
+use crate::{machine_host, machine_run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +53,9 @@ enum Action {
         #[command(flatten)]
         files: Files,
     },
+    /// Run a virtual machine whose first process is this agent, or a program in it
+    #[command(subcommand)]
+    Machine(Machine),
     /// Check whether this machine can make a sandbox for the steps of a plan, by making one
     Sandbox {
         /// An empty folder
@@ -60,6 +64,25 @@ enum Action {
         /// The name of the sandbox's control group
         #[arg(value_name = "NAME")]
         name: String,
+    },
+}
+
+#[derive(Subcommand)]
+enum Machine {
+    /// Run the machine's kernel until SIGTERM, which switches the machine off
+    Start {
+        /// The socket for those who run programs in it; it exists as soon as the machine is up
+        #[arg(value_name = "SOCKET")]
+        socket: PathBuf,
+        /// The kernel and its arguments
+        #[arg(last = true, required = true, value_name = "KERNEL")]
+        argv: Vec<String>,
+    },
+    /// Run the program that the standard input describes as JSON, and end as it does
+    Run {
+        /// The machine's socket
+        #[arg(value_name = "SOCKET")]
+        socket: PathBuf,
     },
 }
 
@@ -94,6 +117,8 @@ pub fn main() -> ExitCode {
     match line.action {
         Action::Run { files, events } => run(&files, &events),
         Action::Check { files } => check(&files),
+        Action::Machine(Machine::Start { socket, argv }) => machine_host::start(&socket, &argv),
+        Action::Machine(Machine::Run { socket }) => machine_run::run(&socket),
         Action::Sandbox { folder, name } => sandbox::try_out(folder, name),
     }
 }

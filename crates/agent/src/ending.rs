@@ -4,8 +4,10 @@
 use nix::unistd::Pid;
 
 use crate::clock;
+use crate::collect;
 use crate::events::{At, Ending, Event, Outcome};
 use crate::execute::Stop;
+use crate::machine;
 use crate::process::{Process, Status};
 use crate::program::{Program, Step};
 use crate::supervise::Supervisor;
@@ -52,7 +54,11 @@ impl Supervisor {
         self.sample_at(At::StepEnd, &step.id);
         let mut collected = Ok(());
         for wanted in &step.collect {
-            if let Err(cause) = crate::collect::ship(&mut self.sink, &step.id, wanted) {
+            let shipped = match &step.program.machine {
+                Some(socket) => machine::ship(&mut self.sink, &step.id, wanted, socket),
+                None => collect::ship(&mut self.sink, &step.id, wanted),
+            };
+            if let Err(cause) = shipped {
                 collected = collected.and(Err(format!("collecting {}: {cause}", wanted.name)));
             }
         }
@@ -61,7 +67,8 @@ impl Supervisor {
     }
 }
 
-fn judge(process: &Process, program: &Program, stop: Option<&Stop>, output_truncated: bool) -> Ending {
+/// How a program has ended.
+pub fn judge(process: &Process, program: &Program, stop: Option<&Stop>, output_truncated: bool) -> Ending {
     let (exit_code, signal) = match process.exit.map(|exit| exit.status) {
         Some(Status::Exited(code)) => (Some(code), None),
         Some(Status::Signalled(signal)) => (None, Some(signal)),

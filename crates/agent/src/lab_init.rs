@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::libc::O_NOCTTY;
@@ -20,6 +21,7 @@ use crate::faults::complain;
 use crate::lab_modules;
 use crate::lab_mounts;
 use crate::lab_programs;
+use crate::machine_guest;
 use crate::session::{self, Input};
 
 const EVENTS_TTY: &str = "/dev/ttyS0";
@@ -34,9 +36,13 @@ pub fn is_lab() -> bool {
 
 /// The variables that the kernel gives to every program of a lab: how libraries choose their functions.
 pub fn environment() -> Vec<(&'static str, OsString)> {
+    if is_lab() { chosen_functions() } else { Vec::new() }
+}
+
+/// The variables by which libraries choose their functions.
+pub fn chosen_functions() -> Vec<(&'static str, OsString)> {
     const NAMES: [&str; 2] = ["GLIBC_TUNABLES", "OPENSSL_ia32cap"];
-    let given = NAMES.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
-    if is_lab() { given.collect() } else { Vec::new() }
+    NAMES.into_iter().filter_map(|name| Some((name, env::var_os(name)?))).collect()
 }
 
 /// Never returns: PID 1 must not end, a kernel panic would follow.
@@ -61,6 +67,9 @@ fn live() -> Result<(), String> {
         let mounted = mounted.as_ref().err().map(|cause| format!(" ({cause})")).unwrap_or_default();
         format!("{EVENTS_TTY} cannot be opened, so nobody will see any events: {error}{mounted}")
     })?;
+    if Path::new(machine_guest::BINDINGS).exists() {
+        return mounted.and_then(|()| machine_guest::live(tty));
+    }
     let spare = tty.try_clone().map_err(|error| error.to_string())?;
     let input = Input { plan: fs::read("/strata/plan.json"), bindings: fs::read("/strata/bindings.json") };
     let run = || {

@@ -160,12 +160,14 @@ pub struct Step {
     #[serde(default)]
     pub cgroup: Option<String>,
     #[serde(default)]
+    pub machine: Option<String>,
+    #[serde(default)]
     pub lane: Option<String>,
     #[serde(default)]
     pub not_before_ns: u64,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Collect {
     pub name: String,

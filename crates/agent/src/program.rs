@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
 
 use crate::lanes;
 use crate::plan::{Collect, Phase};
@@ -24,7 +25,7 @@ impl<T> Template<T> {
 }
 
 /// One program to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Program {
     pub argv: Vec<String>,
     /// Complete: nothing is inherited.
@@ -37,6 +38,9 @@ pub struct Program {
     pub expect_exit: Vec<i32>,
     /// The folder of the control group that it runs in.
     pub cgroup: Option<String>,
+    /// The socket of the virtual machine that it runs in; the machine itself need not know.
+    #[serde(skip)]
+    pub machine: Option<String>,
 }
 
 /// A step that is started, waited for until it is ready, and stopped at teardown.
@@ -148,6 +152,7 @@ impl Program {
             time_limit_ns: self.time_limit_ns,
             expect_exit: self.expect_exit.clone(),
             cgroup: optional(&self.cgroup)?,
+            machine: optional(&self.machine)?,
         })
     }
 }

@@ -152,8 +152,10 @@ impl<'a> Resolver<'a> {
         let place = format!("steps[{index}] ({})", step.id);
         self.check(&place, step);
         self.earlier.insert(&step.id, self.now);
-        let cgroup = step.cgroup.as_ref().map(|folder| self.cgroup(&place, folder));
-        let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..program };
+        let cgroup = step.cgroup.as_ref().map(|folder| self.absolute(&format!("{place}.cgroup"), folder));
+        let machine = step.machine.as_ref().map(|socket| self.absolute(&format!("{place}.machine"), socket));
+        let in_machine = |program: Program| Program { machine: machine.clone(), ..program };
+        let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..in_machine(program) };
         let program = self.program(&place, &step.command()).map(in_group);
         let background = self.background(&place, step);
         let collect = step
@@ -166,7 +168,8 @@ impl<'a> Resolver<'a> {
             })
             .collect();
         self.bind_by(&place, step);
-        let undo = step.undo.as_ref().map(|undo| self.program(&format!("{place}.undo"), undo));
+        let undo =
+            step.undo.as_ref().map(|undo| self.program(&format!("{place}.undo"), undo).map(in_machine));
         Some(Template::new(program::Step {
             id: step.id.clone(),
             phase: step.phase,
@@ -231,10 +234,9 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn cgroup(&mut self, place: &str, folder: &str) -> String {
-        let place = format!("{place}.cgroup");
-        let text = self.text(&place, folder);
-        self.require(text.starts_with(['/', '$']), &place, "not absolute");
+    fn absolute(&mut self, place: &str, path: &str) -> String {
+        let text = self.text(place, path);
+        self.require(text.starts_with(['/', '$']), place, "not absolute");
         text
     }
 
@@ -299,6 +301,7 @@ impl<'a> Resolver<'a> {
             time_limit_ns: command.time_limit_ns,
             expect_exit: command.expect_exit.clone(),
             cgroup: None,
+            machine: None,
         })
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From a plan's bytes to its end, the same on a host and in the lab.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -104,7 +105,7 @@ pub fn run(
         Ok(plan) => plan,
         Err(faults) => return conclude(sink, Err(bad_plan(&faults)), &Aftermath::default()),
     };
-    let made = match make_folders(&plan) {
+    let made = match make_folders(&plan.variables) {
         Ok(made) => made,
         Err(cause) => return conclude(sink, Err(failed(cause)), &Aftermath::default()),
     };
@@ -175,10 +176,10 @@ fn failed(reason: String) -> Failure {
 }
 
 /// Make the folders of the variables `mount`, `mounts` and `scratch`. Returns the new ones.
-fn make_folders(plan: &ReadyPlan) -> Result<Vec<PathBuf>, String> {
+pub fn make_folders(variables: &BTreeMap<String, String>) -> Result<Vec<PathBuf>, String> {
     let mut made = Vec::new();
     for (variable, mode) in [("mount", 0o755), ("mounts", 0o755), ("scratch", 0o1777)] {
-        let Some(folder) = plan.variables.get(variable).filter(|folder| folder.starts_with('/')) else {
+        let Some(folder) = variables.get(variable).filter(|folder| folder.starts_with('/')) else {
             continue;
         };
         let path = Path::new(folder);

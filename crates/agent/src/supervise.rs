@@ -243,7 +243,8 @@ impl Supervisor {
     }
 }
 
-fn reap_one(pid: Pid) -> Option<Exit> {
+/// Reap this child if it has ended.
+pub fn reap_one(pid: Pid) -> Option<Exit> {
     let mut status = 0;
     // SAFETY: rusage is plain integers, for which zero is a value, and both pointers are to our own memory.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

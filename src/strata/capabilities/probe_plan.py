@@ -9,7 +9,7 @@ from typing import Final
 
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
-from strata.plan.placement import control_groups, in_group, placed_layers
+from strata.plan.placement import placed_layers, sites
 from strata.spec.layer import Interface, Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Prerequisites, Step
@@ -50,7 +50,7 @@ class ProbePlan:
         """Further steps whose failure is a "no", and not a failure of the probe."""
         self.height = len(self.placed)
         self._up: dict[int, list[str]] = {}
-        self._groups = control_groups(self.placed)
+        self._sites = sites(self.placed)
         self._count = 0
 
     @property
@@ -98,7 +98,7 @@ class ProbePlan:
                 "argv": argv,
                 "expect_exit": expect,
                 "time_limit_ns": 3600 * NS_PER_S,
-                "cgroup": self._groups[max(self._up, default=-1) + 1],
+                **self._sites[max(self._up, default=-1) + 1]._asdict(),
                 **fields,
             }
         )
@@ -107,7 +107,7 @@ class ProbePlan:
     def build(self) -> None:
         for index, (layer, context) in enumerate(self.placed):
             built = [step for step in layer.build(context) if step.phase == "build"]
-            self._up[index] = self.add(in_group(built, self._groups[index]))
+            self._up[index] = self.add(self._sites[index].hold(built))
 
     def down(self, index: int) -> None:
         ids = self.steps_of(index)
@@ -121,7 +121,7 @@ class ProbePlan:
             context = self.context(at, "up")
             if lower is not None and at == index:
                 context = replace(context, lower=tuple(lower))
-            self._up[at] = self.add(in_group(layer.assemble(context), self._groups[at]))
+            self._up[at] = self.add(self._sites[at].hold(layer.assemble(context)))
 
     def begin(self, *names: str) -> None:
         """Build the stack, make content of each name, and write the first."""

@@ -16,9 +16,18 @@ from typing import Any, Final
 
 from strata.lab.disk import ROOT_DISK, LabDisk
 from strata.lab.inputs import input_variables
-from strata.lab.lab import module_bindings
-from strata.lab.programs import load_bindings, load_variables
-from strata.plan.model import Plan
+from strata.lab.lab import Lab, module_bindings, module_files
+from strata.lab.machine import (
+    BINDINGS_FILE,
+    INITRD_FILE,
+    KERNEL_FILE,
+    ROOT_DEVICE,
+    has_machines,
+    machine_programs,
+    machine_variables,
+)
+from strata.lab.programs import load_file, load_programs, load_variables
+from strata.plan.model import Plan, canonical_json
 from strata.spec.device import Device
 from strata.spec.trial import derive_seed
 
@@ -49,14 +58,46 @@ def lab_initrd(
     programs: Mapping[str, bytes] = _NOTHING,
 ) -> bytes:
     """The archive that a lab boots from; modules and programs are given by their paths."""
+    files = {"strata/plan.json": plan, "strata/bindings.json": bindings}
+    return _archive(agent, files, modules, programs)
+
+
+def plan_files(plan: Plan, lab: Lab) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The modules and the programs of a plan, by their paths in the initial root."""
+    return module_files(plan, lab), load_file(plan, lab.load) | _machine_files(plan, lab)
+
+
+def _machine_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
+    """What the plan's virtual machines start from."""
+    if not has_machines(plan):
+        return {}
+    bindings = {
+        "runner": "lab",
+        "hostname": "guest",
+        "root_device": ROOT_DEVICE,
+        "variables": {"mount": MOUNT_POINT, "mounts": LOWER_MOUNTS, "scratch": SCRATCH},
+        "modules": module_bindings(plan),
+        "programs": load_programs(plan),
+    }
+    initrd = _archive(
+        lab.agent.path.read_bytes(),
+        {BINDINGS_FILE: canonical_json(bindings)},
+        module_files(plan, lab),
+        load_file(plan, lab.load),
+    )
+    return {KERNEL_FILE: lab.kernel.path.read_bytes(), INITRD_FILE: initrd}
+
+
+def _archive(
+    agent: bytes, files: Mapping[str, bytes], modules: Mapping[str, bytes], programs: Mapping[str, bytes]
+) -> bytes:
     folders = sorted({path.rpartition("/")[0] for path in (*modules, *programs)})
     return cpio(
         [
             *(Member(folder, stat.S_IFDIR | 0o755) for folder in _FOLDERS),
             Member("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
             Member("init", stat.S_IFREG | 0o755, agent),
-            Member("strata/plan.json", stat.S_IFREG | 0o644, plan),
-            Member("strata/bindings.json", stat.S_IFREG | 0o644, bindings),
+            *(Member(path, stat.S_IFREG | 0o644, content) for path, content in files.items()),
             *(Member(folder, stat.S_IFDIR | 0o755) for folder in folders),
             *(Member(path, stat.S_IFREG | 0o644, content) for path, content in modules.items()),
             *(Member(path, stat.S_IFREG | 0o755, content) for path, content in programs.items()),
@@ -105,7 +146,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
     """
     names = block_names(plan)
     paths = {name: f"/dev/{block}" for name, block in names.items()}
-    modules = module_bindings(plan)
+    modules, programs = module_bindings(plan), [*load_programs(plan), *machine_programs(plan)]
     return {
         "runner": "lab",
         "variables": {
@@ -114,6 +155,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
             **{name: f"/dev/nbd{index}" for index, name in enumerate(plan.network_devices)},
             **load_variables(plan),
             **input_variables(plan),
+            **machine_variables(plan),
             "mount": MOUNT_POINT,
             "mounts": LOWER_MOUNTS,
             "scratch": SCRATCH,
@@ -124,7 +166,7 @@ def lab_bindings(plan: Plan, *, interactive: bool = False) -> dict[str, Any]:
         "root_device": f"/dev/{ROOT_DISK}",
         "shell": interactive,
         **({"modules": modules} if modules else {}),
-        **load_bindings(plan),
+        **({"programs": programs} if programs else {}),
     }
 
 

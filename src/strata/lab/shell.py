@@ -16,9 +16,8 @@ from typing import Final
 from strata.errors import LabError, StudyError
 from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import MOUNT_POINT, block_names, lab_bindings, lab_disks, lab_initrd
-from strata.lab.lab import ensure_for, module_files, require_lab
-from strata.lab.programs import load_file
+from strata.lab.initrd import MOUNT_POINT, block_names, lab_bindings, lab_disks, lab_initrd, plan_files
+from strata.lab.lab import ensure_for, require_lab
 from strata.lab.progress import console_progress
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
@@ -51,8 +50,7 @@ def open_shell(*, study: Path | None, stack: str | None, device: str | None, vir
     remove_stale(run_root())
     print(_greeting(plan, devices, built=stack is not None, virtual=virtual), flush=True)
     bindings = canonical_json(lab_bindings(plan, interactive=True))
-    files = module_files(plan, lab), load_file(plan, lab.load)
-    initrd = lab_initrd(lab.agent.path.read_bytes(), plan.to_json(), bindings, *files)
+    initrd = lab_initrd(lab.agent.path.read_bytes(), plan.to_json(), bindings, *plan_files(plan, lab))
     with private_folder(run_root()) as private, _own_terminal():
         events_path = private.path / "events.jsonl"
         events = os.open(events_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -33,8 +33,8 @@ from strata.spec.names import nearest
 from strata.spec.packages import asked_packages
 from strata.spec.stack import Stack
 from strata.spec.step import (
+    BROUGHT,
     INPUT_PREFIX,
-    LOAD,
     LOAD_USER,
     NETWORK_DEVICE_PREFIX,
     RESTART,
@@ -275,8 +275,8 @@ def plan_of(
     used = {name for step in steps for name in step.variables}
     slots = sorted(name for name in used if name.startswith(NETWORK_DEVICE_PREFIX))
     files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
-    load = [LOAD] if LOAD in used else []
-    variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots, *files, *load)
+    brought = [name for name in BROUGHT if name in used]
+    variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots, *files, *brought)
     trial = Trial.of(study.name, TrialKey(stack.name, workload, seed))
     check_steps(steps, variables, stack.all_devices, place=trial.id)
     check_steps(after_restart(steps), variables, stack.all_devices, place=f"{trial.id}, second boot")
@@ -306,8 +306,7 @@ def _prerequisites(
     # Only the tools that the steps run: a workload's list names those of every server it knows.
     run = {command.argv[0] for step in steps for command in step.commands}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
-    # Runners bring the load generator.
-    run_by_name = {command.argv[0] for command in asked} - {f"${{{LOAD}}}"}
+    run_by_name = {command.argv[0] for command in asked} - {f"${{{name}}}" for name in BROUGHT}
     needed = Prerequisites(tools=tuple(sorted({*tools, *run_by_name})))
     for placement in placements:
         needed |= placement.prerequisites

@@ -61,12 +61,12 @@ def _divisions(placement: Placement, phase: Phase, when: _When) -> Iterator[Step
                 (f"${{{LOAD}}}", "extents", path),
                 purpose=Purpose(what="extents", layer=context.name, tenant=tenant, when=when),
             )
-            yield from place.in_group([counted])
+            yield from place.site.hold([counted])
         *first, last = layer.free_space(context.during(phase, f"{context.name}-free-{when}")) or (None,)
         if last is not None:
             purpose = Purpose(what="free-space", layer=context.name, tenant=place.tenant, when=when)
             counting = [step for step in first if step] + [last.model_copy(update={"purpose": purpose})]
-            yield from place.in_group(counting)
+            yield from place.site.hold(counting)
 
 
 def _reading(placement: Placement, phase: Phase, when: _When) -> list[Step]:

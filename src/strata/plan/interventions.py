@@ -95,11 +95,11 @@ def _window_snapshots(placement: Placement, load: Workload) -> Iterator[Step]:
             "not_before_ns": number * (load.snapshot_every_ns or 0),
             "purpose": Purpose(what="snapshot", layer=name, number=number),
         }
-        taken = place.in_group(layer.snapshot(taking, f"s{number}") or ())
+        taken = place.site.hold(layer.snapshot(taking, f"s{number}") or ())
         yield from (step.model_copy(update=fields) for step in taken)
     for number in numbers:
         dropping = context.during("inspect", f"{name}-drop-{number}")
-        yield from place.in_group(layer.drop_snapshot(dropping, f"s{number}"))
+        yield from place.site.hold(layer.drop_snapshot(dropping, f"s{number}"))
 
 
 def _intervention_steps(stack: Stack, placement: Placement, intervention: Intervention) -> Iterator[Step]:
@@ -111,14 +111,14 @@ def _intervention_steps(stack: Stack, placement: Placement, intervention: Interv
         layer, context = place.layer, place.context
         taken = layer.snapshot(context.during("alter", f"{context.name}-snapshot"), SNAPSHOT)
         dropped = layer.drop_snapshot(context.during("inspect", f"{context.name}-drop"), SNAPSHOT)
-        yield from place.in_group([*(taken or ()), *dropped])
+        yield from place.site.hold([*(taken or ()), *dropped])
     else:
         place = next(each for each in placement.layers if not each.layer.beside)
         layer, context = place.layer, place.context
         spare = layer.named_devices()["spares"][0]
         rebuilding = context.during("alter", f"{context.name}-rebuild")
         begun = layer.rebuild(rebuilding, f"${{{lost_disk(stack)}}}", f"${{{spare}}}")
-        yield from place.in_group(begun or ())
+        yield from place.site.hold(begun or ())
 
 
 def lost_disk(stack: Stack) -> str:
@@ -147,7 +147,7 @@ def _scrub_steps(placement: Placement) -> Iterator[Step]:
         context = place.context
         purpose = {"purpose": Purpose(what="scrub", layer=context.name)}
         found = place.layer.scrub(context.during("inspect", f"{context.name}-scrub")) or ()
-        yield from (step.model_copy(update=purpose) for step in place.in_group(found))
+        yield from (step.model_copy(update=purpose) for step in place.site.hold(found))
 
 
 def scrub_errors(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> Iterator[str]:

@@ -18,6 +18,27 @@ from strata.spec.workload import Tenant, Workload, WorkloadContext
 _BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
 
 
+class Site(NamedTuple):
+    """Where programs of steps run."""
+
+    machine: str | None = None  # the socket of a virtual machine; None: the plan's own machine
+    cgroup: str | None = None
+
+    def above(self, layer: Layer, context: LayerContext) -> Site:
+        """The site of everything above a layer that is brought up here."""
+        machine, cgroup = layer.machine(context), layer.cgroup(context)
+        return self if machine is None and cgroup is None else Site(machine or self.machine, cgroup)
+
+    def hold(self, steps: Iterable[Step]) -> list[Step]:
+        """The steps, here."""
+        changed = {key: value for key, value in self._asdict().items() if value is not None}
+        return [step.model_copy(update=changed) for step in steps] if changed else [*steps]
+
+
+HERE: Final = Site()
+"""The plan's own machine, in no control group."""
+
+
 class LayerPlace(NamedTuple):
     """A layer of a stack where it stands."""
 
@@ -26,13 +47,10 @@ class LayerPlace(NamedTuple):
     """Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's."""
     name: str  # its name without that
     tenant: str | None  # the tenant whose own layer it is; None: everyone's
-    group: str | None  # the control group of its steps: that of the guest it stands on
+    site: Site  # of its steps: that of the guest it stands on
 
     def build(self) -> list[Step]:
-        return self.in_group(self.layer.build(self.context))
-
-    def in_group(self, steps: Iterable[Step]) -> list[Step]:
-        return in_group(steps, self.group)
+        return self.site.hold(self.layer.build(self.context))
 
 
 @dataclass(frozen=True)
@@ -46,14 +64,14 @@ class Placement:
     target: str  # the path that it runs on
     target_kind: Interface  # the kind of that path
     memory_bytes: int  # its memory limit, or the machine's memory
-    load_group: str | None  # the control group of its load
+    load_site: Site  # of its load
     tenant: str | None = None  # the tenant's name; None for a workload that has the stack for itself
     shared: int = 0  # how many of the layers are shared
     share: tuple[Step, ...] = ()  # the steps that make its share of them, and its memory limit
-    base: str | None = None  # the control group above the layers that are shared
+    base: Site = HERE  # above the layers that are shared
     places: Mapping[str, str] = field(default_factory=dict, hash=False)  # further filesystems' mount points
     restarts: bool = False  # whether the machine starts anew between preparing and measuring
-    is_limited: bool = False  # whether `load_group` is its own, which limits its memory
+    is_limited: bool = False  # whether the control group of `load_site` is its own, which limits its memory
 
     @property
     def prerequisites(self) -> Prerequisites:
@@ -66,10 +84,10 @@ class Placement:
 
     def build(self) -> list[Step]:
         own = [step for each in self.layers[self.shared :] for step in each.build()]
-        return [*in_group(self.share, self.base), *own]
+        return [*self.base.hold(self.share), *own]
 
     def of_load(self, steps: Iterable[Step]) -> list[Step]:
-        return in_group(steps, self.load_group)
+        return self.load_site.hold(steps)
 
     def context(self, *, window: str = "") -> WorkloadContext:
         """The workload's context; a tenant's steps before its load have folders of their own."""
@@ -115,15 +133,15 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
     return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
-def control_groups(placed: Iterable[Placed], base: str | None = None) -> list[str | None]:
-    """The control group of each layer's steps, from the lowest on, and then that of everything above.
+def sites(placed: Iterable[Placed], base: Site = HERE) -> list[Site]:
+    """The site of each layer's steps, from the lowest on, and then that of everything above.
 
-    Steps above a guest run in its group, whenever they do. ``base`` is the group below all.
+    Steps above a guest run in it, whenever they do. ``base`` is the site below all.
     """
-    groups = [base]
+    found = [base]
     for layer, context in placed:
-        groups.append(layer.cgroup(context) or groups[-1])
-    return groups
+        found.append(found[-1].above(layer, context))
+    return found
 
 
 def placements_of(
@@ -151,16 +169,16 @@ def placements_of(
 
 
 def _stand(
-    placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, base: str | None = None
-) -> tuple[list[LayerPlace], str | None]:
-    *groups, above = control_groups(placed, base)
+    placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, base: Site = HERE
+) -> tuple[list[LayerPlace], Site]:
+    *below, above = sites(placed, base)
     return [
-        LayerPlace(layer, context, name, tenant, group)
-        for (layer, context), name, group in zip(placed, names, groups, strict=False)
+        LayerPlace(layer, context, name, tenant, site)
+        for (layer, context), name, site in zip(placed, names, below, strict=False)
     ], above
 
 
-def _places(study: Study, part: Stack, seed: int) -> tuple[list[LayerPlace], str | None]:
+def _places(study: Study, part: Stack, seed: int) -> tuple[list[LayerPlace], Site]:
     return _stand(placed_layers(study, part, seed), part.layer_names)
 
 
@@ -168,7 +186,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     load = study.load(stack.name, workload)
     places = {name: each.mount for name, each in stack.filesystems.items()}
     stack = stack.at(load.place)
-    layers, group = _places(study, stack, seed)
+    layers, site = _places(study, stack, seed)
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes()
@@ -184,7 +202,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         target_kind=kind,
         share=tuple(limits),
         memory_bytes=min(memory_bytes or study.memory_bytes, _memory_bytes(study, stack.layers)),
-        load_group=limited or group,
+        load_site=site if limited is None else site._replace(cgroup=limited),
         is_limited=limited is not None,
     )
 
@@ -200,7 +218,7 @@ def _limits(
 
 
 def _of_tenant(
-    study: Study, stack: Stack, workload: str, name: str, common: tuple[list[LayerPlace], str | None]
+    study: Study, stack: Stack, workload: str, name: str, common: tuple[list[LayerPlace], Site]
 ) -> Placement:
     shared, base = common
     tenant = study.load(stack.name, workload).tenants()[name]
@@ -212,7 +230,7 @@ def _of_tenant(
     memory_bytes = tenant.memory_bytes
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
-    layers, group = _stand(own, stack.layer_names[len(stack.common) :], name, base)
+    layers, site = _stand(own, stack.layer_names[len(stack.common) :], name, base)
     target, kind = _top(own, (share.path, layer.provides))
     limits, limited = _limits(name, seed, memory_bytes, each)
     return Placement(
@@ -227,7 +245,7 @@ def _of_tenant(
         target_kind=kind,
         memory_bytes=memory_bytes or _memory_bytes(study, stack.layers),
         base=base,
-        load_group=limited or group,
+        load_site=site if limited is None else site._replace(cgroup=limited),
         is_limited=limited is not None,
     )
 
@@ -295,16 +313,16 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
         title = "Write back the data of the steps before the loads"
         settled = synced(None, "settled", "prepare", title)
         # Servers would take memory and processors from the loads until the end.
-        steps += in_group([settled.model_copy(update={"takes_down": _left_running(before)})], base)
+        steps += base.hold([settled.model_copy(update={"takes_down": _left_running(before)})])
     for each in placements:
         steps += each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
     if any(tenant.alone for tenant in tenants.values()):
         for each, tenant in named:
             title = f"Write back dirty data before {each.tenant} is alone"
-            steps += in_group([synced(None, f"{each.tenant}-settled", "warmup", title)], base)
+            steps += base.hold([synced(None, f"{each.tenant}-settled", "warmup", title)])
             steps += each.of_load(_alone_window(each, tenant.alone))
         title = "Write back dirty data before all run together"
-        steps += in_group([synced(None, "settled-together", "warmup", title)], base)
+        steps += base.hold([synced(None, "settled-together", "warmup", title)])
     return steps
 
 
@@ -371,7 +389,3 @@ def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[S
     """The steps of a tenant, in a lane; their ids, and the variables that they bind, become its own."""
     bound = {step.binds for step in steps if step.binds is not None}
     return [step.of_tenant(prefix, bound, lane) for step in steps]
-
-
-def in_group(steps: Iterable[Step], group: str | None) -> list[Step]:
-    return [*steps] if group is None else [step.model_copy(update={"cgroup": group}) for step in steps]

@@ -70,7 +70,7 @@ def _brought_up(places: Iterable[LayerPlace]) -> list[Step]:
     return [
         step
         for place in places
-        for step in place.in_group(
+        for step in place.site.hold(
             place.layer.assemble(place.context.during("prepare", f"{place.context.name}-{_AGAIN}"))
         )
     ]

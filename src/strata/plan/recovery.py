@@ -13,7 +13,7 @@ from typing import Final
 from strata.errors import PlanError
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
-from strata.plan.placement import control_groups, in_group, placed_layers
+from strata.plan.placement import placed_layers, sites
 from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.step import Purpose, Step
 from strata.spec.study import Study
@@ -52,7 +52,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     3. ``LAYER-check…``: its own checker, which changes nothing; of a dataset a scrub of its pool.
     4. ``LAYER-…``: bring it up as in the trial.
 
-    Steps above a guest run in its control group, as in the trial.
+    Steps above a guest run in it, as in the trial.
 
     The images hold content alone: the disks' faults and the state of their models (a flash drive's map, a
     shingled drive's cache) begin anew, so what this boot takes is not what the first one would have taken.
@@ -69,14 +69,14 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     checking = _checking(placed)
     if layer is None or context is None or not checking:
         raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
-    *below, (own, _) = zip(control_groups(placed), placed, strict=False)
-    steps = [step for group, (each, where) in below for step in in_group(_assembling(each, where), group)]
+    *below, (own, _) = zip(sites(placed), placed, strict=False)
+    steps = [step for site, (each, where) in below for step in site.hold(_assembling(each, where))]
     recovering = _assembling(layer, context.during("build", f"{context.name}-recover"))
     if not any(step.undo is not None or step.background for step in recovering):
         raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
     ids = tuple(step.id for step in recovering)
     down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
-    steps += in_group([*recovering, down, *checking, *_assembling(layer, context)], own)
+    steps += own.hold([*recovering, down, *checking, *_assembling(layer, context)])
     steps += then
     check_steps(steps, plan.variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
     return plan.model_copy(update={"steps": tuple(steps)})

@@ -59,6 +59,8 @@ def _step_lines(number: int, step: Step) -> Iterator[Text]:
     yield _command_line(step, " &" if step.background else "")
     notes = [f"as {step.user}"] if step.user != "root" else []
     notes.append(f"at most {format_duration(step.time_limit_ns)}")
+    if step.machine is not None:
+        notes.append(f"in the machine behind {step.machine}")
     if step.lane is not None:
         due = f", not before {format_duration(step.not_before_ns)}" if step.not_before_ns else ""
         notes.append(f"in lane {step.lane}{due}")

@@ -10,7 +10,7 @@ from typing import Final
 from strata.plan.model import Plan
 from strata.spec import page_cache
 from strata.spec.processor import DEFAULT_PROGRAM, Processor
-from strata.spec.step import LOAD, Step
+from strata.spec.step import BROUGHT, Step
 from strata.spec.warning import WARNINGS, ResultWarning
 from strata.words import counted, listed
 
@@ -58,4 +58,4 @@ def _unpriced(plan: Plan, processor: Processor) -> Iterator[str]:
 
 def _program(step: Step) -> str:
     name = PurePosixPath(step.argv[0]).name
-    return LOAD if name == f"${{{LOAD}}}" else name
+    return next((brought for brought in BROUGHT if name == f"${{{brought}}}"), name)

@@ -26,10 +26,9 @@ from strata.lab.boot import (
 from strata.lab.disk import disk_texts
 from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.folder import private_folder, remove_stale, run_root
-from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd
+from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
-from strata.lab.lab import Lab, ensure_for, module_files, part_setting
-from strata.lab.programs import load_file
+from strata.lab.lab import Lab, ensure_for, part_setting
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.machine.reading import Sampler
 from strata.plan.model import Plan, canonical_json, sha256_hex
@@ -160,8 +159,7 @@ class LabRunner:
                         self._agent,
                         plan.to_json(),
                         bindings,
-                        module_files(plan, self._lab),
-                        load_file(plan, self._lab.load),
+                        *plan_files(plan, self._lab),
                     ),
                     disks=lab_disks(plan, task.devices),
                     memory_bytes=plan.memory_bytes,

@@ -60,6 +60,8 @@ def room_diagnostics(stack: str, placed: Sequence[Placed], load: Workload) -> It
 
 # For the kernel's code and tables, the programs' files of the root image, and the agent.
 KERNEL_RESERVE_BYTES: Final = 128 << 20
+# The kernel, the machine's kernel and initial root as files, and QEMU.
+_LEAST_BELOW_BYTES: Final = KERNEL_RESERVE_BYTES + (128 << 20)
 _MEMORY_STEP_BYTES: Final = 256 << 20
 
 
@@ -133,6 +135,23 @@ def tables_diagnostics(
             )
             remedy = f'write memory = "{enough}" in [study], or lower the `capacity` of {devices}'
             yield index, Diagnostic(cause, remedy=remedy, key="cache")
+
+
+def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, Diagnostic]]:
+    """The layers, by index, whose virtual machine does not fit into the memory, or stands in another."""
+    machines = [index for index, layer in enumerate(stack.layers) if layer.machine_bytes()]
+    for index in machines[1:]:
+        cause = "a virtual machine cannot start another one"
+        yield index, Diagnostic(cause, remedy="leave one of them out", key="layer")
+    for index in machines[:1]:
+        needed_bytes = stack.layers[index].machine_bytes() + _LEAST_BELOW_BYTES
+        if needed_bytes > memory_bytes:
+            cause = (
+                f"its memory is a part of the lab's, which needs {describe_size(needed_bytes)} then and has "
+                f"{describe_size(memory_bytes)}"
+            )
+            remedy = f'write memory = "{_in_steps(needed_bytes)}" in [study], or give it less'
+            yield index, Diagnostic(cause, remedy=remedy, key="memory")
 
 
 def _in_steps(memory_bytes: int) -> str:

@@ -289,6 +289,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """The memory that it takes when it is brought up, given the capacities of its named devices."""
         return 0
 
+    def machine_bytes(self) -> int:
+        """The memory that it takes of the lab's for a virtual machine."""
+        return 0
+
     def caches_direct_io(self) -> bool:
         """Whether it caches content even for programs that bypass the page cache."""
         return False
@@ -361,6 +365,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def cgroup(self, context: LayerContext) -> str | None:
         """The folder of the control group that everything above runs in, if it makes one."""
+        return None
+
+    def machine(self, context: LayerContext) -> str | None:
+        """The socket of the virtual machine that everything above runs in, if it starts one."""
         return None
 
 

@@ -22,6 +22,7 @@ from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
 from strata.spec.fit import (
     capacity_bytes,
     interval_diagnostics,
+    machine_diagnostics,
     memory_diagnostics,
     name_diagnostics,
     room_diagnostics,
@@ -311,7 +312,8 @@ class _Reader:
         for stack in self.stacks.values():
             if set(stack.device_names) <= set(stack.capacities(capacities)):
                 memory_bytes = self.heads.get(stack.name, head).memory_bytes
-                for index, diagnostic in tables_diagnostics(stack, capacities, memory_bytes):
+                misfits = tables_diagnostics(stack, capacities, memory_bytes)
+                for index, diagnostic in (*misfits, *machine_diagnostics(stack, memory_bytes)):
                     self.found.extend(("stacks", stack.name, "layers", index), [diagnostic])
 
     def read_workload(self, name: str, value: Any, declared: HeadTable | None) -> None:

@@ -24,8 +24,20 @@ INPUT_PREFIX: Final = "input-"
 MEMORY_BYTES: Final = 1 << 30
 """The memory of the lab's machine when a study does not say."""
 
+AGENT: Final = "agent"
+"""The variable that stands for the path of the agent: it runs virtual machines, too."""
+
+MACHINE_KERNEL: Final = "machine-kernel"
+MACHINE_INITRD: Final = "machine-initrd"
+MACHINE_ROOT: Final = "machine-root"
+"""The variables that stand for the kernel of virtual machines, their initial root, and the
+device with their root image."""
+
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
+
+BROUGHT: Final = (LOAD, AGENT, MACHINE_KERNEL, MACHINE_INITRD, MACHINE_ROOT)
+"""The variables of what the runner brings, where a plan uses it."""
 
 RESTART: Final = "restart"
 """The id of the step at which the machine starts anew, in a plan of a study that prepares once."""
@@ -133,8 +145,10 @@ class Step(Command):
 
     ``binds`` names a variable that later steps, and this step's undo, may use: the step's standard output
     without the line break at its end, such as the path that ``losetup --find --show`` prints. ``cgroup`` is
-    the folder of a control group that the step's program, and whatever it starts, runs in. ``takes_down``
-    names earlier steps that are taken down before this one's program is run, the last first, as at teardown.
+    the folder of a control group that the step's program, and whatever it starts, runs in. ``machine`` is the
+    socket of the virtual machine in which the step's programs run; the files that it collects are that
+    machine's, and so is its control group. ``takes_down`` names earlier steps that are taken down before this
+    one's program is run, the last first, as at teardown.
 
     Consecutive steps of a phase that have a ``lane`` are a group: its lanes run at the same time, the steps
     of each in their order, and the steps after the group wait for all of them. In it a step does not start
@@ -155,6 +169,8 @@ class Step(Command):
     undo: Command | None = None
     binds: str | None = None
     cgroup: str | None = None
+    # Left out of the file where it is None, as in nearly every plan.
+    machine: str | None = Field(default=None, exclude_if=lambda machine: machine is None)
     takes_down: tuple[str, ...] = ()
     lane: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     not_before_ns: int = Field(default=0, ge=0)
@@ -171,7 +187,7 @@ class Step(Command):
     @property
     def variables(self) -> set[str]:
         texts = [text for command in self.commands for text in Command.texts(command)]
-        texts += [self.cgroup or "", *(each.path for each in self.collect)]
+        texts += [self.cgroup or "", self.machine or "", *(each.path for each in self.collect)]
         # Studies have thousands of plans: one search of all texts takes a fifth of one of each.
         return {name for name in _VARIABLE.findall("\0".join(texts)) if name}
 
@@ -193,5 +209,6 @@ class Step(Command):
             "undo": self.undo and self.undo.mapped(own),
             "collect": tuple(each.model_copy(update={"path": own(each.path)}) for each in self.collect),
             "cgroup": self.cgroup and own(self.cgroup),
+            "machine": self.machine and own(self.machine),
         }
         return self.mapped(own).model_copy(update=changed)

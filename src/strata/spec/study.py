@@ -46,7 +46,7 @@ from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.price import Price, PriceText
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
-from strata.spec.step import LOAD, MEMORY_BYTES
+from strata.spec.step import BROUGHT, MEMORY_BYTES
 from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Rate, Size, describe_size
 
@@ -54,7 +54,7 @@ MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux and the agent take half of it; in 64 MiB most programs cannot start."""
 IOPS_MAX: Final = 10**7  # as the parameter operation_rate of a network volume
 
-RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", LOAD})
+RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", *BROUGHT})
 """The plan's other variables, whose names a device cannot have."""
 
 _ASKED: Final = ("precondition",)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine in the lab: its flushes reach the disk, it repeats, and unflushed writes are lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import head, shell_step
+
+from strata.lab import Lab
+from strata.lab.boot import Power
+from strata.lab.disk_image import DiskImage, PowerCut
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.plan.model import Plan
+from strata.plan.recovery import cut_step
+from strata.results.events import Events, read_events
+from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.spec.step import Step
+from strata.spec.study import Study
+from study_texts import written
+
+pytestmark = pytest.mark.lab
+
+STUDY = """
+[stacks.vm]
+layers = [{{ layer = "vm", memory = "128MiB", cache = "{cache}" }}, {{ layer = "ext4" }}]
+
+[workloads.sync]
+workload = "fio"
+preset = "fsync-write-4k"
+size = "1MiB"
+"""
+FSYNCS = 256
+FLUSH_COUNT = 15  # its place in /sys/block/DISK/stat (Documentation/block/stat.rst)
+KEPT = "dd if=/dev/urandom of=/dev/vda bs=64k seek=64 count=16 conv=notrunc,fdatasync status=none"
+READ = "dd if=DISK bs=64k skip=64 count=16 iflag=direct status=none | sha256sum"
+
+
+def study_of(folder: Path, cache: str = "none") -> Study:
+    text = head("vm", [1], capacity="4GiB") + STUDY.format(cache=cache)
+    return load_study(written(folder / f"{cache}.toml", text), catalogue())
+
+
+def in_machine(plan: Plan, *steps: Step) -> list[Step]:
+    """The steps, in the machine that others of the plan run in."""
+    machine = next(step.machine for step in plan.steps if step.machine is not None)
+    return [step.model_copy(update={"machine": machine}) for step in steps]
+
+
+def run(lab: Lab, folder: Path, study: Study, plan: Plan, power: Power | None = None) -> Events:
+    folder.mkdir()
+    (folder / PLAN_NAME).write_bytes(plan.to_json())
+    task = Task(plan=plan, devices=study.drawn_devices("vm", 1), folder=folder, trace=False)
+    LabRunner(lab).boot(task, power or Power())
+    return read_events(folder / EVENTS_NAME)
+
+
+def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats(
+    lab: Lab, tmp_path: Path
+) -> None:
+    study = study_of(tmp_path)
+    plan = compile_trial(study, "vm", "sync", 1)
+    index = next(index for index, step in enumerate(plan.steps) if step.id == "fio-measure")
+    before, after = (
+        in_machine(plan, shell_step(name, "cat /sys/block/vda/stat")) for name in ("before", "after")
+    )
+    steps = (*plan.steps[:index], *before, plan.steps[index], *after)
+    plan = plan.model_copy(update={"steps": steps})
+
+    one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
+
+    assert one.end is not None
+    assert one.end.outcome == "ok", one.end
+    counts = [int(one.output(name).split()[FLUSH_COUNT]) for name in ("before", "after")]
+    disk = [each.account["flushes"] for each in one.accounts if each.step == "fio-measure"]
+    assert disk[1] - disk[0] == counts[1] - counts[0] >= FSYNCS
+    # A flush of this disk takes milliseconds; what the machine alone acknowledges takes microseconds.
+    ending = one.steps["fio-measure"].ending
+    assert ending is not None
+    assert ending.duration_ns > FSYNCS * 5_000_000
+    assert one.sha256 == two.sha256
+
+
+@pytest.mark.parametrize(("cache", "survives"), [("none", True), ("unsafe", False)])
+def test_an_acknowledged_write_survives_a_power_cut_unless_qemu_ignores_flushes(
+    lab: Lab, tmp_path: Path, cache: str, survives: bool
+) -> None:
+    study = study_of(tmp_path, cache)
+    plan = compile_trial(study, "vm", "sync", 1)
+    machine = tuple(step for step in plan.steps if step.id.startswith("vm-"))
+    read = shell_step("read", READ.replace("DISK", "/dev/vda"))
+    inside = in_machine(plan, shell_step("kept", KEPT), read)
+    cut = plan.model_copy(update={"steps": (*machine, *_built(inside), cut_step())})
+    again = plan.model_copy(update={"steps": (shell_step("read", READ.replace("DISK", "${disk0}")),)})
+
+    with DiskImage(tmp_path) as image:
+        first = run(lab, tmp_path / "cut", study, cut, Power([image], PowerCut()))
+        second = run(lab, tmp_path / "again", study, again, Power([image]))
+
+    assert first.end is None
+    assert second.end is not None
+    assert (first.output("read") == second.output("read")) is survives
+
+
+def _built(steps: list[Step]) -> list[Step]:
+    return [step.model_copy(update={"phase": "build"}) for step in steps]
