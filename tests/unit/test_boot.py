@@ -64,6 +64,16 @@ def test_every_disk_has_a_description_of_its_own() -> None:
     assert len(set(numbers)) == 4  # the root image is one more
 
 
+def test_a_lab_stays_on_one_cpu_whether_one_is_named_or_not() -> None:
+    def cpu(wiring: boot.Wiring) -> int:
+        line = boot._launch_line(wiring, [])
+        return int(line[line.index("taskset") + 2])
+
+    named = max(os.sched_getaffinity(0))
+    assert cpu(boot.Wiring(Path("/"), 1, 2, cpu=named)) == named
+    assert cpu(boot.Wiring(Path("/"), 1, 2)) in os.sched_getaffinity(0)
+
+
 def test_only_a_trial_runs_in_virtual_time() -> None:
     assert any(a.startswith("time-travel") for a in kernel_arguments(1, 1))
     assert not any(a.startswith("time-travel") for a in kernel_arguments(1, 1, virtual=False, keyboard=0))
