@@ -45,8 +45,9 @@ def survives(name: str) -> bool:
 
 
 def once_per_layer(names: Iterable[str]) -> list[object]:
-    """Each layer's first case for every change, its variants for `make test-all`."""
-    return [pytest.param(name, marks=[] if name in ALONE else [pytest.mark.slow]) for name in names]
+    """Each layer's first case for every change; its variants, and ext4's elders, for `make test-all`."""
+    often = {*ALONE} - {"layer-ext2", "layer-ext3"}
+    return [pytest.param(name, marks=[] if name in often else [pytest.mark.slow]) for name in names]
 
 
 def case(name: str, folder: Path) -> Study:

@@ -66,7 +66,9 @@ def quoted(values: Iterable[str]) -> str:
     return " ".join(map(shlex.quote, values))
 
 
-@pytest.mark.parametrize("layer", MADE)
+@pytest.mark.parametrize(
+    "layer", [pytest.param(each, marks=[pytest.mark.slow] * (each in ("ext2", "ext3"))) for each in MADE]
+)
 def test_the_kernel_takes_the_mount_options_that_a_study_may_give(
     layer: str, lab: Lab, tmp_path: Path
 ) -> None:

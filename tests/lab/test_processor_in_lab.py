@@ -21,7 +21,7 @@ workload = "fio"
 size = "16MiB"
 options = { rw = "randread", bs = "4k", direct = 1, numjobs = 4 }
 warmup = "10ms"
-duration = "100ms"
+duration = "50ms"
 
 [workloads.copy]
 workload = "dd"
@@ -34,7 +34,7 @@ BATCHES = """
 workload = "fio"
 size = "16MiB"
 warmup = "10ms"
-duration = "100ms"
+duration = "50ms"
 
 [workloads.batches.options]
 rw = "randread"
