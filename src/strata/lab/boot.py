@@ -252,7 +252,7 @@ def start_lab(
             memory_bytes=memory_bytes,
             virtual=virtual,
             keyboard=keyboard,
-            start_ns=START_NS + -(-power.earlier_ns // NS_PER_S) * NS_PER_S,
+            later_ns=-(-power.earlier_ns // NS_PER_S) * NS_PER_S,
         )
         pid = _spawn(_launch_line(wiring, arguments), descriptors, session=wiring.keyboard is None)
         unless_started.pop_all()
@@ -266,13 +266,13 @@ def kernel_arguments(
     memory_bytes: int = MEMORY_BYTES,
     virtual: bool = True,
     keyboard: int | None = None,
-    start_ns: int = START_NS,
+    later_ns: int = 0,
 ) -> list[str]:
     """The lab's command line; in virtual time a function of the trial alone."""
     configs = ",".join(str(DISK_FD + 2 * index) for index in range(disk_count + 1))
     return [
         f"mem={memory_text(memory_bytes)}",
-        *(["time-travel=inf-cpu", f"time-travel-start={start_ns}"] if virtual else []),
+        *(["time-travel=inf-cpu", f"time-travel-start={START_NS + later_ns}"] if virtual else []),
         "norandmaps",
         "seccomp=on",
         f"entropy_seed={entropy_seed}",
