@@ -51,8 +51,8 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
 
 _LEGEND: Final = (
     "values: geometric means over seeds, percentiles of merged histograms; spread: half of max − min\n"
-    "to best: the ratio, its 95 % interval, and ▲ better, = equal within ±3 %, ▼ worse, ? undecided, "
-    "· too few seeds, ∅ not ranked"
+    "to best: the ratio, its 95 % interval, and ▲ better, = equal within ±3 %, ▼ worse, ≈ marginal, "
+    "? undecided, ! doubtful, · too few seeds, ∅ not ranked"
 )
 
 
