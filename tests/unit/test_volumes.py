@@ -30,28 +30,31 @@ NOBODY = Explanation(
 )
 
 
-def test_a_disks_time_is_divided_by_partition_and_a_flush_is_of_all() -> None:
+def test_a_disks_time_is_divided_by_partition_and_a_flush_is_of_the_last_that_wrote() -> None:
     volumes = {
         "disk0.data": Volume("data", Part("disk0", MIB, 8 * MIB)),
         "disk0.wal": Volume("wal", Part("disk0", 9 * MIB, MIB)),
     }
     data = request(0, sector=2048, seek=6 * MS)
     wal = [request((10 + 5 * n) * MS, sector=18432 + 8 * n, rotation=2 * MS) for n in range(3)]
-    found = trace(data, *wal, request(30 * MS, kind="flush", sectors=0, flush=4 * MS))
+    first = request(0, kind="flush", sectors=0, flush=1 * MS)
+    data["arrival_ns"], data["complete_ns"] = 2 * MS, 8 * MS
+    found = trace(first, data, *wal, request(30 * MS, kind="flush", sectors=0, flush=4 * MS))
 
     used = volume_uses(volumes, {"disk0": {"writes": 4}}, found, (0, 100 * MS))
 
     accounts = {name: each.account for name, each in used.items()}
     assert accounts["disk0.data"] == {**NOTHING, "writes": 1, "write_bytes": 4096, "busy_ns": 6 * MS}
-    assert accounts["disk0.wal"] == {**NOTHING, "writes": 3, "write_bytes": 12288, "busy_ns": 6 * MS}
-    assert accounts["disk0"] == {**NOTHING, "flushes": 1, "busy_ns": 4 * MS}
-    disk = DiskTime("disk0", {}, busy_ns=16 * MS, idle_ns=0, work_ns={}, kinds=(), traced=None)
+    wrote = {"writes": 3, "write_bytes": 12288, "flushes": 1}
+    assert accounts["disk0.wal"] == {**NOTHING, **wrote, "busy_ns": 10 * MS}
+    assert accounts["disk0"] == {**NOTHING, "flushes": 1, "busy_ns": 1 * MS}
+    disk = DiskTime("disk0", {}, busy_ns=20 * MS, idle_ns=0, work_ns={}, kinds=(), traced=None)
     explained = replace(NOBODY, disks=(disk,), volumes=used, applications={"disk0.wal": {"syncs": 3}})
     shown = next(each for each in tables(explained) if each.title == "By filesystem")
-    assert [(row[0], row[1], row[3], row[-1]) for row in shown.rows] == [
-        ("(all)", "disk0", None, 0.25),
-        ("data", "disk0.data", None, 0.375),
-        ("wal", "disk0.wal", 3, 0.375),
+    assert [(*row[:3], row[-1]) for row in shown.rows] == [
+        ("(none)", "disk0", 0.05, None),
+        ("data", "disk0.data", 0.3, None),
+        ("wal", "disk0.wal", 0.5, 3),
     ]
 
 

@@ -86,14 +86,13 @@ def _volume_table(found: Explanation) -> Table:
         time_ns = account.get("busy_ns")
         share = time_ns / busy_ns[each.disk] if time_ns is not None and busy_ns.get(each.disk) else None
         counts = (account.get(key) for key in ("reads", "writes", "flushes", "read_bytes", "write_bytes"))
-        rows.append(
-            (each.filesystem or "(all)", name, asked.get("write_bytes"), asked.get("syncs"), *counts, share)
-        )
-    note = "a flush is of the whole disk; share: of its time with requests"
+        names = (each.filesystem or "(none)", name)
+        rows.append((*names, share, *counts, asked.get("write_bytes"), asked.get("syncs")))
+    note = "time: of the disk’s time with requests; a flush counts for the filesystem that wrote last"
     heads = columns(
-        *("filesystem", "on", ("written to it", "B"), ("syncs", "count")),
+        *("filesystem", "on", ("time", "share")),
         *(("reads", "count"), ("writes", "count"), ("flushes", "count"), ("read", "B"), ("written", "B")),
-        ("of the disk’s time", "share"),
+        *(("asked to write", "B"), ("syncs", "count")),
     )
     return Table(heads, rows, "By filesystem", note)
 

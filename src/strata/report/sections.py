@@ -216,7 +216,7 @@ def _volumes_cost(results: StudyResults, workload: str, name: str) -> Table:
             counts = [significant(sums[volume][key] / operations) for key in ("reads", "writes", "flushes")]
             sizes = [sums[volume][key] / operations for key in ("read_bytes", "write_bytes")]
             share = sums[volume]["busy_ns"] / busy_ns[each.disk] if busy_ns[each.disk] else None
-            rows.append((stack, each.filesystem or "(all)", volume, *counts, *sizes, share))
+            rows.append((stack, each.filesystem or "(none)", volume, *counts, *sizes, share))
     one = COUNTS[name]
     heads = columns(
         *(("stack", "stack"), "filesystem", "on"),
@@ -224,7 +224,8 @@ def _volumes_cost(results: StudyResults, workload: str, name: str) -> Table:
         *(("read", "B"), ("written", "B"), ("of the disk’s time", "share")),
     )
     note = (
-        f"requests and bytes per {one}; a flush is of a whole disk; share: of the disk’s time with requests"
+        f"requests and bytes per {one}; a flush counts for the filesystem that wrote last; share: of "
+        "the disk’s time with requests"
     )
     return Table(heads, rows, f"What one {one} cost by filesystem", note)
 

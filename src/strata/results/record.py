@@ -201,7 +201,7 @@ class VolumeUse(Frozen):
 
     Attributes:
         filesystem: The name of a further filesystem, or that of the stack; empty for requests to a disk that
-            are of no partition: flushes.
+            are of no partition.
         account: As of a disk; ``busy_ns`` is its share of the time in which the disk had requests.
     """
 

@@ -26,8 +26,9 @@ def volume_uses(
 ) -> dict[str, VolumeUse]:
     """The use of each disk and partition over the measured window, given the disks' accounts.
 
-    Partitions are told apart by the trace's addresses. A flush is of the whole disk and has none, so that it
-    counts for the disk itself, beside its partitions. Without a trace their disk is left out.
+    Partitions are told apart by the trace's addresses. A flush has none: it counts for the partition whose
+    write was complete last before it, since a filesystem flushes after its own writes. What comes before any
+    write counts for the disk itself. Without a trace a divided disk is left out.
     """
     found: dict[str, VolumeUse] = {}
     for disk, account in disks.items():
@@ -44,7 +45,7 @@ def _divided(
     disk: str, volumes: Mapping[str, Volume], records: Records, window_ns: tuple[int, int]
 ) -> Iterator[tuple[str, VolumeUse]]:
     done, (served, shares_ns) = completed(records, window_ns), shares_of(records, window_ns)
-    owners, owners_served = _owners(volumes, done), _owners(volumes, served)
+    owners, owners_served = _owners(volumes, done, records), _owners(volumes, served, records)
     for index, (name, filesystem) in enumerate(
         [(disk, ""), *((n, v.filesystem) for n, v in volumes.items())]
     ):
@@ -54,13 +55,24 @@ def _divided(
             sectors = mine["sectors"][mine["op"] == OPS.index(op)].astype(np.int64)
             account[key] = int(sectors.sum()) * SECTOR_BYTES
         account["busy_ns"] = round(float(shares_ns[owners_served == index].sum()))
-        yield name, VolumeUse(filesystem=filesystem, disk=disk, account=account)
+        if index or any(account.values()):
+            yield name, VolumeUse(filesystem=filesystem, disk=disk, account=account)
 
 
-def _owners(volumes: Mapping[str, Volume], records: Records) -> np.ndarray:
-    """For each request the number of its volume, from 1 on; 0: of none."""
+def _owners(volumes: Mapping[str, Volume], records: Records, whole: Records) -> np.ndarray:
+    """For each request the number of its volume, from 1 on; 0: of none. ``whole`` are all of the disk."""
+    owners = _by_address(volumes, records)
+    flushes = records["op"] == OPS.index("flush")
+    writes = whole[whole["op"] == OPS.index("write")]
+    writes = writes[np.argsort(writes["complete_ns"], kind="stable")]
+    before = np.searchsorted(writes["complete_ns"], records["arrival_ns"][flushes], side="right")
+    owners[flushes] = np.concatenate([[0], _by_address(volumes, writes)])[before]
+    return owners
+
+
+def _by_address(volumes: Mapping[str, Volume], records: Records) -> np.ndarray:
     owners = np.zeros(len(records), np.intp)
     at = records["sector"].astype(np.int64) * SECTOR_BYTES
     for number, (_, (first, size)) in enumerate(((n, v.part[1:]) for n, v in volumes.items()), 1):
-        owners[(at >= first) & (at < first + size) & (records["op"] != OPS.index("flush"))] = number
+        owners[(at >= first) & (at < first + size)] = number
     return owners
