@@ -41,6 +41,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "replay": "Replay a trial's or a real disk's requests on a modelled disk.",
     },
     "Decide": {
+        "ask": "Ask which stack should hold a use: from question to answer.",
         "advise": "Advise which stack to choose for which use, and why.",
         "compare": "Compare two results: what got better or worse.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",

@@ -86,9 +86,13 @@ def write_study(
     memory: str | None,
     data: str | None,
     *,
-    as_json: bool,
+    seeds: int = 3,
+    as_json: bool = False,
+    shows: bool = True,
 ) -> None:
     """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
+
+    ``shows``: whether to say what was written and what to do with it.
 
     Raises StudyError, or DiagnosticsError if the answers make no sound study.
     """
@@ -111,7 +115,9 @@ def write_study(
     machine_memory = answer(memory, "The machine's memory", template.memory)
     machine_data = answer(data, "The data in use", template.data)
     values = _values(template, models, _size("--memory", machine_memory), _size("--data", machine_data))
-    write_checked(name, rendered(f"study_{use}.toml.j2", name, **values), as_json=as_json)
+    values["seeds"] = list(range(1, seeds + 1))
+    text = rendered(f"study_{use}.toml.j2", name, **values)
+    write_checked(name, text, as_json=as_json, shows=shows)
 
 
 def _models(template: Template, named: list[str]) -> list[str]:
@@ -139,7 +145,7 @@ def _of_this_machine() -> list[str]:
     return [model.name for _, model in found]
 
 
-def write_checked(name: str, text: str, *, as_json: bool) -> None:
+def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) -> None:
     """Write a study as ``NAME.toml`` in the current folder, if it has no mistake.
 
     Raises StudyError if the name is unsound or taken, DiagnosticsError if the study has mistakes.
@@ -160,6 +166,8 @@ def write_checked(name: str, text: str, *, as_json: bool) -> None:
         print_json({"wrote": [str(path)]})
         return
     print_wrote(path)
+    if not shows:
+        return
     notes().print(f"Next: strata check {path}; strata plan {path}; strata run {path}", markup=False)
 
 

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`strata ask`: the study that it writes, what it refuses before it runs, and the use that it advises by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advice_studies import around, study, use, weight
+from command_line import strata
+from strata.advice.advise import advise
+from strata.cli.ask import _advised, _chosen
+from strata.cli.new_study import Use
+from strata.plan.catalogue import catalogue
+from strata.spec.load import load_study
+
+HOME = ("ask", "home", "--use", "home-server")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, str, str]:
+    return strata(monkeypatch, capsys, *words)
+
+
+def test_it_writes_a_study_of_six_seeds_and_says_how_long_it_takes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, said = asked(monkeypatch, capsys, *HOME, "--disk", "wd-re4-500gb", "--no-run")
+
+    assert code == 0
+    assert "48 trials: about" in said
+    written = load_study(folder / "home.toml", catalogue())
+    assert written.seeds == (1, 2, 3, 4, 5, 6)
+    assert [used.device.name for used in written.devices.values()] == ["wd-re4-500gb"] * 2
+
+
+def test_json_has_the_study_and_its_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = asked(monkeypatch, capsys, *HOME, "--seeds", "3", "--no-run", "--json")
+
+    assert code == 0
+    assert json.loads(out)["study"] == "home.toml"
+    assert json.loads(out)["estimate_real_s"] > 0
+
+
+def test_requirements_that_no_stack_can_meet_are_refused_and_leave_no_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("ask", "one", "--use", "database-nvme", "--must", "disk-loss", "--no-run")
+    code, _, said = asked(monkeypatch, capsys, *words)
+
+    assert code == 2
+    assert "no stack on one disk survives the loss of any of them, which it must" in said
+    assert not (folder / "one.toml").exists()
+
+
+def test_where_every_stack_gives_durability_away_durable_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(monkeypatch, capsys, *HOME, "--no-run")
+    file = folder / "home.toml"
+    lying = file.read_text().replace('capacity = "', 'faults = [{ fault = "ignores-flush" }]\ncapacity = "')
+    file.write_text(lying)
+
+    code, _, said = asked(monkeypatch, capsys, "ask", "home", "--must", "durable", "--no-run")
+
+    assert code == 2
+    assert "every stack gives away what it acknowledged" in said
+    assert file.read_text() == lying
+
+
+def test_a_study_that_is_there_is_gone_on_with_and_not_written_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(monkeypatch, capsys, *HOME, "--no-run")
+    before = (folder / "home.toml").read_text()
+
+    again, _, said = asked(monkeypatch, capsys, "ask", "home", "--no-run")
+    refused, _, why = asked(monkeypatch, capsys, *HOME, "--memory", "2GiB", "--no-run")
+
+    assert (again, "Going on with home.toml" in said) == (0, True)
+    assert (refused, "has its own answers" in why) == (2, True)
+    assert (folder / "home.toml").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (("--use", "home-server", "--must", "flying"), 'there is no capability "flying"'),
+        (("--use", "ci-gate"), "a gate compares two kernels or days, not stacks"),
+        ((), "nothing says what for"),
+    ],
+)
+def test_answers_that_make_no_question_are_refused(
+    words: tuple[str, ...],
+    cause: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, said = asked(monkeypatch, capsys, "ask", "x", *words, "--no-run")
+
+    assert code == 2
+    assert cause in said
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (Use.HOME_SERVER, ("home-server", ["files", "database"])),
+        (Use.DATABASE_NVME, ("postgresql-server", ["transactions"])),
+        (Use.FOUR_GUESTS, ("vm-host", ["guests"])),
+    ],
+)
+def test_the_use_has_the_weights_that_its_study_measures_and_what_it_must_have(
+    template: Use,
+    expected: tuple[str, list[str]],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked(monkeypatch, capsys, "ask", "made", "--use", template.value, "--no-run")
+    written = load_study(folder / "made.toml", catalogue())
+
+    for given in (template, None):  # the study itself says it, when it is gone on with
+        found = _advised(written, given, ["snapshot"])
+        assert (found.name, [each.name for each in found.weights]) == expected
+        assert {need.capability: need.level for need in found.needs}["snapshot"] == "required"
+        assert [need.capability for need in found.needs].count("snapshot") == 1
+
+
+def test_the_commands_are_of_the_choice_and_of_none_where_none_is_made() -> None:
+    def chosen(a: float, b: float, spread: float = 0.002) -> str | None:
+        results = study({"a": {"database": around(a, 0.002)}, "b": {"database": around(b, spread)}})
+        [advice] = advise(results, [use(weight("database", 1))], None)
+        return _chosen(advice)
+
+    assert chosen(100, 150) == "b"
+    assert chosen(100, 101) == "b"  # either
+    assert chosen(100, 110, 0.2) is None
