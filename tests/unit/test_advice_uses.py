@@ -74,7 +74,7 @@ def fits(declared: Mapping[str, object], **workload: object) -> bool:
 def test_the_documented_uses_are_bundled() -> None:
     assert list(bundled_uses(catalogue())) == [
         *("postgresql-server", "mysql-server", "vm-host", "container-host", "file-server"),
-        *("mail-server", "web-server", "development-machine", "workstation"),
+        *("home-server", "mail-server", "web-server", "development-machine", "workstation"),
     ]
 
 
