@@ -85,7 +85,7 @@ def test_a_drive_goes_on_where_an_orderly_power_off_left_it(drive: Drive) -> Non
     store = Store(STORE_BYTES)
     disk = FullDisk(drive.text, store, options=0)
     assert disk.load() == NEW
-    count = 400 if "hdd" in drive.device and not drive.remembers else 6000
+    count = 400 if "hdd" in drive.device and not drive.remembers else 2500
     before = load(disk, drive, 1, count)
     disk.power_off()
     saved = content_of(store)
