@@ -293,7 +293,8 @@ def _down(ups: list[Up]) -> Iterator[Step]:
     for each in reversed(ups):
         taking = tuple(step.id for step in each.steps if step.undo is not None or step.background)
         check = each.layer.check_argv(each.context) or ("true",)
-        yield each.context.step("down", f"Take down {each.context.name}", *check, takes_down=taking)
+        down = each.context.step("down", f"Take down {each.context.name}", *check, takes_down=taking)
+        yield down.model_copy(update={"machine": each.site.machine})
 
 
 def _again(up: Up) -> list[Step]:

@@ -13,6 +13,7 @@ from strata.spec.stack import Stack, names_of
 from strata.spec.study import RESERVED_NAMES
 from strata.spec.workload import Workload
 from strata.units import describe_duration, describe_size, format_size
+from strata.words import listed
 
 SNAPSHOT: Final = "before"
 """The name of the snapshot before the measured window."""
@@ -143,6 +144,13 @@ def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, 
     for index in machines[1:]:
         cause = "a virtual machine cannot start another one"
         yield index, Diagnostic(cause, remedy="leave one of them out", key="layer")
+    for index, layer in enumerate(stack.layers):
+        names = list(names_of(layer)) if machines and index > machines[0] else []
+        if names:
+            cause = (
+                f"a virtual machine has no disk but the one below it: {listed(names)} cannot be used in it"
+            )
+            yield index, Diagnostic(cause, remedy="name the device below the machine", key="layer")
     for index in machines[:1]:
         needed_bytes = stack.layers[index].machine_bytes() + _LEAST_BELOW_BYTES
         if needed_bytes > memory_bytes:
