@@ -75,6 +75,16 @@ static u64 reserve(u64 from, u64 ns)
 	return max(start, from) + ns;
 }
 
+static bool has_idle_processor(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < strata_cpu_prices.processors; i++)
+		if (free_at_ns[i] <= strata_cpu_now())
+			return true;
+	return false;
+}
+
 static bool in_interrupt_handler(void)
 {
 	return in_hardirq() || in_serving_softirq();
@@ -228,10 +238,11 @@ void strata_cpu_switch(struct task_struct *prev, struct task_struct *next)
 	}
 }
 
-/* A task is woken: it is not ready before its waker was. */
+/* A task is woken: it is not ready before its waker was. Only an idle processor takes time to begin, and the waker's is not idle. */
 void strata_cpu_wake(struct task_struct *task)
 {
 	struct strata_cpu *cpu = &current->strata_cpu;
+	bool idle;
 	u64 done;
 
 	if (task->strata_cpu.paying)
@@ -240,13 +251,17 @@ void strata_cpu_wake(struct task_struct *task)
 	if (!strata_cpu_priced)
 		return;
 	if (in_interrupt_handler() || is_idle(current) || cpu->paying) {
+		idle = has_idle_processor();
 		done = reserve_interrupt(take());
 	} else {
 		cpu->owed_ps += take();
 		settle_slice(cpu, U64_MAX);
 		done = cpu->ready_ns;
+		idle = has_idle_processor();
 	}
-	task->strata_cpu.ready_ns = max(task->strata_cpu.ready_ns, done + strata_cpu_prices.wakeup_latency_ns);
+	if (idle)
+		done += strata_cpu_prices.wakeup_latency_ns;
+	task->strata_cpu.ready_ns = max(task->strata_cpu.ready_ns, done);
 }
 
 void strata_cpu_resched(void)

@@ -56,6 +56,24 @@ said = subprocess.check_output(['openssl', 'info', '-cpusettings'], text=True)
 known = said.split()[0].partition('=')[2].split(':')
 assert [int(each, 16) & ~(1 << 10) for each in known] == [0x7808010] + [0] * (len(known) - 1), said
 """
+# Two tasks hand a byte to one another on one processor, which is never idle.
+TURNS = """
+import os, time
+def busy_ns():
+    return next(int(line.split()[1]) for line in open('/proc/strata_cpu') if line.startswith('busy_ns '))
+there, back = os.pipe(), os.pipe()
+if not os.fork():
+    while os.read(there[0], 1):
+        os.write(back[1], b'.')
+began, busy = time.monotonic_ns(), busy_ns()
+for _ in range(500):
+    os.write(there[1], b'.')
+    os.read(back[0], 1)
+took, used = time.monotonic_ns() - began, busy_ns() - busy
+print(took, used)
+assert took < 1.03 * used, f'the processor was idle: {took} ns for {used} ns of work'
+os._exit(0)
+"""
 
 
 def workload(name: str, script: str) -> str:
@@ -66,7 +84,7 @@ def workload(name: str, script: str) -> str:
 def found(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ResultRecord]:
     folder = tmp_path_factory.mktemp("kernel")
     small = head("kernel", [1], "4GiB").replace("\n[devices", 'memory = "256MiB"\n\n[devices', 1)
-    scripts = {"ring": FORKED_RING, "threads": FULL_CACHE, "libraries": LIBRARIES}
+    scripts = {"ring": FORKED_RING, "threads": FULL_CACHE, "libraries": LIBRARIES, "turns": TURNS}
     workloads = "".join(workload(name, script) for name, script in scripts.items())
     run_text(small + stacks("ext4") + workloads, folder, LabRunner(lab), scripts=True)
     return records(folder / "results")
@@ -82,3 +100,7 @@ def test_threads_are_made_while_the_page_cache_fills_the_memory(found: Mapping[s
 
 def test_openssl_does_not_see_the_host_s_processor(found: Mapping[str, ResultRecord]) -> None:
     assert found["ext4.libraries.s1"].validity.reasons == ()
+
+
+def test_a_processor_that_wakes_a_task_is_not_idle(found: Mapping[str, ResultRecord]) -> None:
+    assert found["ext4.turns.s1"].validity.reasons == ()

@@ -113,6 +113,12 @@ def test_a_free_processor_takes_no_time_and_its_charges_are_stated(place: Path) 
     assert record.charges.syscall_ns > 0
 
 
+def test_random_numbers_have_a_price(place: Path) -> None:
+    _, used = found(place, "one", "copy")
+
+    assert used.counts["block_units"] > 4.4 * (16 << 20)  # ChaCha takes 280 for 64 bytes
+
+
 def test_programs_without_a_price_are_told_from_others_by_name(place: Path) -> None:
     _, used = found(place, "one", "copy")
 
