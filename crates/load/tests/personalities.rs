@@ -318,7 +318,8 @@ fn operations_that_an_open_loop_misses_are_reported_with_their_due_time() {
     assert!(count("passes").abs_diff(200_000) < 2500, "{}", count("passes"));
     assert_eq!(count("lag"), count("passes"));
     let unfinished = result["passes_unfinished"].as_u64().unwrap();
-    assert!((100_000..count("passes")).contains(&unfinished), "{unfinished}");
+    // A starved machine finishes none.
+    assert!((100_000..=count("passes")).contains(&unfinished), "{unfinished}");
     // On average they have been due for almost half of the time.
     for of in ["passes", "lag"] {
         let mean = result[of]["latency_ns_mean"].as_f64().unwrap();
