@@ -14,6 +14,7 @@ from layer_strategies import Drawn, any_stacks, joined_stacks
 from strata.errors import DiagnosticsError, StudyError
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.placement import placed_layers
+from strata.spec.step import BROUGHT
 from strata.spec.study import Study
 from study_texts import read
 
@@ -46,9 +47,8 @@ def holds(drawn: Drawn, capacity: str) -> None:
     plan = compile_trial(found, "stack", "load", 1)
     destroyed = {name for step in plan.steps for name in step.destroys}
     assert destroyed == set(stack.all_devices)
-    assert {command.argv[0] for step in plan.steps for command in step.commands} <= set(
-        plan.prerequisites.tools
-    )
+    run = {command.argv[0] for step in plan.steps for command in step.commands}
+    assert run - {f"${{{name}}}" for name in BROUGHT} <= set(plan.prerequisites.tools)
     for layer, context in placed_layers(found, stack):
         assert layer.provided(context.provided).smallest_bytes > 0, layer
         assert not any(step.destroys for step in layer.assemble(context)), layer
