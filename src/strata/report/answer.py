@@ -88,6 +88,7 @@ class Answer:
     leaders: tuple[str, ...] = ()  # the best stack and its equals; empty without results
     compared: bool = False  # whether more than one stack has results
     sure: bool = True  # whether all of them have seeds enough for an interval
+    contested: bool = False  # whether another stack is not clearly behind
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def answer(
         (first.best, *(each.stack for each in first.those("equal"))),
         compared=bool(first.others),
         sure=not first.those("too few seeds"),
+        contested=bool(first.those("undecided", "marginal", "better")),
     )
 
 
@@ -154,7 +156,10 @@ def overall(answers: Sequence[Answer], mark: Mark) -> Markup:
     if len(answered) < 2:
         return Markup("")
     unsure = " Some of this rests on fewer than three seeds, which do not tell how sure it is."
-    return _overall(answered, mark) + ("" if all(each.sure for each in answered) else unsure)
+    contested = [each.workload for each in answered if each.contested]
+    rivals = Markup(" Under {} another stack is not clearly behind.").format(_workloads(contested))
+    said = _overall(answered, mark) + (rivals if contested else "")
+    return said + ("" if all(each.sure for each in answered) else unsure)
 
 
 def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
@@ -246,7 +251,7 @@ def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
     doubts = dict.fromkeys(each.doubt for each in standing.those("doubtful"))
     if doubts:
         whys = "; ".join(dict.fromkeys("; ".join(doubts).split("; ")))
-        said.append(Markup("What is said of these numbers is doubtful: {}.").format(whys))
+        said.append(Markup("A number behind this comparison is doubtful: {}.").format(whys))
     if standing.those("too few seeds"):
         said.append(
             Markup("Too few seeds, or seeds that are all alike: nothing can be said of how sure this is.")
