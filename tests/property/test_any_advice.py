@@ -34,7 +34,7 @@ def gains(advice: Advice) -> list[float]:
 
 @st.composite
 def any_values(draw: st.DrawFn) -> dict[str, dict[str, list[float]]]:
-    """Stacks by workloads by seeds, no two of which are quite alike: without any spread there is no interval."""
+    """Stacks by workloads by seeds, no two quite alike; without any spread there is no interval."""
     seeds = draw(st.integers(min_value=3, max_value=7))
     value = st.integers(min_value=50, max_value=5000).map(lambda number: number / 10)
     drawn = st.lists(value, min_size=seeds, max_size=seeds).filter(lambda values: len({*values}) > 1)
