@@ -36,9 +36,12 @@ _OWN_SCHEMES: Final = ("file", "data", "blob", "about")
 _OWN_HOSTS: Final = ("127.0.0.1", "localhost")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; without one the test is skipped."""
+    """Debian's Chromium; without one the test is skipped.
+
+    It ends with its file: its processes would else come and go in files that watch a worker's processes.
+    """
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("no chromium is installed: `apt-get install chromium`")
@@ -69,9 +72,9 @@ class View:
         page.emulate_media(media="null", color_scheme=self.color_scheme)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def idle() -> dict[View, Page]:
-    """The pages of a worker that no test uses now."""
+    """The pages that no test uses now."""
     return {}
 
 
