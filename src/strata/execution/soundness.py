@@ -200,10 +200,12 @@ def _covers_periods(placement: Placement, plan: Plan, events: Events) -> Iterato
     longer = {name: ns for name, ns in periods.items() if ns > length_ns}
     named = ", ".join(f"{name} ({format_duration(ns)})" for name, ns in (longer or periods).items())
     relation = "shorter than the interval of" if longer else "at least as long as the interval of"
+    # In whole seconds, so that stacks whose windows differ by milliseconds share a warning.
+    length = format_duration(round(length_ns, -9) or length_ns)
     yield Check(
         name=COVERS_PERIODS,
         verdict="no" if longer else "yes",
-        detail=f"the window of {format_duration(length_ns)} is {relation}: {named}",
+        detail=f"the window of {length} is {relation}: {named}",
     )
 
 
