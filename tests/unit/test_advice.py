@@ -12,7 +12,9 @@ from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.settling import seeds_wanted
 from strata.advice.uses import Use
+from strata.report.advice_text import recommendation
 from strata.results.capabilities import Capabilities
+from strata.spec.warning import STEADY, Check
 from strata.statistics.study import StudyResults
 
 DATABASE = use(weight("database", 1))
@@ -37,6 +39,21 @@ def test_the_stack_that_is_better_by_more_than_the_zone_and_the_doubt_is_chosen(
     assert behind.score.gain == pytest.approx(100 / 120)
     assert behind.score.verdict == "worse"
     assert [each.best_share for each in advice.standings] == pytest.approx([1.0, 0.0])
+
+
+def test_doubtful_numbers_of_a_contender_keep_the_choice_open_and_are_named() -> None:
+    results = study({"a": {"database": around(100)}, "b": {"database": around(120)}})
+    records = results.cells["a", "database"].records
+    unsteady = Check(name=STEADY, verdict="no", detail="it falls by 20 %")
+    assert isinstance(records, dict)
+    records |= {seed: each.model_copy(update={"checks": (unsteady,)}) for seed, each in records.items()}
+
+    advice = advice_on(results)
+
+    assert (advice.conclusion, advice.leader) == ("undecided", None)
+    assert "; but these numbers are in doubt (a: not steady)." in recommendation(advice)
+    assert "do not tell whether they differ" not in recommendation(advice)
+    assert "Measure again what is in doubt (a: not steady)" in advice.settling[0].text
 
 
 def test_of_a_metric_that_is_better_when_lower_the_lower_is_chosen() -> None:

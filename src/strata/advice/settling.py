@@ -52,7 +52,7 @@ def settlings(
             more = _seeds(results, evidence, unsure, unfinished=bool(unfinished))
         if doubts := "; ".join(dict.fromkeys(each.doubt for each in tied if each.verdict == "doubtful")):
             unfinished.append(
-                Settling("trials", f"Sound numbers: {doubts}. Their warnings have the remedies.")
+                Settling("trials", f"Measure again what is in doubt ({doubts}): its warnings have remedies.")
             )
     if conclusion == "the means disagree":
         more = _WEIGHTS

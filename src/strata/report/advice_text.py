@@ -132,7 +132,11 @@ def _sure(advice: Advice) -> str:
             so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
             known = f", over {n} seeds: they lie within ±3 % of one another."
-            undecided = so_far if advice.take_either else open_yet
+            doubts = "; ".join(
+                dict.fromkeys(each.doubt for each in advice.tied if each.verdict == "doubtful")
+            )
+            open_yet = f"; but these numbers are in doubt ({doubts})." if doubts else open_yet
+            undecided = so_far if advice.take_either and not doubts else open_yet
             return reached + (known if advice.conclusion == "even" else undecided)
         case "too few seeds":
             shared = f"{len(advice.seeds)} seed{'' if len(advice.seeds) == 1 else 's'} in common"
