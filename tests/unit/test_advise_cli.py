@@ -57,6 +57,14 @@ def test_the_evidence_in_full_is_asked_for(folder: ResultsFolder) -> None:
     assert "of the score, for delivery" in run(folder.path, "--evidence").stdout
 
 
+def test_the_ranking_fits_a_terminal_of_eighty_columns(folder: ResultsFolder) -> None:
+    words = ["advise", str(folder.path), "--use", "mail-server", "--evidence"]
+    said = CliRunner().invoke(app, words, env={"COLUMNS": "80"}).stdout
+
+    assert "stack  waiting   ratio  95 % interval  verdict" in " ".join(said.splitlines())
+    assert all(len(line) <= 80 for line in said.splitlines())
+
+
 def test_where_nothing_can_be_said_of_a_use_the_next_measurement_is_printed(folder: ResultsFolder) -> None:
     text = run(folder.path, "--use", "workstation").stdout
 

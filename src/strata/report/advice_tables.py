@@ -30,10 +30,10 @@ _TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
 _SCORE: Final = columns(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict")
 LEGEND: Final = (
-    "waiting: the weighted arithmetic mean of the times of all metrics, each relative to the baseline's, and "
-    "beside it that on the leader; above 1 is worse · geometric mean: of the same times · to the leader: a "
-    "metric's ratio; below 1 is worse, whatever the metric · verdict: of the zone of ±3 % · leads in: share "
-    "of the bootstrap's resamples of the seeds"
+    "waiting: the weighted arithmetic mean of the times of all metrics, each relative to the baseline's; "
+    "ratio: to that on the leader, above 1 is worse; geometric: the ratio of the geometric means of the same "
+    "times · to the leader: a metric's ratio; below 1 is worse, whatever the metric · verdict: of the zone "
+    "of ±3 % · leads in: share of the bootstrap's resamples of the seeds"
 )
 
 
@@ -51,6 +51,22 @@ def ranking(advice: Advice) -> Table:
     )
     title, note = f"Ranking: {advice.use.title}", "the time that the use waits; above 1 is worse"
     return Table((_STACK, *means), rows, title, note)
+
+
+def _narrow_ranking(advice: Advice) -> Table:
+    """The ranking in 80 columns, without the geometric mean's interval; two verdicts where they differ."""
+    rows = []
+    for each in advice.standings:
+        ratio, ends, verdict = _time(each.score)
+        geometric, _, other = _time(each.geometric)
+        if other != verdict:
+            verdict = Cell(f"{verdict.value} / {other.value}")
+        rows.append((each.stack, each.waiting, ratio, ends, verdict, geometric, each.best_share))
+    figures = columns(
+        *(("waiting", "ratio"), ("ratio", "ratio"), ("95 % interval", "figure"), "verdict"),
+        *(("geometric", "ratio"), ("leads in", "share")),
+    )
+    return Table((_STACK, *figures), rows)
 
 
 def evidence(advice: Advice) -> Iterator[Table]:
@@ -124,7 +140,7 @@ def _whole(advice: Advice) -> RenderableType:
     """The recommendation, every metric behind the ranking, every warning, and all that would settle more."""
     parts: list[RenderableType] = [_heading(advice), _indented(Text(recommendation(advice)))]
     if advice.leaders:
-        tables = (_untitled(ranking(advice)), *evidence(advice))
+        tables = (_narrow_ranking(advice), *evidence(advice))
         parts += [terminal(table, indent=2) for table in tables]
     parts.append(_indented(Text.assemble(("Weights", "bold"), f": {advice.use.source}")))
     parts.append(terminal(coverage(advice), indent=2))

@@ -24,7 +24,7 @@ SOURCES: Final = (
     "page cache",
     "disks that may fail: measured by `strata capabilities --probe disk-loss` where so marked, else declared",
     "price: as the study states it",
-    "durable: by the settings of disks, layers and servers",
+    "durable when the power fails: by the settings of disks, layers and servers",
     "not while mounted: measured by `strata capabilities`",
     "measured on: the study",
 )
@@ -108,7 +108,7 @@ def facts_table(facts: Sequence[StackFacts]) -> Table:
         Column("usable", "B"): [each.usable_bytes for each in facts],
         Column("of its disks", "B"): [each.raw_bytes for each in facts],
         Column("disks that may fail"): [_losses(each) for each in facts],
-        Column("durable when the power fails"): [_durable(each) for each in facts],
+        Column("durable"): [_durable(each) for each in facts],
         Column("price"): [each.price and str(each.price) for each in facts],
         Column("per usable TB"): [each.price_per_tb and str(each.price_per_tb) for each in facts],
         Column("memory", "B"): [each.memory_bytes for each in facts],
