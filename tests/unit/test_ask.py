@@ -25,16 +25,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[int, str, str]:
-    return strata(monkeypatch, capsys, *words)
-
-
 def test_it_writes_a_study_of_six_seeds_and_says_how_long_it_takes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, said = asked(monkeypatch, capsys, *HOME, "--disk", "wd-re4-500gb", "--no-run")
+    code, _, said = strata(monkeypatch, capsys, *HOME, "--disk", "wd-re4-500gb", "--no-run")
 
     assert code == 0
     assert "48 trials: about" in said
@@ -46,7 +40,7 @@ def test_it_writes_a_study_of_six_seeds_and_says_how_long_it_takes(
 def test_json_has_the_study_and_its_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = asked(monkeypatch, capsys, *HOME, "--seeds", "3", "--no-run", "--json")
+    code, out, _ = strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--no-run", "--json")
 
     assert code == 0
     assert json.loads(out)["study"] == "home.toml"
@@ -57,7 +51,7 @@ def test_requirements_that_no_stack_can_meet_are_refused_and_leave_no_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("ask", "one", "--use", "database-nvme", "--must", "disk-loss", "--no-run")
-    code, _, said = asked(monkeypatch, capsys, *words)
+    code, _, said = strata(monkeypatch, capsys, *words)
 
     assert code == 2
     assert "no stack on one disk survives the loss of any of them, which it must" in said
@@ -67,12 +61,12 @@ def test_requirements_that_no_stack_can_meet_are_refused_and_leave_no_file(
 def test_where_every_stack_gives_durability_away_durable_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked(monkeypatch, capsys, *HOME, "--no-run")
+    strata(monkeypatch, capsys, *HOME, "--no-run")
     file = folder / "home.toml"
     lying = file.read_text().replace('capacity = "', 'faults = [{ fault = "ignores-flush" }]\ncapacity = "')
     file.write_text(lying)
 
-    code, _, said = asked(monkeypatch, capsys, "ask", "home", "--must", "durable", "--no-run")
+    code, _, said = strata(monkeypatch, capsys, "ask", "home", "--must", "durable", "--no-run")
 
     assert code == 2
     assert "every stack gives away what it acknowledged" in said
@@ -82,14 +76,14 @@ def test_where_every_stack_gives_durability_away_durable_is_refused(
 def test_a_study_that_is_there_is_gone_on_with_and_not_written_over(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked(monkeypatch, capsys, *HOME, "--no-run")
+    strata(monkeypatch, capsys, *HOME, "--no-run")
     before = (folder / "home.toml").read_text()
 
-    again, _, said = asked(monkeypatch, capsys, "ask", "home", "--no-run")
-    refused, _, why = asked(monkeypatch, capsys, *HOME, "--memory", "2GiB", "--no-run")
-
+    again, _, said = strata(monkeypatch, capsys, "ask", "home", "--no-run")
     assert (again, "Going on with home.toml" in said) == (0, True)
-    assert (refused, "has its own answers" in why) == (2, True)
+    for option in (("--memory", "2GiB"), ("--seeds", "12")):
+        refused, _, why = strata(monkeypatch, capsys, *HOME, *option, "--no-run")
+        assert (refused, f"has its own answers, not {option[1]}" in why) == (2, True)
     assert (folder / "home.toml").read_text() == before
 
 
@@ -107,7 +101,7 @@ def test_answers_that_make_no_question_are_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _, said = asked(monkeypatch, capsys, "ask", "x", *words, "--no-run")
+    code, _, said = strata(monkeypatch, capsys, "ask", "x", *words, "--no-run")
 
     assert code == 2
     assert cause in said
@@ -128,7 +122,7 @@ def test_the_use_has_the_weights_that_its_study_measures_and_what_it_must_have(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked(monkeypatch, capsys, "ask", "made", "--use", template.value, "--no-run")
+    strata(monkeypatch, capsys, "ask", "made", "--use", template.value, "--no-run")
     written = load_study(folder / "made.toml", catalogue())
 
     for given in (template, None):  # the study itself says it, when it is gone on with

@@ -37,18 +37,17 @@ _ADVISED: Final = {
     Use.FOUR_GUESTS: "vm-host",
 }
 _SEEDS: Final = 6
+_SEEDS_MAX: Final = 100
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The disks' models, and sizes as text; None: not given."""
+    """The disks' models, sizes as text, the number of seeds; None: not given."""
 
     disks: list[str] | None
     memory: str | None
     data: str | None
-
-
-_SEEDS_MAX: Final = 100
+    seeds: int | None
 
 
 def ask(  # noqa: PLR0917  typer makes options of them
@@ -64,8 +63,11 @@ def ask(  # noqa: PLR0917  typer makes options of them
         list[str] | None, option("What it must have, such as disk-loss; may be repeated.", "--must", "NAME")
     ] = None,
     seeds: Annotated[
-        int, option("How often everything is measured.", "--seeds", "N", min=1, max=_SEEDS_MAX)
-    ] = _SEEDS,
+        int | None,
+        option(
+            f"How often everything is measured. Default: {_SEEDS}.", "--seeds", "N", min=1, max=_SEEDS_MAX
+        ),
+    ] = None,
     jobs: Jobs = None,
     no_run: Annotated[bool, option("Write the study and say how long it takes.", "--no-run")] = False,
     as_json: AsJson = False,
@@ -75,8 +77,8 @@ def ask(  # noqa: PLR0917  typer makes options of them
     It writes a study as `strata new study` does, says how long it will take, runs it in the lab, probes what
     the stacks must survive, and answers in half a page: the choice, how sure it is, what it gives up and
     costs, and the commands that build it, which it does not run. On a terminal it asks for what no option
-    says. After an interruption the same command goes on. --must takes durable and the probes of
-    `strata capabilities`.
+    says. After an interruption, or when you have changed the file, `strata ask NAME` goes on; repeat --must.
+    It takes durable and the probes of `strata capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
@@ -84,22 +86,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
         strata ask guests --use four-guests --disk this-machine --no-run
     """
     wanted, file = _musts(must or []), Path(f"{name}.toml")
-    if is_new := not file.exists():
-        _write(name, use, Answers(disk, memory, data), seeds)
-    elif given := [each for each in (disk, memory, data) if each]:
-        cause = f"the file is there already, and has its own answers, not {given[0]}"
-        raise StudyError(
-            cause, place=str(file), remedy="leave the options out to go on, or take another name"
-        )
-    else:
-        notes().print(f"Going on with {file}", markup=False)
-    study = load_study(file, catalogue())
-    try:
-        _refuse_contradictions(study, wanted, file)
-    except StudyError:
-        if is_new:
-            file.unlink()
-        raise
+    study = _written(file, use, Answers(disk, memory, data, seeds), wanted)
     estimate = _estimate(study)
     took = format_duration(round(estimate.real_s) * NS_PER_S)
     trials = counted(study.trial_count, "trial")
@@ -108,14 +95,37 @@ def ask(  # noqa: PLR0917  typer makes options of them
         if as_json:
             print_json({"study": str(file), "estimate_real_s": round(estimate.real_s, 1)})
         return
-    results = _run(study, jobs, [each for each in wanted if each != "durable"])
+    again = " ".join(["strata ask", name, *(f"--must {each}" for each in wanted)])
+    results = _run(study, jobs, [each for each in wanted if each != "durable"], again)
     _answer(study, results, _advised(study, use, wanted), file, as_json=as_json)
 
 
-def _write(name: str, use: Use | None, answers: Answers, seeds: int) -> None:
+def _written(file: Path, use: Use | None, answers: Answers, must: Sequence[str]) -> Study:
+    """Write the study, unless it is there, and read it; a new one that cannot be answered is deleted."""
+    given = [each for each in (answers.disks, answers.memory, answers.data, answers.seeds) if each]
+    if is_new := not file.exists():
+        _write(str(file).removesuffix(".toml"), use, answers)
+    elif given:
+        cause = f"the file is there already, and has its own answers, not {given[0]}"
+        remedy = "leave the options out to go on, or take another name"
+        raise StudyError(cause, place=str(file), remedy=remedy)
+    else:
+        notes().print(f"Going on with {file}", markup=False)
+    study = load_study(file, catalogue())
+    try:
+        _refuse_contradictions(study, must, file)
+    except StudyError:
+        if is_new:
+            file.unlink()
+        raise
+    return study
+
+
+def _write(name: str, use: Use | None, answers: Answers) -> None:
     if use is Use.CI_GATE:
         remedy = f"one of {', '.join(_ADVISED)}; `strata new study` writes a gate"
         raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
+    seeds = answers.seeds or _SEEDS
     write_study(name, use, answers.disks, answers.memory, answers.data, seeds=seeds, shows=False)
 
 
@@ -189,8 +199,8 @@ def _estimate(study: Study) -> Estimate:
     return estimate_of(study, cells, past_trials(sorted(Path("results").glob("*"))))
 
 
-def _run(study: Study, jobs: int | None, probes: Sequence[str]) -> StudyResults:
-    """Measure what is missing, probe the stacks, and gather the results."""
+def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> StudyResults:
+    """Measure what is missing, probe the stacks, gather the results; ``again`` is the command to go on."""
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
     from strata.cli.parameters import RunnerName  # noqa: PLC0415
     from strata.cli.run import display_of, runner_for  # noqa: PLC0415
@@ -206,7 +216,7 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str]) -> StudyResults:
         study, place, runner, display_of(runner, place), jobs=jobs, command=f"strata run {study.file.name}"
     )
     if summary.signal_number is not None:
-        notes().print(f"Interrupted; go on with: strata ask {study.file.stem}", markup=False)
+        notes().print(f"Interrupted; go on with: {again}", markup=False)
         raise typer.Exit(INTERRUPTED_EXIT)
     folder = ResultsFolder.open(place)
     if probes and isinstance(runner, LabRunner):
