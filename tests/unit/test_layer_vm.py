@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial
+from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.runners.kernel import Kernel
 from strata.spec.load import load_study
@@ -77,11 +78,83 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
         ('{ layer = "vm" }, { layer = "vm" }', "1GiB", "cannot start another one"),
         ('{ layer = "vm" }', "256MiB", "its memory is a part of the lab's"),
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
+        (
+            '{ layer = "vm" }, { layer = "xfs" }, { layer = "qcow2" }',
+            "1GiB",
+            "qcow2 writes from the",
+        ),
+        ('{ layer = "vm" }, { layer = "lvm-thin" }', "1GiB", "lvm-thin writes from the"),
+        ('{ layer = "vm" }, { layer = "integrity" }', "1GiB", "integrity writes from the"),
+        (
+            '{ layer = "vm" }, { layer = "zpool" }, { layer = "zvol" }',
+            "1GiB",
+            "zpool writes from the",
+        ),
     ],
 )
 def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory: str, cause: str) -> None:
     with pytest.raises(DiagnosticsError, match=cause):
         study_of(tmp_path, layers, memory)
+
+
+@pytest.mark.parametrize(
+    ("load", "cause"),
+    [
+        ('workload = "tree"', "tree reads a file that the virtual machine does not have"),
+        ('workload = "sql-suite"', "mariadb.*page of zeros"),
+        ('workload = "sysbench-oltp"\nserver = "mariadb"\nduration = "9s"', "mariadb.*page of zeros"),
+        ('workload = "sysbench-oltp"\nserver = "postgresql"\nduration = "9s"', None),
+    ],
+)
+def test_loads_that_a_machine_cannot_run_are_skipped_with_the_reason(
+    tmp_path: Path, load: str, cause: str | None
+) -> None:
+    text = TEXT.format(layers='{ layer = "vm" }', memory="1GiB").partition("[workloads.load]")[0]
+    study = load_study(written(tmp_path / "study.toml", f"{text}[workloads.load]\n{load}\n"), catalogue())
+
+    reasons = "".join(skipped(study).values())
+
+    assert re.search(cause, reasons) if cause else not reasons
+
+
+def test_a_load_in_a_machine_sees_no_filesystem_outside_it(tmp_path: Path) -> None:
+    text = TEXT.format(layers='{ layer = "vm" }', memory="1GiB")
+    text = text.replace("[stacks.stack]", '[devices.ssd]\nmodel = "samsung-870-evo-1tb"\n[stacks.stack]')
+    beside = """[stacks.stack.filesystems.log]
+devices = ["ssd"]
+layers = [{ layer = "xfs" }]
+mount = "/log"
+"""
+    study = load_study(written(tmp_path / "study.toml", f"{text}{beside}"), catalogue())
+
+    assert "sees none of the filesystems outside it" in "".join(skipped(study).values())
+
+
+def test_the_memory_of_a_tenant_is_that_of_its_machine(tmp_path: Path) -> None:
+    text = TEXT.format(layers='{ layer = "lvm" }', memory="2GiB").partition("[workloads.load]")[0]
+    text = text.replace(', { layer = "ext4" }]', ']\neach = [{ layer = "vm" }, { layer = "ext4" }]')
+    tenant = """[[workloads.load.tenants]]
+name = "{name}"
+memory = "{memory}"
+load = {{ workload = "fio", preset = "random-mix-4k", duration = "2s" }}
+"""
+    tenants = tenant.format(name="a", memory="192MiB") + tenant.format(name="b", memory="512MiB")
+    load = f'[workloads.load]\nworkload = "tenants"\n{tenants}'
+    study = load_study(written(tmp_path / "study.toml", text + load), catalogue())
+    plan = compile_trial(study, "stack", "load", 1)
+
+    started = {step.id: step.argv for step in plan.steps if step.id.endswith("vm-start")}
+
+    assert f"mem={192 << 20}" in started["a-vm-start"]
+    assert f"mem={512 << 20}" in started["b-vm-start"]
+
+
+def test_a_machine_in_a_guest_has_no_control_group_of_it(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "guest", memory = "512MiB" }, { layer = "vm" }')
+    groups = {step.id: step.cgroup for step in plan.steps}
+
+    assert groups["vm-start"] is not None
+    assert groups["vm-flushing"] is groups["fio-measure"] is None
 
 
 def test_a_host_says_why_it_runs_none(tmp_path: Path) -> None:

@@ -118,6 +118,11 @@ def test_check_and_plan_say_who_shares(tmp_path: Path) -> None:
 
 
 LIFE = '[workloads.life]\nworkload = "filesystem-life"\n'
+AT_HOME = """[workloads.own]
+workload = "command"
+prepare = [{ shell = "echo a > $HOME/a" }]
+load = ["ls"]
+"""
 TMPFS = '[stacks.memory]\ndevices = []\nlayers = [{ layer = "tmpfs", size = "2GiB" }]\n'
 TENANTS = """\
 [workloads.two]
@@ -136,6 +141,7 @@ FAULTY = HEAD.replace(
     ("head", "text", "why"),
     [
         (HEAD, EXT4 + LIFE, "takes down layers itself"),
+        (HEAD, EXT4 + AT_HOME, "writes into ${HOME}, which is empty then"),
         (HEAD, TMPFS + LOADS, "tmpfs keeps its content in memory"),
         (HEAD, EXT4 + TENANTS, "tenants make their shares of the stack themselves"),
         (FAULTY, EXT4 + LOADS, "faults count from the start of the machine, and disk0 has some"),

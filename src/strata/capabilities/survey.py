@@ -34,6 +34,9 @@ from strata.traces.table import Trace, parse_records
 _PROBES_VERSION: Final = 1
 
 
+_IN_MACHINE: Final = "probes do not work in a virtual machine: taken down, it forgets the content to compare"
+
+
 def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
     """The probes of these names, in the matrix' order; all without a name."""
     known = {probe.name: probe for probe in PROBES}
@@ -98,6 +101,8 @@ class Survey:
     def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:
         if unavailable := self._study.stacks[stack].unavailable():
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
+        if any(layer.machine_bytes() for layer in self._study.stacks[stack].layers):
+            return _undecided(stack, kind, _IN_MACHINE)
         probes = kind.tries(self._study.stacks[stack])
         return worst_of([self._try(stack, probe, fresh=fresh, cancel=cancel) for probe in probes], probes)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
@@ -84,6 +84,9 @@ class Vm(Layer):
 
     def memory_limit_bytes(self) -> int | None:
         return self.memory_bytes
+
+    def limited(self, memory_bytes: int) -> Self:
+        return self.model_copy(update={"memory_bytes": memory_bytes})
 
     def path(self, context: LayerContext) -> str:
         return _DISK

@@ -24,6 +24,7 @@ from strata.plan.placement import (
     given_to_load,
     placed_layers,
     placements_of,
+    unmet_machine,
     unmet_tenancy,
     workload_steps,
 )
@@ -151,6 +152,7 @@ def skipped(study: Study) -> dict[CellKey, str]:
             why = why or unmet_fragmentation(target, workload)
             why = why or unmet_restart(own, stack, workload)
             why = why or unmet_tenancy(own, stack, workload) or unmet_age(own, here)
+            why = why or unmet_machine(stack, workload)
             if not why and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if not why and (unsuited := workload.unsuited(placed)):

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from strata.spec.fit import ZERO_PAGE
 from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.spec.page_cache import synced
 from strata.spec.stack import Stack
 from strata.spec.step import LOAD_USER, Command, Prerequisites, Step
 from strata.spec.study import Study
-from strata.spec.workload import Tenant, Workload, WorkloadContext
+from strata.spec.workload import Tenant, Workload, WorkloadContext, loads_of
 
 _BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
 
@@ -30,9 +31,9 @@ class Site(NamedTuple):
         return self if machine is None and cgroup is None else Site(machine or self.machine, cgroup)
 
     def hold(self, steps: Iterable[Step]) -> list[Step]:
-        """The steps, here."""
+        """The steps, here; a step that names a machine of its own has left this site."""
         changed = {key: value for key, value in self._asdict().items() if value is not None}
-        return [step.model_copy(update=changed) for step in steps] if changed else [*steps]
+        return [step.model_copy(update=changed) if step.machine is None else step for step in steps]
 
 
 HERE: Final = Site()
@@ -279,6 +280,21 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
         return "a guest that several tenants share cannot limit each: write it in `each`"
     unfit = (why for name, tenant in tenants.items() if (why := _unfit(stack, name, tenant)))
     return next(unfit, None)
+
+
+def unmet_machine(stack: Stack, load: Workload) -> str | None:
+    """Why a load cannot run in the virtual machine of a stack, as a sentence; None if it can."""
+    if not any(layer.machine_bytes() for layer in stack.every_layer):
+        return None
+    apart = (part.layers[part.base if part.own else stack.common_base :] for part in stack.parts)
+    if stack.filesystems and any(layer.machine_bytes() for layers in apart for layer in layers):
+        return "a virtual machine sees none of the filesystems outside it"
+    for each in loads_of(load):
+        if each.inputs():
+            return f"{each.workload} reads a file that the virtual machine does not have"
+        if each.writes_zero_page:
+            return f"its server ({each.server_kind}) {ZERO_PAGE}"
+    return None
 
 
 def _unfit(stack: Stack, name: str, tenant: Tenant) -> str | None:

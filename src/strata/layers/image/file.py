@@ -48,6 +48,7 @@ class ImageFile(Layer):
         )
     )
     packages = ("qemu-utils", "nbd-client")
+    writes_zero_page = True  # QEMU from memory that it never touched, and loop devices for discards
 
     preallocation: str
     server: str

@@ -246,9 +246,13 @@ class CommandWorkload(ArchiveWorkload):
         return {**given, **length, **own}
 
     def unprepared(self) -> str | None:
-        texts = (text for _, each in self.commands("prepare") for text in (each.run, each.shell) if text)
-        if any("${scratch}" in text or "$scratch" in text for text in texts):
-            return "a command of `prepare` writes into ${scratch}, which is empty then; write into ${data}"
+        texts = [text for _, each in self.commands("prepare") for text in (each.run, each.shell) if text]
+        for name in ("scratch", "HOME"):
+            if any(f"${{{name}}}" in text or f"${name}" in text for text in texts):
+                where = f"${{{name}}}"
+                return (
+                    f"a command of `prepare` writes into {where}, which is empty then; write into ${{data}}"
+                )
         return super().unprepared()
 
     def steps(self, context: WorkloadContext) -> list[Step]:
