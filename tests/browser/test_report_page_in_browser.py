@@ -282,6 +282,8 @@ def test_the_page_matches_its_reviewed_screenshots(
     if not dark:
         page.locator("#workload-mail").scroll_into_view_if_needed()
         page.evaluate("document.querySelector('#workload-mail').scrollIntoView()")
+        # On a busy machine the picture would be taken before that part is painted.
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         hold_against(f"report-workload-{width_px}", page.screenshot(), update=update)
 
 

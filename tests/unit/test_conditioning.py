@@ -211,6 +211,21 @@ def test_nothing_writes_to_the_drive_any_more_when_strata_is_killed(tmp_path: Pa
     wait_until(lambda: not users_of(loop))
 
 
+def test_a_program_does_not_outlive_strata_that_ends_at_once() -> None:
+    script = (
+        "import os, subprocess\n"
+        "from strata.runners.base import ending_with_strata\n"
+        "for _ in range(10):\n"
+        "    if os.fork() == 0:\n"
+        "        subprocess.Popen([*ending_with_strata('KILL'), 'sleep', '60'])\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+    )
+
+    # The output ends when no process has it any more.
+    subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=30, check=True)
+
+
 def test_a_device_node_that_is_gone_is_an_error_and_no_file_is_made(tmp_path: Path) -> None:
     node = tmp_path / "gone"
     drive = Drive("disk0", node, "filled")

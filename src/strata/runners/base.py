@@ -198,6 +198,14 @@ def ended_within(process: subprocess.Popen[Any], timeout_s: float) -> bool:
     return process.returncode is not None
 
 
+def ending_with_strata(signal: str) -> tuple[str, ...]:
+    """The words before a program's own that make it end by this signal when Strata does."""
+    # The signal is sent when the parent ends, which may be before setpriv has asked for it: then the shell's
+    # parent is another one, and the program does not begin.
+    still_there = '[ "$PPID" = "$0" ] && exec "$@"'
+    return ("setpriv", "--pdeathsig", signal, "sh", "-c", still_there, str(os.getpid()))
+
+
 def tail_of(path: Path, lines: int = 8) -> str:
     """The last lines of a text file, for an error message."""
     try:

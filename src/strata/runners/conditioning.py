@@ -23,7 +23,7 @@ from strata.errors import LabError
 from strata.files import write_durably
 from strata.machine.reading import SystemFiles
 from strata.plan.compile import ENVIRONMENT
-from strata.runners.base import Cancelled, Progress, Task, ended_within
+from strata.runners.base import Cancelled, Progress, Task, ended_within, ending_with_strata
 from strata.spec.device import Device
 from strata.spec.device_kinds.flash import PRECONDITIONS, Flash
 from strata.spec.steadiness import ROUNDS, steadiness
@@ -259,7 +259,7 @@ class Conditioning:
                 remedy="install fio and util-linux; or leave out `precondition`",
             )
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *argv],  # ends with Strata
+            [*ending_with_strata("KILL"), *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

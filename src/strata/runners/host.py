@@ -31,6 +31,7 @@ from strata.runners.base import (
     Identity,
     Progress,
     Task,
+    ending_with_strata,
 )
 from strata.runners.block_devices import Connections, attach_images, network_devices
 from strata.runners.conditioning import condition
@@ -211,7 +212,7 @@ class HostRunner:
 
     def _execute(self, task: Task, path: Path, connections: Connections) -> None:
         argv = [
-            *("setpriv", "--pdeathsig", "TERM"),
+            *ending_with_strata("TERM"),
             *(str(self._agent.path), "run"),
             *("--plan", str(task.folder.absolute() / PLAN_NAME)),
             *("--bindings", str(path / BINDINGS_NAME)),
