@@ -135,7 +135,7 @@ def test_a_mount_is_noticed(tmp_path: Path, cleanup: ExitStack) -> None:
 @needs_root
 def test_swap_is_noticed(tmp_path: Path, cleanup: ExitStack) -> None:
     device = attach(tmp_path / "swap", cleanup, 16 << 20)
-    world = World()
+    world = World(devices=(device,))
     before = world.record()
 
     try:
