@@ -14,7 +14,7 @@ import pytest
 from strata.errors import ToolError
 from strata.pricing.benchmark import Operation
 from strata.pricing.files import processor_toml, program_toml
-from strata.pricing.fit import APART, CLOCK, COUNTED, TOGETHER, USER_CODE, fit_processor
+from strata.pricing.fit import CLOCK, COUNTED, USER_CODE, WAKEUP, fit_processor
 from strata.pricing.programs import Load, measure_load, price_program
 from strata.pricing.tasks import Usage
 from strata.spec.processor import PROCESSOR_PARAMETERS, find_processor, load_processor
@@ -77,8 +77,8 @@ def test_a_few_odd_operations_do_not_move_the_fit() -> None:
 
 def test_what_no_operation_shows_stays_an_estimate_and_the_file_can_be_read_again(tmp_path: Path) -> None:
     host, lab = operations({name: SERVER.number(name) for name in COUNTED.values()}, 0.1, 2)
-    times = {CLOCK: 25.0, USER_CODE: 24_000.0, TOGETHER: 4_000.0, APART: 9_000.0}
-    host |= {name: Operation(ns, ns, {}) for name, ns in times.items()}
+    host |= {CLOCK: Operation(25.0, 25.0, {}), USER_CODE: Operation(24_000.0, 24_000.0, {})}
+    host |= {WAKEUP: Operation(4_000.0, 9_000.0, {})}
     fit = fit_processor(host, lab, SERVER, 'a "host"')
     file = tmp_path / "mine.toml"
     file.write_text(processor_toml('a "host"', fit.parameters))
@@ -89,9 +89,9 @@ def test_what_no_operation_shows_stays_an_estimate_and_the_file_can_be_read_agai
     assert read.parameters == fit.parameters
     assert read.number("clock_read_time") == 25
     assert read.number("user_factor") == pytest.approx(1, rel=0.01)
-    assert read.number("wakeup_latency") == 9_000 / 2 - 4_000 / 2
+    assert read.number("wakeup_latency") == (9_000 - 4_000) / 2
     assert fit.wakeup_ns == read.number("wakeup_latency")
-    disturbed = fit_processor(host | {APART: Operation(4_000.0, 200_000.0, {})}, lab, SERVER, "a host")
+    disturbed = fit_processor(host | {WAKEUP: Operation(4_000.0, 200_000.0, {})}, lab, SERVER, "a host")
     assert disturbed.parameters["wakeup_latency"].estimate
     assert disturbed.wakeup_ns == 98_000
     for name in ("cipher_time", "parity_time", "io_time"):

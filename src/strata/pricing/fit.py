@@ -22,8 +22,8 @@ from strata.units import times
 
 COUNTED: Final = {name: PRICES[name] for name in PRICES if name not in {"ios", "clock_reads"}}
 """The fitted prices. A loop device does not show a real driver's work, and the clock is measured alone."""
-CLOCK, APART, TOGETHER, USER_CODE = "clock", "socket-turn-apart", "socket-turn", "user-code"
-_NOT_FITTED: Final = {CLOCK, APART, USER_CODE}
+CLOCK, WAKEUP, USER_CODE = "clock", "wakeup-turn", "user-code"
+_NOT_FITTED: Final = {CLOCK, WAKEUP, USER_CODE}
 _ERROR_SD: Final = math.log(1.3)  # of an operation: caches, branches, inlining
 _PLAUSIBLE_SD_MIN: Final = math.log(2)  # of a price before anything is measured
 _SHOWN: Final = 0.7  # a price is measured if its operations narrow its range to this share
@@ -129,8 +129,9 @@ def _directly(
         found["user_factor"] = _parameter("user_factor", value, (value * 0.75, value * 1.4), said)
     wakeup_ns = _wakeup_ns(host)
     if wakeup_ns is not None and wakeup_ns <= plausible.parameters["wakeup_latency"].high:
-        half = host[APART].wall_ns / 2
-        said = f"measured on {machine}: half a turn between two processors takes {half:.0f} ns"
+        turn = host[WAKEUP]
+        times_ns = f"{turn.wall_ns:.0f} ns, in which they run for {turn.processor_ns:.0f} ns"
+        said = f"measured on {machine}: a turn of two tasks takes {times_ns}"
         found["wakeup_latency"] = _parameter(
             "wakeup_latency", wakeup_ns, (wakeup_ns / 2, wakeup_ns * 5), said
         )
@@ -138,10 +139,10 @@ def _directly(
 
 
 def _wakeup_ns(host: Mapping[str, Operation]) -> float | None:
-    if APART not in host or TOGETHER not in host:
+    """Half of the time of a turn in which nobody ran, where the scheduler puts both tasks."""
+    if (turn := host.get(WAKEUP)) is None:
         return None
-    half = host[APART].wall_ns / 2
-    return max(half - host[TOGETHER].processor_ns / 2, 0.02 * half)
+    return max(turn.wall_ns - turn.processor_ns, 0.04 * turn.wall_ns) / 2
 
 
 def _parameter(

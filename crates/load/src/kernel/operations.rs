@@ -12,7 +12,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::hint::black_box;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub const OF_MEMORY: &[Operation] = &[
     of("map-64k", 20_000, Bench::nothing, Bench::map),
     of("fork", 400, Bench::nothing, Bench::fork),
     of("socket-turn", 20_000, Bench::nothing, Bench::turns),
-    of("socket-turn-apart", 20_000, Bench::on_two_processors, Bench::turns_apart),
+    of("wakeup-turn", 20_000, Bench::on_two_processors, Bench::wakeups),
 ];
 
 pub const OF_FILES: &[Operation] = &[
@@ -212,11 +212,34 @@ impl Bench {
 
     /// A byte to another process and back: two switches and two wake-ups.
     fn turns(&mut self, times: u64) -> io::Result<()> {
-        turns(times, 0)
+        let all = processors()?;
+        let (mut ours, mut theirs) = UnixStream::pair()?;
+        keep_to(&all[..1])?;
+        let end = ours.as_raw_fd();
+        let child = Child::new(|| {
+            // SAFETY: the child does not use the other end, which would keep the connection open.
+            unsafe { libc::close(end) };
+            let mut byte = [0];
+            while theirs.read_exact(&mut byte).is_ok() && theirs.write_all(&byte).is_ok() {}
+        })?;
+        drop(theirs);
+        let mut byte = [0];
+        let done =
+            (0..times).try_for_each(|_| ours.write_all(&byte).and_then(|()| ours.read_exact(&mut byte)));
+        drop(ours);
+        child.wait()?;
+        keep_to(&all)?;
+        done
     }
 
-    fn turns_apart(&mut self, times: u64) -> io::Result<()> {
-        turns(times, 1)
+    /// As `turns`, but the scheduler chooses the processors, and is not told that the waker is about to sleep: as with an I/O.
+    fn wakeups(&mut self, times: u64) -> io::Result<()> {
+        let (there, back) = (event()?, event()?);
+        let child =
+            Child::new(|| _ = (0..times).try_for_each(|_| wait_for(&there).and_then(|()| signal(&back))))?;
+        let done = (0..times).try_for_each(|_| signal(&there).and_then(|()| wait_for(&back)));
+        child.wait()?;
+        done
     }
 
     fn stat(&mut self, times: u64) -> io::Result<()> {
@@ -377,26 +400,21 @@ impl Child {
     }
 }
 
-/// Turns between this process and another, which is `distance` places further in the list of processors.
-fn turns(times: u64, distance: usize) -> io::Result<()> {
-    let all = processors()?;
-    let (mut ours, mut theirs) = UnixStream::pair()?;
-    keep_to(&all[..1])?;
-    let end = ours.as_raw_fd();
-    let child = Child::new(|| {
-        // SAFETY: the child does not use the other end, which would keep the connection open.
-        unsafe { libc::close(end) };
-        let mut byte = [0];
-        let _ = keep_to(&all[distance..=distance]);
-        while theirs.read_exact(&mut byte).is_ok() && theirs.write_all(&byte).is_ok() {}
-    })?;
-    drop(theirs);
-    let mut byte = [0];
-    let done = (0..times).try_for_each(|_| ours.write_all(&byte).and_then(|()| ours.read_exact(&mut byte)));
-    drop(ours);
-    child.wait()?;
-    keep_to(&all)?;
-    done
+fn event() -> io::Result<File> {
+    // SAFETY: no pointers.
+    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the descriptor is new, and nobody else's.
+        new => Ok(unsafe { File::from_raw_fd(new) }),
+    }
+}
+
+fn signal(mut event: &File) -> io::Result<()> {
+    event.write_all(&1_u64.to_ne_bytes())
+}
+
+fn wait_for(mut event: &File) -> io::Result<()> {
+    event.read_exact(&mut [0; 8])
 }
 
 /// The processors that this process may use.
