@@ -16,6 +16,7 @@ from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.recovery import cut_step
 from strata.results.events import Events, read_events
+from strata.results.machines import machine_accounts
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
@@ -83,6 +84,31 @@ def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats
     assert ending is not None
     assert ending.duration_ns > FSYNCS * 5_000_000
     assert one.sha256 == two.sha256
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        '{ layer = "integrity" }, { layer = "ext4" }',
+        '{ layer = "lvm-thin" }, { layer = "ext4" }',
+        '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }',
+        '{ layer = "zpool" }, { layer = "zfs" }',
+    ],
+)
+def test_layers_that_write_from_the_page_of_zeros_work_in_a_machine(
+    lab: Lab, tmp_path: Path, layers: str
+) -> None:
+    text = head("vm", [1], capacity="4GiB") + STUDY.format(cache="none")
+    text = text.replace('{ layer = "ext4" }]', f"{layers}]").replace("128MiB", "256MiB")
+    study = load_study(written(tmp_path / "study.toml", text), catalogue())
+    plan = compile_trial(study, "vm", "sync", 1)
+
+    events = run(lab, tmp_path / "run", study, plan)
+
+    assert events.end is not None
+    assert events.end.outcome == "ok", events.end
+    accounts = machine_accounts(plan, events)["vm"]
+    assert accounts["disk"]["flushes"] >= FSYNCS
 
 
 @pytest.mark.parametrize(("cache", "survives"), [("none", True), ("unsafe", False)])

@@ -52,7 +52,9 @@ def test_what_is_above_a_machine_runs_in_it_and_all_else_outside(tmp_path: Path)
     inside = {step.id for step in plan.steps if step.machine is not None}
     outside = {step.id for step in plan.steps if step.machine is None}
 
-    assert inside == {"vm-flushing", "ext4-make", "ext4-mount", "owner", "fio-layout", "fio-measure"}
+    assert inside == {"vm-flushing", "ext4-make", "ext4-mount", "owner", "fio-layout", "fio-measure"} | {
+        f"vm-accounts-{when}" for when in ("before", "after")
+    }
     assert {"lvm-volume", "vm-serve", "vm-start", "drawn-pause"} <= outside
 
 
@@ -78,18 +80,6 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
         ('{ layer = "vm" }, { layer = "vm" }', "1GiB", "cannot start another one"),
         ('{ layer = "vm" }', "256MiB", "its memory is a part of the lab's"),
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
-        (
-            '{ layer = "vm" }, { layer = "xfs" }, { layer = "qcow2" }',
-            "1GiB",
-            "qcow2 writes from the",
-        ),
-        ('{ layer = "vm" }, { layer = "lvm-thin" }', "1GiB", "lvm-thin writes from the"),
-        ('{ layer = "vm" }, { layer = "integrity" }', "1GiB", "integrity writes from the"),
-        (
-            '{ layer = "vm" }, { layer = "zpool" }, { layer = "zvol" }',
-            "1GiB",
-            "zpool writes from the",
-        ),
     ],
 )
 def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory: str, cause: str) -> None:
@@ -101,9 +91,8 @@ def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory
     ("load", "cause"),
     [
         ('workload = "tree"', "tree reads a file that the virtual machine does not have"),
-        ('workload = "sql-suite"', "mariadb.*page of zeros"),
-        ('workload = "sysbench-oltp"\nserver = "mariadb"\nduration = "9s"', "mariadb.*page of zeros"),
-        ('workload = "sysbench-oltp"\nserver = "postgresql"\nduration = "9s"', None),
+        ('workload = "sql-suite"', None),
+        ('workload = "sysbench-oltp"\nserver = "mariadb"\nduration = "9s"', None),
     ],
 )
 def test_loads_that_a_machine_cannot_run_are_skipped_with_the_reason(

@@ -116,6 +116,7 @@ class Explanation:
         volumes: The disks' accounts by filesystem and partition, of a stack that has several.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
         applications: What applications asked of each filesystem, where the kernel counts it.
+        machines: What the kernel of each virtual machine counted.
         drives: The drawn parameters of its plausible drives, by the model's name.
         folder: The results folder, if two trials have the same id.
     """
@@ -134,6 +135,7 @@ class Explanation:
     left_out: int | None
     volumes: Mapping[str, VolumeUse] = field(default_factory=dict)
     applications: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    machines: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     processor: ProcessorUse | None = None
     drives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     folder: str = ""
@@ -189,6 +191,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         layers=_levels(record),
         volumes=record.volumes,
         applications=record.filesystems,
+        machines=record.machines,
         syncs=sum(syncs) if syncs else None,
         left_out=record.trace.left_out if trace is not None and record.trace is not None else None,
         processor=record.processor,

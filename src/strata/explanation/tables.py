@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ _WORK_WORDS: Final = {
 
 def tables(found: Explanation) -> list[Table]:
     """All figures of a trial, without empty tables."""
-    made = [_operation_table(found), _level_table(found), _volume_table(found)]
+    made = [_operation_table(found), _level_table(found), _machine_table(found), _volume_table(found)]
     if found.processor is not None:
         made.append(processor_table(found.processor, found.operations))
     for disk in found.disks:
@@ -76,6 +76,28 @@ def _level_table(found: Explanation) -> Table:
     ratios = (("of the application's", "ratio"), ("of the layer above", "ratio"))
     heads = columns("", ("writes", "count"), ("bytes", "B"), *ratios)
     return Table(heads, rows, "Written through the layers", note)
+
+
+def _machine_table(found: Explanation) -> Table:
+    """The requests on their way through both kernels, from a machine's applications down to the disks."""
+    rows: list[tuple[Any, ...]] = []
+
+    def row(where: str, asked: Mapping[str, int]) -> None:
+        flushes = asked.get("flushes", asked.get("syncs"))
+        read = asked.get("read_bytes")
+        rows.append((where, asked.get("reads"), asked.get("writes"), flushes, read, asked.get("write_bytes")))
+
+    for name, accounts in found.machines.items():
+        for kind in sorted(accounts.keys() - {"disk"}):
+            row(f"applications in {name} to {kind}", accounts[kind])
+        row(f"{name} to its virtual disk", accounts["disk"])
+    if rows:
+        for name, asked in found.applications.items():
+            row(f"outside, to the filesystem {name}", asked)
+        for disk in found.disks:
+            row(f"outside, to {disk.name}", disk.account)
+    counts = (("reads", "count"), ("writes", "count"), ("flushes or syncs", "count"))
+    return Table(columns("", *counts, ("read", "B"), ("written", "B")), rows, "Through both kernels")
 
 
 def _volume_table(found: Explanation) -> Table:

@@ -45,7 +45,6 @@ class Integrity(Layer):
     """
 
     requires = LowerInterface("block")
-    writes_zero_page = True
     provides = "block"
     prerequisites = Prerequisites(
         tools=("blkdiscard", "blockdev", "dd", "dmsetup", "integritysetup"), features=("dm:integrity",)

@@ -18,6 +18,7 @@ from strata.errors import PlanError
 from strata.plan.age import age_steps, unmet_age
 from strata.plan.fragmentation import unmet_fragmentation
 from strata.plan.interventions import in_lanes, intervention_steps, loses_disk, unmet_interventions
+from strata.plan.machines import with_accounts
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.placement import (
     Placement,
@@ -200,6 +201,7 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     if pause_ns:
         prepared = sum(step.phase in {"build", "prepare"} for step in steps)
         steps.insert(prepared, _pause(pause_ns))
+    steps = with_accounts(steps)
     named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
     inputs = (PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
     return plan_of(

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from strata.spec.fit import ZERO_PAGE
 from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.spec.page_cache import synced
@@ -292,8 +291,6 @@ def unmet_machine(stack: Stack, load: Workload) -> str | None:
     for each in loads_of(load):
         if each.inputs():
             return f"{each.workload} reads a file that the virtual machine does not have"
-        if each.writes_zero_page:
-            return f"its server ({each.server_kind}) {ZERO_PAGE}"
     return None
 
 

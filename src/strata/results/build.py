@@ -13,6 +13,7 @@ from strata.plan.interventions import loses_disk
 from strata.plan.model import Plan, sha256_hex
 from strata.plan.prepared import parts_of
 from strata.results.events import AccountReading, Events, StepRun
+from strata.results.machines import machine_accounts
 from strata.results.record import (
     Charges,
     Fingerprint,
@@ -89,9 +90,8 @@ def build_record(
 ) -> ResultRecord:
     """The record of one attempt.
 
-    A metric that is not finite makes the result invalid, as does each of the caller's ``problems``.
-    The agent's events replace its own and the kernel's version in ``versions``. ``kernel_logs`` has the
-    messages of each layer that count as trouble; ``console_log`` is searched for them.
+    A metric that is not finite makes the result invalid, as does each of ``problems`` and each message of
+    ``kernel_logs`` in ``console_log``. The agent's events replace two of the ``versions``.
     """
     said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     is_virtual = time_domain == "virtual"
@@ -114,6 +114,7 @@ def build_record(
         disks=disk_accounts(plan, events),
         volumes=dict(volumes),
         filesystems=filesystem_accounts(plan, events),
+        machines=machine_accounts(plan, events),
         processor=None if processor is None else processor_use(plan, events, processor),
         trace=trace,
         checks=tuple(checks),

@@ -223,6 +223,7 @@ class ResultRecord(Frozen):
             ``TIME_PARTS``; real ones the block layer's statistics.
         volumes: The disks' accounts divided by filesystem and partition, of a stack that has several.
         filesystems: The requests of applications in that time, by filesystem, where the kernel counts them.
+        machines: The same by the kernel of each virtual machine: its ``disk``, and by type its filesystems.
         processor: The lab's processors in that time; null on a host.
         events_sha256: Hash of events.jsonl in the lab; null on a host, where events hold wall time.
         prepared_sha256: Hash of prepared.jsonl, the events of the boot that prepared the disks; not there if
@@ -243,6 +244,7 @@ class ResultRecord(Frozen):
     disks: dict[str, dict[str, int]] = {}
     volumes: dict[str, VolumeUse] = {}
     filesystems: dict[str, dict[str, int]] = {}
+    machines: dict[str, dict[str, dict[str, int]]] = {}
     processor: ProcessorUse | None = None
     trace: TraceSummary | None = None
     checks: tuple[Check, ...] = ()
@@ -256,9 +258,9 @@ class ResultRecord(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A record without volumes or a boot of preparing has the bytes, and the hash, that it always had."""
+        """A record without these fields has the bytes, and the hash, that it always had."""
         plain: dict[str, Any] = handler(self)
-        absent = {name for name in ("volumes", "prepared_sha256") if not getattr(self, name)}
+        absent = {name for name in ("volumes", "machines", "prepared_sha256") if not getattr(self, name)}
         return {name: each for name, each in plain.items() if name not in absent}
 
     def answers(self, spec_sha256: str, fingerprint: Fingerprint) -> bool:

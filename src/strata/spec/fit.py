@@ -15,9 +15,6 @@ from strata.spec.workload import Workload
 from strata.units import describe_duration, describe_size, format_size
 from strata.words import listed
 
-ZERO_PAGE: Final = "writes from the kernel's page of zeros, which the disk of a virtual machine cannot read"
-"""Why a layer or a load cannot be in one: the page lies outside the memory that is shared with QEMU."""
-
 SNAPSHOT: Final = "before"
 """The name of the snapshot before the measured window."""
 SNAPSHOT_LANE: Final = "snapshots"
@@ -150,9 +147,6 @@ def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, 
     for index, layer in enumerate(stack.layers):
         if not machines or index <= machines[0]:
             continue
-        if layer.writes_zero_page:
-            cause = f"{layer.layer} {ZERO_PAGE}"
-            yield index, Diagnostic(cause, remedy="put it below the machine", key="layer")
         if names := list(names_of(layer)):
             cause = (
                 f"a virtual machine has no disk but the one below it: {listed(names)} cannot be used in it"

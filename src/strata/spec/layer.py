@@ -227,7 +227,6 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
         writes_whole_blocks: Whether a power failure never leaves a part of a database's page on it.
         beside: Whether it only makes `parts` of its named devices; what is below remains for the layer above.
-        writes_zero_page: Whether it writes from the kernel's page of zeros, as a virtual machine cannot.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
@@ -245,7 +244,6 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     device_keys: ClassVar[tuple[str, ...]] = ()
     writes_whole_blocks: ClassVar[bool] = False
     beside: ClassVar[bool] = False
-    writes_zero_page: ClassVar[bool] = False
 
     layer: str
 

@@ -345,11 +345,6 @@ class Workload(BaseModel, Allowing, ABC):
         """
         return "it takes down layers itself" if self.needs_layers else None
 
-    @property
-    def writes_zero_page(self) -> bool:
-        """See `Layer.writes_zero_page`."""
-        return False
-
     def unsuited(self, layers: Sequence[Placed]) -> str | None:
         """Why it cannot run on these layers, as a sentence; its trials on them are then skipped."""
         return None

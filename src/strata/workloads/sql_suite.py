@@ -234,10 +234,6 @@ class SqlSuite(Workload):
     def server_kind(self) -> str:
         return MariadbServer.kind
 
-    @property
-    def writes_zero_page(self) -> bool:
-        return True
-
     def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
         return MariadbServer.power_risks(self.settings, whole_blocks=whole_blocks)
 

@@ -48,7 +48,6 @@ class ImageFile(Layer):
         )
     )
     packages = ("qemu-utils", "nbd-client")
-    writes_zero_page = True  # QEMU from memory that it never touched, and loop devices for discards
 
     preallocation: str
     server: str

@@ -46,7 +46,6 @@ class LvmThin(LvmLayer):
     """
 
     device_keys = ("metadata",)
-    writes_zero_page = True  # over new chunks
     prerequisites = LvmLayer.prerequisites | Prerequisites(features=("dm:thin", "dm:thin-pool"))
     # drivers/md/dm-thin.c of Linux 7.2
     kernel_log = KernelLog(

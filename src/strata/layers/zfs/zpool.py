@@ -58,7 +58,6 @@ class Zpool(Layer):
     """
 
     requires = LowerInterface("block", maximum=None)
-    writes_zero_page = True
     provides = "pool"
     prerequisites = Prerequisites(
         tools=("awk", "cat", "cp", "mkdir", "perl", "rm", "tee", "zpool"), modules=("zfs",)

@@ -314,10 +314,6 @@ class SysbenchOltp(OwnTables):
     def server_kind(self) -> str:
         return self._server_type.kind
 
-    @property
-    def writes_zero_page(self) -> bool:
-        return self.server == "mariadb"
-
     def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
         return self._server_type.power_risks(self.settings, whole_blocks=whole_blocks)
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each virtual machine's own kernel counted over the measured window."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from strata.plan.model import Plan
+from strata.results.events import Events
+from strata.units import SECTOR_BYTES
+
+# Places in /sys/block/DISK/stat, each with its unit in the account (Documentation/block/stat.rst).
+_DISK_FIELDS = {
+    "reads": (0, 1),
+    "read_bytes": (2, SECTOR_BYTES),
+    "writes": (4, 1),
+    "write_bytes": (6, SECTOR_BYTES),
+    "discards": (11, 1),
+    "flushes": (15, 1),
+}
+
+
+def machine_accounts(plan: Plan, events: Events) -> dict[str, dict[str, dict[str, int]]]:
+    """By machine: the account of its ``disk``, and its applications' requests by type of filesystem."""
+    readings: dict[str, list[dict[str, dict[str, int]]]] = {}
+    for step in plan.steps_for("machine-accounts"):
+        if step.purpose is not None and (text := events.output(step.id)):
+            readings.setdefault(step.purpose.layer or "", []).append(_parsed(text))
+    return {
+        machine: {name: _change(before.get(name, {}), account) for name, account in after.items()}
+        for machine, pair in readings.items()
+        for before, after in pairwise(pair)
+    }
+
+
+def _parsed(text: str) -> dict[str, dict[str, int]]:
+    disk, *filesystems = text.splitlines()
+    counters = [int(word) for word in disk.split()]
+    found = {"disk": {name: counters[place] * unit for name, (place, unit) in _DISK_FIELDS.items()}}
+    for line in filesystems:
+        _, kind, *words = line.split()
+        account = found.setdefault(kind, {})
+        for name, value in zip(words[::2], words[1::2], strict=True):
+            account[name] = account.get(name, 0) + int(value)
+    return found
+
+
+def _change(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {name: value - before.get(name, 0) for name, value in after.items()}
