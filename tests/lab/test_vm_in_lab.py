@@ -15,6 +15,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.recovery import cut_step
+from strata.results.build import disk_accounts
 from strata.results.events import Events, read_events
 from strata.results.machines import machine_accounts
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
@@ -22,6 +23,7 @@ from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from strata.spec.step import Step
 from strata.spec.study import Study
+from strata.units import NS_PER_S
 from study_texts import written
 
 pytestmark = pytest.mark.lab
@@ -34,6 +36,20 @@ layers = [{{ layer = "vm", memory = "128MiB", cache = "{cache}" }}, {{ layer = "
 workload = "fio"
 preset = "fsync-write-4k"
 size = "1MiB"
+"""
+TENANTS = """
+[stacks.vm]
+layers = [{ layer = "lvm" }]
+each = [{ layer = "vm", memory = "128MiB" }, { layer = "ext4" }]
+
+[workloads.sync]
+workload = "tenants"
+[[workloads.sync.tenants]]
+name = "one"
+load = { workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "2s" }
+[[workloads.sync.tenants]]
+name = "two"
+load = { workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = "2s" }
 """
 FSYNCS = 256
 FLUSH_COUNT = 15  # its place in /sys/block/DISK/stat (Documentation/block/stat.rst)
@@ -130,6 +146,62 @@ def test_an_acknowledged_write_survives_a_power_cut_unless_qemu_ignores_flushes(
     assert first.end is None
     assert second.end is not None
     assert (first.output("read") == second.output("read")) is survives
+
+
+def test_several_machines_run_at_once_and_repeat(lab: Lab, tmp_path: Path) -> None:
+    text = (
+        head("vm", [1], capacity="8GiB").replace('phases = "fixed"', 'memory = "1GiB"\nphases = "fixed"')
+        + TENANTS
+    )
+    study = load_study(written(tmp_path / "study.toml", text), catalogue())
+    plan = compile_trial(study, "vm", "sync", 1)
+
+    one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
+
+    assert one.end is not None
+    assert one.end.outcome == "ok", one.end
+    accounts = machine_accounts(plan, one)
+    reads = [accounts[name]["disk"]["reads"] for name in sorted(accounts)]
+    disk = disk_accounts(plan, one)["disk0"]["reads"]
+    assert len(reads) == 2
+    assert min(reads) > 0
+    # Each machine's direct I/O is the disk's.
+    assert sum(reads) == pytest.approx(disk, rel=0.1)
+    assert one.sha256 == two.sha256
+
+
+# `$$` is a dollar sign of the shell.
+COUNT = "i=0; while :; do i=$$((i+1)); echo $$i >> ${mount}/count; SYNC; echo $$i; done"
+KILL = "pkill -KILL -x linux"
+
+
+@pytest.mark.parametrize("cache", ["none", "unsafe"])
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_machine_that_is_killed_loses_only_what_it_has_not_synced(
+    lab: Lab, tmp_path: Path, cache: str, synced: bool
+) -> None:
+    """QEMU lives on: even what it never flushed is in the page cache of the machine below."""
+    study = study_of(tmp_path, cache)
+    plan = compile_trial(study, "vm", "sync", 1)
+    built = tuple(step for step in plan.steps if step.phase == "build")
+    sync = "sync ${mount}/count" if synced else "true"
+    (count,) = in_machine(plan, shell_step("count", COUNT.replace("SYNC", sync)))
+    kill = shell_step("kill", KILL).model_copy(update={"lane": "kill", "not_before_ns": 3 * NS_PER_S})
+    count = count.model_copy(update={"lane": "count", "expect_exit": (127,)})
+    killed = plan.model_copy(update={"steps": (*built, count, kill)})
+    mount = "mkdir -p /run/disk && mount ${disk0} /run/disk && cat /run/disk/count; umount /run/disk"
+    read = shell_step("read", f"{mount} && e2fsck -fn ${{disk0}} >&2")
+    again = plan.model_copy(update={"steps": (read,)})
+
+    with DiskImage(tmp_path) as image:
+        first = run(lab, tmp_path / "killed", study, killed, Power([image]))
+        second = run(lab, tmp_path / "again", study, again, Power([image]))
+
+    acknowledged, found = first.output("count").split(), second.output("read").split()
+    assert len(acknowledged) > 10
+    assert second.end is not None
+    assert second.end.outcome == "ok", second.last_words("read")
+    assert (found[: len(acknowledged)] == acknowledged) is synced
 
 
 def _built(steps: list[Step]) -> list[Step]:

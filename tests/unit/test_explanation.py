@@ -176,6 +176,19 @@ def test_amplification_goes_through_the_layers() -> None:
     assert found.syncs == 7
 
 
+def test_requests_are_followed_through_both_kernels() -> None:
+    inside = {"ext4": {"writes": 5, "write_bytes": 100, "syncs": 3}, "disk": {"writes": 7, "flushes": 6}}
+    found = explained(None, account={"writes": 8, "flushes": 6}, machines={"vm": inside})
+
+    (table,) = (each for each in tables(found) if each.title == "Through both kernels")
+    rows = [tuple(row)[:4] for row in table.rows]
+    assert rows == [
+        ("applications in vm to ext4", None, 5, 3),
+        ("vm to its virtual disk", None, 7, 6),
+        ("outside, to disk0", None, 8, 6),
+    ]
+
+
 def test_without_a_trace_the_disks_own_counts_remain() -> None:
     found = explained(None, account={"busy_ns": 40 * MS, "command_work_ns": 30 * MS, "destage_work_ns": MS})
 

@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+from results_factory import EventLog
 
 from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
+from strata.results.events import read_events
+from strata.results.machines import machine_accounts
 from strata.runners.kernel import Kernel
 from strata.spec.load import load_study
 from strata.spec.study import Study
@@ -156,3 +159,24 @@ def test_ignored_flushes_are_a_risk_that_results_name(tmp_path: Path) -> None:
     unsafe = study_of(tmp_path, '{ layer = "vm", cache = "unsafe" }')
     assert any("ignores flushes" in risk for risk in unsafe.power_risks("stack", "load"))
     assert not study_of(tmp_path, '{ layer = "vm" }').power_risks("stack", "load")
+
+
+def test_what_a_machines_kernel_counted_is_that_of_the_measured_window(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "vm" }')
+    disk = "10 0 80 0 {writes} 0 800 0 0 0 0 0 0 0 0 {flushes} 0\n"
+    said = {
+        "vm-accounts-before": disk.format(writes=20, flushes=3)
+        + "vda ext4 writes 4 write_bytes 4096 syncs 1\n",
+        "vm-accounts-after": disk.format(writes=50, flushes=13)
+        + "vda ext4 writes 6 write_bytes 12288 syncs 11\n",
+    }
+    log = EventLog(plan)
+    for step in plan.steps:
+        log.step(step.id, 1, stdout=said.get(step.id, ""))
+    log.finish()
+    (tmp_path / "events.jsonl").write_text(log.text())
+
+    accounts = machine_accounts(plan, read_events(tmp_path / "events.jsonl"))["vm"]
+
+    assert accounts["ext4"] == {"writes": 2, "write_bytes": 8192, "syncs": 10}
+    assert (accounts["disk"]["writes"], accounts["disk"]["flushes"], accounts["disk"]["reads"]) == (30, 10, 0)
