@@ -46,6 +46,7 @@ def key_tables() -> dict[str, str]:
             for name in catalogue().workloads
         },
         "matrix": keys_table(tables["matrix"]["additionalProperties"]),
+        "survival": keys_table(tables["survival"]),
         "tenant": keys_table(definitions["TenantTable"]),
         "command": keys_table(definitions["CommandTable"]["anyOf"][1]),
         "command-server": keys_table(definitions["ServeTable"]),

@@ -17,7 +17,7 @@ from strata.errors import RunError
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
-from strata.plan.recovery import cut_step
+from strata.plan.power_cut import cut_step
 from strata.results.events import Events, read_events
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner

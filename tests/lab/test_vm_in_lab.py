@@ -14,7 +14,7 @@ from strata.lab.disk_image import DiskImage, PowerCut
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.plan.recovery import cut_step
+from strata.plan.power_cut import cut_step
 from strata.results.build import disk_accounts
 from strata.results.events import Events, read_events
 from strata.results.machines import machine_accounts

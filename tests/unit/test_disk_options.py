@@ -14,7 +14,8 @@ from strata.lab.disk_image import PowerCut, PowerCutDamage, damage_in, trace_lef
 from strata.lab.model import READ, ModelledDisk
 from strata.lab.programs import AgentBuild
 from strata.plan.compile import compile_trial, spec_sha256
-from strata.plan.recovery import compile_recovery, cut_step, with_cut_after
+from strata.plan.power_cut import cut_step, with_cut_after
+from strata.plan.recovery import compile_recovery
 from strata.runners.host import HostRunner
 from strata.spec.device import find_device
 from strata.spec.study import Study

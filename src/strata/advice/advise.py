@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from strata.advice.evidence import MEANS, Evidence, Mean, Scorer, durability_of, evidence_of
+from strata.advice.evidence import MEANS, Evidence, Mean, Scorer, cuts_under, durability_of, evidence_of
 from strata.advice.model import (
     COVERAGE_MIN,
     Advice,
@@ -20,9 +20,10 @@ from strata.advice.model import (
 from strata.advice.settling import settlings
 from strata.advice.uses import DURABLE, Need, Use, bundled_uses
 from strata.plan.catalogue import catalogue
-from strata.results.capabilities import Capabilities, Verdict
+from strata.results.capabilities import Capabilities, PowerCutFinding, Verdict, lost_words
 from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
+from strata.words import counted
 
 _HAVING: Final[tuple[Verdict, ...]] = ("yes", "partial")
 
@@ -53,11 +54,10 @@ class _Adviser:
     _scorer: Scorer
 
     def advise(self, use: Use) -> Advice:
-        durability = {
-            stack: risks
-            for stack in self._results.stacks
-            if (risks := durability_of(self._results, use, stack)) is not None
+        cuts = {
+            stack: cuts_under(self._results, use, stack, self._capabilities) for stack in self._results.stacks
         }
+        durability = self._durability(use, cuts)
         unfit = {out.stack: out for need in use.needs for out in self._without(need, durability)}
         left = [stack for stack in self._results.stacks if stack not in unfit]
         evidence = evidence_of(self._results, use, left, self._scorer)
@@ -100,8 +100,18 @@ class _Adviser:
                 for warning in self._results.warnings(stack, workload)
             ),
             durability=durability,
+            power_cuts={stack: each for stack in left if (each := _kept_words(cuts[stack]))},
             settling=settlings(self._results, left, evidence, conclusion, tied=tied, unprobed=unprobed),
         )
+
+    def _durability(self, use: Use, cuts: Mapping[str, Sequence[PowerCutFinding]]) -> dict[str, str]:
+        """What gives durability away: by the settings, and by the power cuts. A stack may be unknown."""
+        found = {}
+        for stack in self._results.stacks:
+            risks, lost = durability_of(self._results, use, stack), lost_words(cuts[stack])
+            if risks is not None or lost:
+                found[stack] = "; ".join(filter(None, (risks, lost)))
+        return found
 
     def _verdict(self, stack: str, capability: str, durability: Mapping[str, str]) -> Verdict | None:
         """A stack's capability; None: unknown."""
@@ -217,6 +227,15 @@ class _Adviser:
                 if compared is not None and compared.verdict == "worse":
                     yield Worse(part, compared)
                     break
+
+
+def _kept_words(cuts: Sequence[PowerCutFinding]) -> str:
+    """That nothing acknowledged was lost, where power cuts show it; empty: they show something else."""
+    kept = [cut for cut in cuts if cut.kept_its_word]
+    if not kept or len(kept) < len(cuts):
+        return ""
+    acknowledged = sum(cut.acknowledged or 0 for cut in kept)
+    return f"{counted(len(kept), 'power cut')} lost none of {acknowledged:,} acknowledged operations"
 
 
 def _conclusion(standings: Sequence[Standing], stacks: int) -> Conclusion:

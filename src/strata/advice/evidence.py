@@ -11,6 +11,7 @@ import numpy as np
 
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.uses import HEADLINE, Use, Weight, declared_workloads
+from strata.results.capabilities import Capabilities, PowerCutFinding
 from strata.spec.trial import CellKey
 from strata.spec.warning import DURABLE as DURABLE_CHECK
 from strata.statistics.comparison import Comparison, MetricKind, Ratio
@@ -288,6 +289,16 @@ def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
     ]
     risks = dict.fromkeys(each.detail for each in found if each.verdict == "no")
     return "; ".join(risks) if found else None
+
+
+def cuts_under(
+    results: StudyResults, use: Use, stack: str, capabilities: Capabilities | None
+) -> list[PowerCutFinding]:
+    """The power cuts of a stack under the workloads that count."""
+    fitting = _fitting(results.workloads, use, declared_workloads(results.snapshot))
+    counting = {workload for names in fitting.values() for workload in names}
+    found = () if capabilities is None else capabilities.cuts
+    return [cut for cut in found if cut.stack == stack and cut.workload in counting]
 
 
 def _counts(results: StudyResults, stack: str, workload: str) -> bool:

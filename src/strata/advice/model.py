@@ -167,6 +167,7 @@ class Advice:
         weightings: By stack, the share of plausible weightings in which the use waits least on it.
         durability: By candidate, the settings by which a power failure takes what was acknowledged; empty:
             there are none. A stack of which no result says it is left out.
+        power_cuts: By candidate, the power cuts that lost nothing acknowledged, in words.
     """
 
     use: Use
@@ -190,6 +191,7 @@ class Advice:
     warnings: tuple[ResultWarning, ...]
     settling: tuple[Settling, ...]
     durability: Mapping[str, str]
+    power_cuts: Mapping[str, str]
 
     @property
     def take_either(self) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
-from typing import Final
+from typing import Final, TypeVar
 
+from strata.capabilities.power_cuts import DrawnCut, drawn_cuts
 from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
@@ -20,13 +22,14 @@ from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import stopped_by_signals, worker_cpus
 from strata.files import make_folder, read_plain, write_durably
 from strata.plan.model import Plan, canonical_json, sha256_hex
-from strata.results.capabilities import Capabilities, Capability, ProbeTitle
+from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
 from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import Device
 from strata.spec.names import nearest
 from strata.spec.study import Study
+from strata.spec.survival import Survival
 from strata.traces.table import Trace, parse_records
 
 # Raised when the same events yield another verdict, or the second boot of a probe that looks first changes:
@@ -34,6 +37,9 @@ from strata.traces.table import Trace, parse_records
 _PROBES_VERSION: Final = 1
 
 
+_KEYS: Final[dict[type, str]] = {Capability: "cell", PowerCutFinding: "cut"}
+_Kept = TypeVar("_Kept", Capability, PowerCutFinding)
+_Found = TypeVar("_Found")
 _IN_MACHINE: Final = "probes do not work in a virtual machine: taken down, it forgets the content to compare"
 
 
@@ -65,27 +71,52 @@ class Survey:
         finished: Callable[[Capability], None] = lambda cell: None,
     ) -> list[Capability]:
         """Probe; the cells stack by stack, in the probes' order. `Cancelled` keeps those found until then."""
-        cpus = worker_cpus(self._runner, jobs)
+        wanted = [(stack, probe) for stack in stacks for probe in probes]
+        cells = [partial(self._cell, stack, probe, fresh=fresh) for stack, probe in wanted]
+        return self._over_cpus(cells, jobs, finished)
+
+    def cut(
+        self, survival: Survival, *, jobs: int | None, finished: Callable[[PowerCutFinding], None]
+    ) -> list[PowerCutFinding]:
+        """Cut the power as a study asks; `Cancelled` keeps the findings until then."""
+        cuts = [partial(self._cut, each) for each in drawn_cuts(self._study, survival)]
+        return self._over_cpus(cuts, jobs, finished)
+
+    def _over_cpus(
+        self, calls: Sequence[Callable[..., _Found]], jobs: int | None, finished: Callable[[_Found], None]
+    ) -> list[_Found]:
+        """What the calls return, in their order; each is given ``cancel``, and takes a CPU of `_cpus`."""
+        cpus = worker_cpus(self._runner, jobs, self._study.memory_bytes_max)
+        self._cpus = SimpleQueue()
         for cpu in cpus:
             self._cpus.put(cpu)
-        wanted = [(stack, probe) for stack in stacks for probe in probes]
-        found: dict[tuple[str, str], Capability] = {}
         with stopped_by_signals() as stop, ThreadPoolExecutor(len(cpus)) as pool:
-            futures = {
-                pool.submit(self._cell, stack, probe, fresh=fresh, cancel=stop.event): (stack, probe.name)
-                for stack, probe in wanted
-            }
+            futures = [pool.submit(call, cancel=stop.event) for call in calls]
             try:
                 for future in as_completed(futures):
-                    found[futures[future]] = cell = future.result()
-                    finished(cell)
+                    finished(future.result())
             except BaseException:
                 stop.event.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-        return [found[stack, probe.name] for stack, probe in wanted]
+        return [future.result() for future in futures]
 
-    def capabilities(self, cells: Sequence[Capability]) -> Capabilities:
+    def _cut(self, cut: DrawnCut, *, cancel: Event) -> PowerCutFinding:
+        plan = cut.plan(self._study)
+        devices = self._study.of(cut.stack).drawn_devices(cut.stack, cut.seed)
+        place = self._folder / f"{plan.trial.id}.cut{cut.number}.json"
+        identity = self._identity(plan, devices)
+        if (kept := _kept(place, identity, PowerCutFinding)) is not None:
+            return kept
+        cpu = self._cpus.get()
+        try:
+            finding = cut.made(self._runner, self._study, self._folder / "attempts", cpu, cancel)
+        finally:
+            self._cpus.put(cpu)
+        _keep(place, identity, finding)
+        return finding
+
+    def capabilities(self, cells: Sequence[Capability], cuts: Sequence[PowerCutFinding] = ()) -> Capabilities:
         """The cells with their study, lab and probes, to be kept among the study's results."""
         study = self._study
         return Capabilities(
@@ -96,6 +127,7 @@ class Survey:
             ),
             stacks={name: stack_title(study, stack) for name, stack in study.stacks.items()},
             cells=tuple(cells),
+            cuts=tuple(cuts),
         )
 
     def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:
@@ -117,24 +149,22 @@ class Survey:
         except PlanError as error:
             return _undecided(stack, kind, str(error).partition("\n")[0])
         place = self._folder / f"{stack}.{name}.json"
-        identity = self._identity(plan)
-        if not fresh and (kept := _kept(place, identity)) is not None:
+        identity = self._identity(plan, self._devices(plan))
+        if not fresh and (kept := _kept(place, identity, Capability)) is not None:
             return kept
         cpu = self._cpus.get()
         try:
             cell = self._probed(probe, probe_plan, plan, cpu, cancel)
         finally:
             self._cpus.put(cpu)
-        write_durably(
-            place, json.dumps({"identity": identity, "cell": cell.model_dump(mode="json")}, indent=1).encode()
-        )
+        _keep(place, identity, cell)
         return cell
 
-    def _identity(self, plan: Plan) -> str:
+    def _identity(self, plan: Plan, devices: Mapping[str, Device]) -> str:
         made_of = {
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),
-            "setting": self._runner.setting(plan, self._devices(plan)),
+            "setting": self._runner.setting(plan, devices),
             "lab": fingerprint_of(self._runner).model_dump(),
         }
         return sha256_hex(canonical_json(made_of))
@@ -188,12 +218,18 @@ def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:
     return Capability(stack=stack, probe=kind.name, verdict="failed", note=why)
 
 
-def _kept(place: Path, identity: str) -> Capability | None:
-    """A cell that was kept under the same identity; a damaged one is found anew."""
+def _keep(place: Path, identity: str, found: Capability | PowerCutFinding) -> None:
+    kept = {"identity": identity, _KEYS[type(found)]: found.model_dump(mode="json")}
+    write_durably(place, json.dumps(kept, indent=1).encode())
+
+
+def _kept(place: Path, identity: str, model: type[_Kept]) -> _Kept | None:
+    """A finding that was kept under the same identity; a damaged one is found anew."""
     try:
         kept = json.loads(read_plain(place))
-        if kept["identity"] == identity and kept["cell"]["verdict"] != "failed":
-            return Capability.model_validate_json(json.dumps(kept["cell"]))
+        found = kept[_KEYS[model]]
+        if kept["identity"] == identity and found["verdict"] != "failed":
+            return model.model_validate_json(json.dumps(found))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None

@@ -40,6 +40,7 @@ _WORDS: Final = {
     "sound": "The filesystem was recovered by its mount, and its checker finds nothing wrong. The content of "
     "its files, such as a database, was not checked.",
     "damaged": "The filesystem was mounted, but its checker finds damage:",
+    "content damaged": "The filesystem was mounted, but what the load had written cannot be used:",
     "not mountable": "The filesystem cannot be mounted:",
     "kernel panicked": "The filesystem cannot be mounted: the kernel panicked:",
     "unknown": "The recovery did not end:",

@@ -14,8 +14,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
-from strata.cli.output import notes, print_json, setup_progress, stdout, warnings
+from strata.cli.output import notes, print_json, setup_progress, stdout, task_bar, warnings
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile, option
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
@@ -29,7 +30,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.runners.base import Runner
+from strata.runners.base import Cancelled, Runner
 from strata.runners.disks import RealDisks
 from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
@@ -101,23 +102,58 @@ def run(  # noqa: PLR0917  typer makes options of them
         command=shlex.join(["strata", "run", study.name, *words]),
         unconverged=_unconverged(read),
     )
+    ended = trial is not None or summary.signal_number is not None or _survive(read, carrier, place, jobs)
     if as_json:
         print_json(_plain(summary, place))
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
         _conclude(console, read, summary, place, _again(study, words, {**given, **limits}))
-    raise typer.Exit(summary.exit_code)
+    raise typer.Exit(summary.exit_code if ended else INTERRUPTED_EXIT)
 
 
 def _read(file: Path, runner: RunnerName, *, allow_commands: bool) -> tuple[Study, list[str]]:
     """A study as the runner can carry it out, and the options that this takes."""
     study = load_study(file, catalogue())
     if runner is RunnerName.HOST:
+        _refuse_survival(study)
         return study, ["--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
     if lock_packages(study, setup_progress()):
         study = load_study(file, catalogue())
     return study, []
+
+
+def _refuse_survival(study: Study) -> None:
+    if study.survival is not None:
+        raise ToolError(
+            "survival is measured in the lab alone: a host's power and disks cannot fail and return",
+            place="survival",
+            remedy="leave the table out, or leave out --runner host",
+        )
+
+
+def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bool:
+    """Try the failures of ``[survival]`` and keep the findings; whether it came to its end."""
+    wanted = study.survival
+    if wanted is None or not isinstance(carrier, LabRunner):
+        return True
+    from strata.capabilities.power_cuts import drawn_cuts  # noqa: PLC0415  numbers take a moment to load
+    from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
+    from strata.results.capabilities import FINDINGS_NAME, write_capabilities  # noqa: PLC0415
+
+    folder = ResultsFolder.open(place)
+    survey = Survey(study, carrier, folder.path / FINDINGS_NAME)
+    probes = chosen_probes(wanted.probes()) if wanted.probes() else []
+    total = len(probes) * len(study.stacks) + len(list(drawn_cuts(study, wanted)))
+    try:
+        with task_bar("surviving", total) as update:
+            count = lambda found: update(advance=1, description=f"{found.stack}")  # noqa: E731
+            cuts = survey.cut(wanted, jobs=jobs, finished=count)
+            cells = survey.run(list(study.stacks), probes, jobs=jobs, finished=count)
+    except Cancelled:
+        return False
+    write_capabilities(folder, survey.capabilities(cells, cuts))
+    return True
 
 
 def _allowed_commands(study: Study, *, allowed: bool) -> list[str]:
@@ -236,11 +272,17 @@ def _known(place: Path) -> Iterator[ResultRecord]:
 def _conclude(console: Console, study: Study, summary: Summary, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     # Statistics take a moment to load.
+    from strata.report.capability_table import survival_table  # noqa: PLC0415
+    from strata.report.table import terminal  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
+    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     errors = warnings()
     stdout().print(study_view(gather(ResultsFolder.open(place)), []))
+    found = read_capabilities(ResultsFolder.open(place))
+    if found is not None and found.cuts:
+        stdout().print(terminal(survival_table(found)))
     for trial, reasons in summary.invalid.items():
         errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():

@@ -29,6 +29,7 @@ from strata.plan.placement import (
     unmet_tenancy,
     workload_steps,
 )
+from strata.plan.power_cut import cut_in_window
 from strata.plan.prepared import after_restart, restarted, unmet_restart
 from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
@@ -171,8 +172,13 @@ def find_trial(study: Study, wanted: str) -> Trial:
     return by_id[wanted]
 
 
-def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
-    """Compile one trial to explicit steps: a pure function of the study's content and the arguments."""
+def compile_trial(
+    study: Study, stack: str, workload: str, seed: int, *, cut_after_ns: int | None = None
+) -> Plan:
+    """Compile one trial to explicit steps: a pure function of the study's content and the arguments.
+
+    With ``cut_after_ns`` the power is cut this long after the beginning of the measured window.
+    """
     study = study.of(stack)
     declared = study.stacks[stack]
     load = study.load(stack, workload)
@@ -191,9 +197,10 @@ def compile_trial(study: Study, stack: str, workload: str, seed: int) -> Plan:
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
-    if load.snapshot_every_ns is not None:
+    if load.snapshot_every_ns is not None or cut_after_ns is not None:
         loaded = in_lanes(loaded)
-    steps += [*loaded, *intervention_steps(here, load, placements)]
+    cut = [] if cut_after_ns is None else cut_in_window(placements[0], cut_after_ns)
+    steps += [*loaded, *cut, *intervention_steps(here, load, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     if study.prepare == "once":
         steps = restarted(steps, shared, placements[0], repeatable)

@@ -19,25 +19,7 @@ from strata.spec.step import Purpose, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
 
-CUT_ARGV: Final = ("sh", "-c", "echo cut > /sys/module/strata/parameters/power_cut")
-"""Cuts the power of a lab that was started with a `PowerCut`. The command never returns."""
-
 _CHECK_LIMIT_NS: Final = 3600 * NS_PER_S
-
-
-def cut_step(name: str = "power-cut") -> Step:
-    """A step at which the power is cut. Its phase is ``inspect``: it can stand after any other."""
-    return Step(id=name, phase="inspect", title="Cut the power", argv=CUT_ARGV, time_limit_ns=NS_PER_S)
-
-
-def with_cut_after(plan: Plan, step_id: str) -> Plan:
-    """The plan up to the step ``step_id``, with a cut of the power as soon as that has ended."""
-    ids = [step.id for step in plan.steps]
-    if step_id not in ids:
-        raise PlanError(f'the plan has no step "{step_id}"', remedy=f"its steps are {', '.join(ids)}")
-    kept = plan.steps[: ids.index(step_id) + 1]
-    cut = cut_step().model_copy(update={"phase": kept[-1].phase})
-    return plan.model_copy(update={"steps": (*kept, cut)})
 
 
 def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] = ()) -> Plan:

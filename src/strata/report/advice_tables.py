@@ -261,6 +261,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "worse": worse,
         "not_probed": plain(advice.unprobed),
         "durability": dict(advice.durability),
+        "power_cuts": dict(advice.power_cuts),
         "weightings": dict(advice.weightings),
         **plain(picked(advice, "warnings", "settling")),
     }

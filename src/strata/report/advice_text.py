@@ -280,7 +280,12 @@ def _unknown(advice: Advice) -> Iterator[str]:
         yield f"Not probed on every stack: {listed(unprobed)}."
     if None in [advice.durability.get(stack) for stack in advice.leaders]:
         yield "Whether a setting gives durability away is not in these results."
-    yield "What survives a power failure was not measured."
+    survived = [advice.power_cuts.get(stack) for stack in advice.leaders]
+    for stack, said in zip(advice.leaders, survived, strict=True):
+        if said:
+            yield f"{stack}: {said}."
+    if None in survived:
+        yield "What survives a power failure was not measured."
     if advice.warnings:
         count = len(advice.warnings)
         yield f"{count} warning{'s apply' if count > 1 else ' applies'} to these figures."

@@ -8,7 +8,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -21,7 +21,7 @@ from strata.files import explained, make_folder, read_plain, refuse_link, write_
 from strata.plan.commands import build_commands
 from strata.report.advice_tables import in_short
 from strata.report.answer import answer, check_reportable, overall, shown_kinds, standings
-from strata.report.capability_table import capability_table
+from strata.report.capability_table import SURVIVAL_TITLE, capability_table, survival_table
 from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
@@ -273,6 +273,11 @@ def _stacks(study: Study, capabilities: Capabilities | None) -> Iterator[str]:
 
 
 def _capabilities(found: Capabilities) -> Iterator[str]:
+    if found.cuts:
+        yield f"## {SURVIVAL_TITLE}\n"
+        yield markdown(replace(survival_table(found), title=""))
+    if not found.cells:
+        return
     yield "## What the stacks can do\n"
     yield "Found out by doing it in the lab; the times are virtual.\n"
     yield markdown(capability_table(found, has_questions=False))

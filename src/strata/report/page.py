@@ -18,7 +18,7 @@ from strata.advice.model import Advice
 from strata.report.advice_tables import ranking
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import check_reportable, overall
-from strata.report.capability_table import capability_table
+from strata.report.capability_table import capability_table, survival_table
 from strata.report.data import raw_values
 from strata.report.effects import curves, effects_views
 from strata.report.heat_map import cells_view
@@ -105,6 +105,7 @@ def _templates() -> Environment:
         advised_headline=headline,
         ranking=ranking,
         capability_table=capability_table,
+        survival_table=survival_table,
         seeds_words=seeds_words,
     )
     return environment

@@ -7,7 +7,8 @@ docs/reference/result-format.md describes it for readers of the JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -56,8 +57,56 @@ class ProbeTitle(Frozen):
     question: str = ""
 
 
+class PowerCutFinding(Frozen):
+    """The outcome of one power cut of ``[survival]``.
+
+    Attributes:
+        number: Of the cut among those of the stack and workload, from 1 on.
+        at_ns: The drawn instant, from the beginning of the measured window.
+        verdict: As of `strata lab power-cut`; ``failed``: something else went wrong.
+        note: The last lines of what went wrong.
+        lost_by_disks: The writes that disks had acknowledged and that the cut took, whole or in part.
+        acknowledged: The operations that the load had acknowledged; null: it cannot be judged.
+        lost: The acknowledged operations that cannot be read after recovery; null: it cannot be judged.
+        recovery_ns: The virtual time until the content could be used again; null: never.
+    """
+
+    stack: str
+    workload: str
+    seed: int
+    number: int
+    at_ns: int
+    verdict: Literal[
+        "sound", "damaged", "not mountable", "content damaged", "kernel panicked", "unknown", "failed"
+    ]
+    note: str = ""
+    lost_by_disks: int = 0
+    acknowledged: int | None = None
+    lost: int | None = None
+    recovery_ns: int | None = None
+
+    @property
+    def kept_its_word(self) -> bool | None:
+        """Whether everything acknowledged was there again; None: nobody can say."""
+        if self.verdict in ("unknown", "failed"):
+            return None
+        if self.verdict != "sound" or self.lost:
+            return False
+        return None if self.lost is None else True
+
+
+def lost_words(cuts: Sequence[PowerCutFinding]) -> str:
+    """What power cuts took of what was acknowledged, in words; empty: nothing that was found."""
+    broken = [cut for cut in cuts if cut.kept_its_word is False]
+    lost = sum(cut.lost or 0 for cut in broken)
+    bad = Counter(cut.verdict for cut in broken if cut.verdict != "sound")
+    ways = [f"{lost:,} acknowledged operations lost"] if lost else []
+    ways += [f"{count} left it {verdict}" for verdict, count in bad.items()]
+    return f"measured in {len(broken)} of {len(cuts)} power cuts: {', '.join(ways)}" if ways else ""
+
+
 class Capabilities(Frozen):
-    """The matrix of capabilities.
+    """The matrix of capabilities, and the power cuts.
 
     Attributes:
         time_domain: Of the durations. Probes run in the lab, even for a study that is measured on a host.
@@ -72,6 +121,7 @@ class Capabilities(Frozen):
     probes: tuple[ProbeTitle, ...]
     stacks: dict[str, str]
     cells: tuple[Capability, ...] = ()
+    cuts: tuple[PowerCutFinding, ...] = ()
 
     def of(self, stack: str, probe: str) -> Capability | None:
         return next((each for each in self.cells if (each.stack, each.probe) == (stack, probe)), None)
@@ -84,7 +134,8 @@ class Capabilities(Frozen):
         """Without the stacks whose titles differ from ``titles``, by name: they were changed or removed."""
         stacks = {name: title for name, title in titles.items() if self.stacks.get(name) == title}
         cells = tuple(cell for cell in self.cells if cell.stack in stacks)
-        return self.model_copy(update={"stacks": stacks, "cells": cells})
+        cuts = tuple(cut for cut in self.cuts if cut.stack in stacks)
+        return self.model_copy(update={"stacks": stacks, "cells": cells, "cuts": cuts})
 
 
 def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
@@ -96,7 +147,7 @@ def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
     if found is None or not folder.study_path.is_file():
         return found
     found = found.limited_to({choice.name: choice.title for choice in folder.study().stacks})
-    return found if found.cells else None
+    return found if found.cells or found.cuts else None
 
 
 def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabilities:
@@ -109,10 +160,16 @@ def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabiliti
     path = folder.path / CAPABILITIES_NAME
     before = _read(path)
     if before is not None and (before.study, before.fingerprint) == (found.study, found.fingerprint):
-        cells = {(cell.stack, cell.probe): cell for cell in before.limited_to(found.stacks).cells}
+        before = before.limited_to(found.stacks)
+        cells = {(cell.stack, cell.probe): cell for cell in before.cells}
         cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
         ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]
-        found = found.model_copy(update={"cells": tuple(cells[at] for at in ordered if at in cells)})
+        found = found.model_copy(
+            update={
+                "cells": tuple(cells[at] for at in ordered if at in cells),
+                "cuts": found.cuts or before.cuts,
+            }
+        )
     make_folder(folder.path)
     text = json.dumps(found.model_dump(mode="json"), indent=1, ensure_ascii=False)
     write_durably(path, text.encode() + b"\n")

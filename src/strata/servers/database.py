@@ -81,6 +81,10 @@ class DatabaseServer(ABC):
     def client_environment(self) -> dict[str, str]:
         """The variables by which clients find it, by default as `ROLE`."""
 
+    def started_again(self) -> list[Step]:
+        """The steps that bring it up on the data that it has, after the machine started anew."""
+        return [step for step in self.steps() if step.again or step.background]
+
     def client(self, **fields: object) -> Step:
         """A step that runs as `user` in the trial's private folder."""
         own = {"user": self.user, "environment": self.client_environment, "cwd": self.context.scratch_path}

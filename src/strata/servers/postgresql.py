@@ -156,6 +156,14 @@ class PostgresqlServer(DatabaseServer):
             ),
         ]
 
+    def started_again(self) -> list[Step]:
+        # Without fsync a power cut leaves an empty lock file, and the server then waits for an administrator.
+        argv = ("rm", "--force", f"{self._data}/postmaster.pid")
+        return [
+            self.prepare("unlock", "Remove the lock file of the server before", *argv),
+            *super().started_again(),
+        ]
+
     def reads(self, path: str, values: Mapping[str, int]) -> tuple[str, ...]:
         given = (f"--set={name}={value}" for name, value in values.items())
         return ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *given, f"--file={path}")

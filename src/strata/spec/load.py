@@ -48,10 +48,11 @@ from strata.spec.study import (
     Study,
     StudyDevice,
 )
+from strata.spec.survival import Survival, survival_diagnostics
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
-TABLES: Final = ("study", "devices", "stacks", "workloads", "matrix", "exclude")
+TABLES: Final = ("study", "devices", "stacks", "workloads", "matrix", "exclude", "survival")
 _Found = TypeVar("_Found")
 _EXAMPLES: Final = {
     "devices": '[devices.disk0] with model = "wd-re4-500gb"',
@@ -108,6 +109,7 @@ class _Reader:
             trials = len(head.seeds) * len(self.stacks) * len(self.workloads)
             self.found.extend(("study",), count_diagnostics(trials))
             self.check_reference(head.reference)
+        survival = self.survival()
         processor = self.processor(head, ("study",)) if head is not None else None
         own = {name: self.own_keys(name, each) for name, each in self.heads.items()}
         self.found.raise_all()
@@ -129,7 +131,15 @@ class _Reader:
         asks = bool(asked_packages(self.workloads.values()))
         packages = read_lock(self.file) if asks else PackageLock()
         own = {name: own[name] for name in self.stacks if name in own}
-        return Study(**declared, **found, processor=processor, packages=packages, own=own)
+        return Study(**declared, **found, processor=processor, packages=packages, survival=survival, own=own)
+
+    def survival(self) -> Survival | None:
+        if "survival" not in self.tables:
+            return None
+        found = self.found.model(Survival, self.tables["survival"], ("survival",))
+        if found is not None:
+            self.found.extend(("survival",), survival_diagnostics(found, self.workloads))
+        return found
 
     def read_heads(self) -> None:
         """The keys of [study] that stacks of the matrix have of their own."""

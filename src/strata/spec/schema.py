@@ -13,6 +13,7 @@ from strata.spec.faults import FAULTS
 from strata.spec.matrix import FactorTable
 from strata.spec.registry import Catalogue, Registry
 from strata.spec.study import DeviceTable, HeadTable, StackTable
+from strata.spec.survival import Survival
 from strata.units import describe_duration, describe_size
 
 _NAME_PATTERN: Final = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
@@ -53,6 +54,7 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
             "stacks": _named(stack, "The stacks to compare, by name"),
             "workloads": _named(workload, "The workloads, by name"),
             "matrix": _named(_table(FactorTable, definitions), "The factors, by name"),
+            "survival": _table(Survival, definitions),
             "exclude": {
                 "type": "array",
                 "description": "Combinations that are left out: levels of factors that must all be met",

@@ -47,6 +47,7 @@ from strata.spec.price import Price, PriceText
 from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
 from strata.spec.step import BROUGHT, MEMORY_BYTES
+from strata.spec.survival import Survival
 from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Rate, Size, describe_size
 
@@ -268,6 +269,7 @@ class Study:
         precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
         matrix: The factors of which its stacks and workloads are combinations.
+        survival: The failures that it tries beside its trials.
         own: The fields that differ for a stack, by its name, as `of` has them.
     """
 
@@ -296,6 +298,7 @@ class Study:
     age: Age | None = None
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=Matrix)
+    survival: Survival | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     _of: dict[str, Study] = field(default_factory=dict, init=False, repr=False, compare=False)
     # Drawn once for each seed; a changed copy of the study begins anew.
@@ -399,6 +402,7 @@ class Study:
             stacks={name: stack.describe() for name, stack in self.stacks.items()},
             workloads={name: each.model_dump(mode="json") for name, each in self.workloads.items()},
             matrix=self.matrix.model_dump(mode="json") if self.matrix.factors else None,
+            survival=self.survival and self.survival.model_dump(mode="json"),
         )
 
 

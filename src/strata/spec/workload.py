@@ -16,6 +16,7 @@ from strata.spec.layer import Interface, Placed
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic, KebabName, checked
 from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
+from strata.spec.survival import Kept
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
@@ -287,6 +288,18 @@ class Workload(BaseModel, Allowing, ABC):
         ``whole_blocks``: see `Layer.writes_whole_blocks`.
         """
         return ()
+
+    def acknowledged(self, context: WorkloadContext) -> Step | None:
+        """The step that prints, beside the load, which operations are acknowledged; None: nobody can say."""
+        return None
+
+    def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
+        """The steps that bring up its server after a power cut and compare with what `acknowledged` said."""
+        raise NotImplementedError
+
+    def kept(self, said: str, outputs: Outputs | None) -> Kept:
+        """What the steps of `recovered` found; None: they could not be carried out, so nothing is left."""
+        raise NotImplementedError
 
     @property
     def needs_permission(self) -> bool:

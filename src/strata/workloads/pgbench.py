@@ -18,7 +18,8 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Collect, Phase, Step
+from strata.spec.step import Collect, Phase, Purpose, Step
+from strata.spec.survival import Kept
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -48,6 +49,19 @@ META_COMMANDS: Final = (
 # pgbench finds a meta-command anywhere outside of quotes and comments. So that nobody has to parse SQL as it
 # does, quotes and comments make no difference here. A line may go on after a backslash at its end.
 _BACKSLASH: Final = re.compile(rf"\\(?!(?:(?:{'|'.join(META_COMMANDS)})(?![^ \t\r\n]))|\r?\n)(\S{{0,30}})")
+
+# A transaction of the built-in scripts that write adds a row to pgbench_history and its amount to three
+# balances, or with simple-update to one. Another session sees a row once its commit is done, so that nothing
+# is left to do but to acknowledge it. The snapshot says afterwards which rows it saw.
+_SEEN: Final = "SELECT pg_current_snapshot(), count(*) FROM pgbench_history"
+_SEEN_FORM: Final = re.compile(r"^(\d{1,20}:\d{1,20}:[\d,]{0,4096})\|(\d{1,20})$", re.MULTILINE)
+_LEFT: Final = """\
+SELECT count(*) FILTER (WHERE pg_visible_in_snapshot(xmin::text::xid8, '{snapshot}')),
+coalesce(sum(delta), 0),
+(SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
+(SELECT sum(bbalance) FROM pgbench_branches) FROM pgbench_history"""
+_PSQL: Final = ("psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
+_LEFT_ID: Final = "pgbench-left"
 
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
@@ -139,7 +153,7 @@ class Pgbench(OwnTables):
         yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        server = PostgresqlServer("pgbench", context, self.clients + 10, self.settings, self.log_place)
+        server = self._server(context)
         script = [] if self.script_text is None else [server.script(_SCRIPT, self.script_text)]
         return [
             *server.steps(),
@@ -149,6 +163,43 @@ class Pgbench(OwnTables):
             self._load(server, "warmup", self.warmup_ns),
             self._load(server, "measure", self.duration_ns),
         ]
+
+    def _server(self, context: WorkloadContext) -> PostgresqlServer:
+        return PostgresqlServer("pgbench", context, self.clients + 10, self.settings, self.log_place)
+
+    def acknowledged(self, context: WorkloadContext) -> Step | None:
+        if self.script_text is not None or self.script == "select-only":
+            return None
+        title = "Ask another session which transactions are acknowledged"
+        argv = (*_PSQL, f"--command={_SEEN}")
+        return self._server(context).client(id="acknowledged", phase="measure", title=title, argv=argv)
+
+    def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
+        server = self._server(context)
+        left = server.client(
+            id=_LEFT_ID,
+            phase="prepare",
+            title="Count what is left of the acknowledged transactions",
+            argv=(*_PSQL, f"--command={_LEFT.format(snapshot=_seen(said)[0])}"),
+            time_limit_ns=self._prepare_limit_ns,
+            purpose=Purpose(what="verify"),
+        )
+        verify = {"purpose": Purpose(what="verify")}
+        return [*(step.model_copy(update=verify) for step in server.started_again()), left]
+
+    def kept(self, said: str, outputs: Outputs | None) -> Kept:
+        _, acknowledged = _seen(said)
+        if outputs is None:
+            return Kept(acknowledged, acknowledged)
+        text = outputs.step(_LEFT_ID).stdout
+        try:
+            left, history, *balances = (int(word) for word in text.strip().split("|"))
+        except ValueError:
+            raise unreadable(_LEFT_ID, "the count of transactions is of another form", text) from None
+        names = ("accounts", "tellers", "branches")[: 1 if self.script == "simple-update" else 3]
+        differing = [name for name, sum_ in zip(names, balances, strict=False) if sum_ != history]
+        damage = f"the balances of {', '.join(differing)} differ from the history" if differing else ""
+        return Kept(acknowledged, acknowledged - left, damage)
 
     def _initialise(self, server: PostgresqlServer) -> list[Step]:
         limit_ns = self._prepare_limit_ns
@@ -240,6 +291,14 @@ class Pgbench(OwnTables):
         if self.latency_limit_ns is not None:
             detail = f"{skipped} of {len(lines)} transactions were later than the limit before they began"
             yield yes_or_no("no-transaction-skipped", not skipped, detail)
+
+
+def _seen(said: str) -> tuple[str, int]:
+    """The snapshot in which another session counted the committed transactions, and their number."""
+    match = _SEEN_FORM.search(said)
+    if match is None:
+        raise unreadable("acknowledged", "the count of transactions is of another form", said)
+    return match[1], int(match[2])
 
 
 def _script_diagnostics(text: str) -> Iterable[Diagnostic]:

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``[survival]``: its keys, its drawn power cuts, and what is made of their findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from execution_factory import TEXT, study_in
+from typer.testing import CliRunner
+
+from advice_studies import around, capabilities, study, use, weight
+from strata.advice.advise import advise
+from strata.advice.uses import Need
+from strata.capabilities.power_cuts import drawn_cuts
+from strata.cli import app
+from strata.errors import DiagnosticsError, RunError, ToolError
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.report.advice_text import recommendation
+from strata.report.capability_table import survival_table
+from strata.report.table import markdown
+from strata.results.capabilities import PowerCutFinding
+from strata.spec.load import load_study
+from strata.spec.workload import Outputs, StepOutput
+from strata.units import NS_PER_MS
+from strata.workloads.pgbench import Pgbench
+
+DATABASE = """
+[workloads.oltp]
+workload = "pgbench"
+scale = 1
+clients = 2
+duration = "5s"
+"""
+SURVIVAL = "[survival]\npower_cuts = 3\n"
+DURABLE = Need(capability="durable", level="required", why="what was acknowledged must be there")
+LEFT = "pgbench-left"
+LOAD = Pgbench.model_validate({"scale": 1, "clients": 2, "duration": "5s"})
+
+
+def finding(stack: str, **fields: object) -> PowerCutFinding:
+    known = {"workload": "database", "seed": 1, "number": 1, "at_ns": NS_PER_MS, "verdict": "sound"}
+    return PowerCutFinding.model_validate({"stack": stack, **known, **fields})
+
+
+def refused(folder: Path, text: str) -> str:
+    (folder / "study.toml").write_text(text)
+    with pytest.raises(DiagnosticsError) as caught:
+        load_study(folder / "study.toml", catalogue())
+    return str(caught.value)
+
+
+def test_all_mistakes_of_the_table_are_told_at_once(tmp_path: Path) -> None:
+    said = refused(tmp_path, TEXT + '[survival]\npower_cuts = -1\ndisk_loss = "yes"\nfire = true\n')
+
+    assert {name for name in ("power_cuts", "disk_loss", "fire") if f"survival.{name}" in said} == {
+        *("power_cuts", "disk_loss", "fire")
+    }
+
+
+def test_a_table_that_asks_for_nothing_or_for_no_instant_is_refused(tmp_path: Path) -> None:
+    short = TEXT.replace('duration = "2s"', 'duration = "1s"')
+
+    assert "nothing is to be survived" in refused(tmp_path, f"{TEXT}[survival]\n")
+    assert "in which an instant could be drawn" in refused(tmp_path, short + SURVIVAL)
+
+
+def test_on_a_host_survival_is_refused_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(TEXT + DATABASE + SURVIVAL)
+
+    error = (
+        CliRunner().invoke(app, ["run", str(file), "--runner", "host", "--scratch", str(tmp_path)]).exception
+    )
+
+    assert isinstance(error, ToolError)
+    assert "measured in the lab alone: a host's power and disks cannot fail and return" in str(error)
+
+
+def test_all_stacks_lose_their_power_at_the_same_drawn_instants_of_the_window(tmp_path: Path) -> None:
+    read = study_in(tmp_path, TEXT + DATABASE + SURVIVAL)
+    assert read.survival is not None
+    cuts = [cut for cut in drawn_cuts(read, read.survival) if cut.workload == "oltp"]
+    by_stack = {stack: [cut.at_ns for cut in cuts if cut.stack == stack] for stack in read.stacks}
+
+    assert len(by_stack) > 1
+    assert len({tuple(each) for each in by_stack.values()}) == 1
+    assert len(set(next(iter(by_stack.values())))) == 3
+    assert all(0 < cut.at_ns < read.workloads["oltp"].window_ns for cut in cuts)
+
+
+def test_the_plan_asks_beside_the_load_what_is_acknowledged_and_then_cuts(tmp_path: Path) -> None:
+    read = study_in(tmp_path, TEXT + DATABASE + SURVIVAL)
+    plan = compile_trial(read, next(iter(read.stacks)), "oltp", 1, cut_after_ns=7 * NS_PER_MS)
+    lanes = {step.id: (step.lane, step.not_before_ns) for step in plan.steps if step.phase == "measure"}
+
+    assert lanes["pgbench-measure"] == ("load", 0)
+    assert lanes["acknowledged"] == lanes["power-cut"] == ("power-cut", 7 * NS_PER_MS)
+    assert [*lanes].index("acknowledged") < [*lanes].index("power-cut")
+
+
+@pytest.mark.parametrize(
+    ("left", "lost", "damage"),
+    [
+        ("70|12|12|12|12", 0, ""),
+        ("64|12|12|12|12", 6, ""),
+        ("70|12|11|12|12", 0, "the balances of accounts differ from the history"),
+    ],
+)
+def test_acknowledged_transactions_are_counted_again(left: str, lost: int, damage: str) -> None:
+    kept = LOAD.kept("740:751:742,745|70\n", Outputs({LEFT: StepOutput(stdout=f"{left}\n")}))
+
+    assert (kept.acknowledged, kept.lost, kept.damage) == (70, lost, damage)
+
+
+def test_what_nobody_can_read_any_more_is_lost_and_a_garbled_count_is_an_error() -> None:
+    assert LOAD.kept("740:751:|70\n", None).lost == 70
+    with pytest.raises(RunError, match="of another form"):
+        LOAD.kept("740:751:'; DROP TABLE x|70\n", None)
+
+
+def test_a_stack_whose_power_cuts_lost_acknowledged_operations_is_refused_however_fast() -> None:
+    results = study(
+        {
+            "fast": {"database": around(300)},
+            "safe": {"database": around(100)},
+            "slow": {"database": around(50)},
+        },
+        risks={},
+    )
+    cuts = (
+        finding("fast", acknowledged=1500, lost=1200),
+        finding("fast", number=2, verdict="not mountable", acknowledged=700, lost=700),
+        finding("safe", acknowledged=900, lost=0),
+    )
+    can = capabilities().model_copy(update={"cuts": cuts})
+
+    [unmeasured] = advise(results, [use(weight("database", 1), needs=[DURABLE])], None)
+    [advice] = advise(results, [use(weight("database", 1), needs=[DURABLE])], can)
+
+    assert unmeasured.leader == "fast"
+    assert advice.leader == "safe"
+    assert [(out.stack, out.text) for out in advice.out] == [
+        ("fast", "measured in 2 of 2 power cuts: 1,900 acknowledged operations lost, 1 left it not mountable")
+    ]
+    said = recommendation(advice)
+    assert "safe: 1 power cut lost none of 900 acknowledged operations." in said
+    assert "What survives a power failure was not measured." not in said
+
+
+def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> None:
+    results = study({"fast": {"database": around(300)}, "safe": {"database": around(100)}}, risks={})
+    loss = Need(capability="disk-loss", level="required", why="it should go on")
+    can = capabilities(fast="disk-loss", safe="disk-loss:no")
+    can = can.model_copy(update={"cuts": (finding("fast", acknowledged=15, lost=12),)})
+
+    [advice] = advise(results, [use(weight("database", 1), needs=[DURABLE, loss])], can)
+
+    assert advice.conclusion == "no stack left"
+    assert {out.stack: out.capability for out in advice.out} == {"fast": "durable", "safe": "disk-loss"}
+
+
+def test_the_table_says_what_cannot_be_judged() -> None:
+    cuts = (
+        finding("a", acknowledged=1000, lost=12, recovery_ns=2 * 10**9),
+        finding("b", workload="files"),
+        finding("c", verdict="failed", note="no room\nfor it"),
+    )
+    text = markdown(survival_table(capabilities().model_copy(update={"cuts": cuts})))
+    rows = {line.split("|")[2].strip(): line for line in text.splitlines() if line.count("|") > 3}
+
+    assert "1,000" in rows["a"]
+    assert "12" in rows["a"]
+    assert "cannot say" in rows["b"]
+    assert "1 of 1" in rows["b"]
+    assert "no room" in rows["c"]
