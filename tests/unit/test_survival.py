@@ -35,7 +35,7 @@ duration = "5s"
 """
 SURVIVAL = "[survival]\npower_cuts = 3\n"
 DURABLE = Need(capability="durable", level="required", why="what was acknowledged must be there")
-LEFT = "pgbench-left"
+VERIFIED = ("pgbench-left", "pgbench-balances")
 LOAD = Pgbench.model_validate({"scale": 1, "clients": 2, "duration": "5s"})
 
 
@@ -103,21 +103,23 @@ def test_the_plan_asks_beside_the_load_what_is_acknowledged_and_then_cuts(tmp_pa
 @pytest.mark.parametrize(
     ("left", "lost", "damage"),
     [
-        ("70|12|12|12|12", 0, ""),
-        ("64|12|12|12|12", 6, ""),
-        ("70|12|11|12|12", 0, "the balances of accounts differ from the history"),
+        ("70 12|12|12|12", 0, ""),
+        ("64 12|12|12|12", 6, ""),
+        ("64", 6, ""),  # the balances could not be read
+        ("", 70, ""),  # nothing could
+        ("70 12|11|12|12", 0, "the balances of accounts differ from the history"),
     ],
 )
 def test_acknowledged_transactions_are_counted_again(left: str, lost: int, damage: str) -> None:
-    kept = LOAD.kept("740:751:742,745|70\n", Outputs({LEFT: StepOutput(stdout=f"{left}\n")}))
+    outputs = {name: StepOutput(f"{text}\n") for name, text in zip(VERIFIED, left.split(), strict=False)}
+    kept = LOAD.kept("740:751:742,745|70\n", Outputs(outputs))
 
     assert (kept.acknowledged, kept.lost, kept.damage) == (70, lost, damage)
 
 
-def test_what_nobody_can_read_any_more_is_lost_and_a_garbled_count_is_an_error() -> None:
-    assert LOAD.kept("740:751:|70\n", None).lost == 70
+def test_a_garbled_count_is_an_error() -> None:
     with pytest.raises(RunError, match="of another form"):
-        LOAD.kept("740:751:'; DROP TABLE x|70\n", None)
+        LOAD.kept("740:751:'; DROP TABLE x|70\n", Outputs({}))
 
 
 def test_a_stack_whose_power_cuts_lost_acknowledged_operations_is_refused_however_fast() -> None:
@@ -142,7 +144,7 @@ def test_a_stack_whose_power_cuts_lost_acknowledged_operations_is_refused_howeve
     assert unmeasured.leader == "fast"
     assert advice.leader == "safe"
     assert [(out.stack, out.text) for out in advice.out] == [
-        ("fast", "measured in 2 of 2 power cuts: 1,900 acknowledged operations lost, 1 left it not mountable")
+        ("fast", "measured in 2 of 2 power cuts: 1,900 acknowledged operations lost, not mountable after 1")
     ]
     said = recommendation(advice)
     assert "safe: 1 power cut lost none of 900 acknowledged operations." in said

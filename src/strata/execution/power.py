@@ -108,7 +108,7 @@ def cut_and_recover(
     running = [step for step, run in events.steps.items() if run.ending is None]
     named = zip(losses, plan.devices, strict=True)  # the study's names of the disks, not the lab kernel's
     losses = [replace(loss, disk=device.name) for loss, device in named]
-    kept = None if verdict == "unknown" else content.kept(after if verdict == "sound" else None)
+    kept = None if verdict in ("unknown", "damaged") else content.kept(after)
     if kept is not None and kept.damage:
         verdict, said = "content damaged", (kept.damage,)
     took_ns = _recovery_ns(recovery, after) if after is not None and verdict == "sound" else None
@@ -157,12 +157,13 @@ class _Content:
         return [step.model_copy(update={"phase": "build"}) for step in found]
 
     def kept(self, events: Events | None) -> Kept | None:
-        """What is left; None for ``events``: the content cannot be read."""
+        """What is left; None for ``events``: the kernel panicked."""
         if self.said is None:
             return None
-        steps = {} if events is None else {name: StepOutput(events.output(name)) for name in events.steps}
-        load = self.study.load(self.stack, self.workload)
-        return load.kept(self.said, Outputs(steps) if events is not None else None)
+        runs = {} if events is None else events.steps
+        ended = [name for name, run in runs.items() if run.ending is not None and run.ending.exit_code == 0]
+        found = {name: StepOutput(events.output(name)) for name in ended if events is not None}
+        return self.study.load(self.stack, self.workload).kept(self.said, Outputs(found))
 
 
 def _recovery_ns(plan: Plan, events: Events) -> int:

@@ -101,7 +101,7 @@ def lost_words(cuts: Sequence[PowerCutFinding]) -> str:
     lost = sum(cut.lost or 0 for cut in broken)
     bad = Counter(cut.verdict for cut in broken if cut.verdict != "sound")
     ways = [f"{lost:,} acknowledged operations lost"] if lost else []
-    ways += [f"{count} left it {verdict}" for verdict, count in bad.items()]
+    ways += [f"{verdict} after {count}" for verdict, count in bad.items()]
     return f"measured in {len(broken)} of {len(cuts)} power cuts: {', '.join(ways)}" if ways else ""
 
 

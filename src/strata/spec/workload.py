@@ -297,8 +297,8 @@ class Workload(BaseModel, Allowing, ABC):
         """The steps that bring up its server after a power cut and compare with what `acknowledged` said."""
         raise NotImplementedError
 
-    def kept(self, said: str, outputs: Outputs | None) -> Kept:
-        """What the steps of `recovered` found; None: they could not be carried out, so nothing is left."""
+    def kept(self, said: str, outputs: Outputs) -> Kept:
+        """What the steps of `recovered` found; without the output of its count nothing can be read."""
         raise NotImplementedError
 
     @property

@@ -56,12 +56,14 @@ _BACKSLASH: Final = re.compile(rf"\\(?!(?:(?:{'|'.join(META_COMMANDS)})(?![^ \t\
 _SEEN: Final = "SELECT pg_current_snapshot(), count(*) FROM pgbench_history"
 _SEEN_FORM: Final = re.compile(r"^(\d{1,20}:\d{1,20}:[\d,]{0,4096})\|(\d{1,20})$", re.MULTILINE)
 _LEFT: Final = """\
-SELECT count(*) FILTER (WHERE pg_visible_in_snapshot(xmin::text::xid8, '{snapshot}')),
-coalesce(sum(delta), 0),
-(SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
-(SELECT sum(bbalance) FROM pgbench_branches) FROM pgbench_history"""
+SELECT count(*) FROM pgbench_history WHERE pg_visible_in_snapshot(xmin::text::xid8, '{snapshot}')"""
+_BALANCES: Final = """\
+SELECT coalesce(sum(delta), 0), (SELECT sum(abalance) FROM pgbench_accounts),
+(SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches)
+FROM pgbench_history"""
 _PSQL: Final = ("psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
 _LEFT_ID: Final = "pgbench-left"
+_BALANCES_ID: Final = "pgbench-balances"
 
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
@@ -176,26 +178,32 @@ class Pgbench(OwnTables):
 
     def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
         server = self._server(context)
-        left = server.client(
-            id=_LEFT_ID,
-            phase="prepare",
-            title="Count what is left of the acknowledged transactions",
-            argv=(*_PSQL, f"--command={_LEFT.format(snapshot=_seen(said)[0])}"),
-            time_limit_ns=self._prepare_limit_ns,
-            purpose=Purpose(what="verify"),
-        )
+        asked = {
+            _LEFT_ID: ("Count what is left of the acknowledged", _LEFT.format(snapshot=_seen(said)[0])),
+            _BALANCES_ID: ("Add up the balances, and the history", _BALANCES),
+        }
+        limit_ns = self._prepare_limit_ns
+        steps = [
+            server.client(
+                id=name,
+                phase="prepare",
+                title=title,
+                argv=(*_PSQL, f"--command={sql}"),
+                time_limit_ns=limit_ns,
+            )
+            for name, (title, sql) in asked.items()
+        ]
         verify = {"purpose": Purpose(what="verify")}
-        return [*(step.model_copy(update=verify) for step in server.started_again()), left]
+        return [step.model_copy(update=verify) for step in (*server.started_again(), *steps)]
 
-    def kept(self, said: str, outputs: Outputs | None) -> Kept:
+    def kept(self, said: str, outputs: Outputs) -> Kept:
         _, acknowledged = _seen(said)
-        if outputs is None:
+        if _LEFT_ID not in outputs.steps:
             return Kept(acknowledged, acknowledged)
-        text = outputs.step(_LEFT_ID).stdout
-        try:
-            left, history, *balances = (int(word) for word in text.strip().split("|"))
-        except ValueError:
-            raise unreadable(_LEFT_ID, "the count of transactions is of another form", text) from None
+        [left] = _numbers(outputs, _LEFT_ID)
+        if _BALANCES_ID not in outputs.steps:
+            return Kept(acknowledged, acknowledged - left)
+        history, *balances = _numbers(outputs, _BALANCES_ID)
         names = ("accounts", "tellers", "branches")[: 1 if self.script == "simple-update" else 3]
         differing = [name for name, sum_ in zip(names, balances, strict=False) if sum_ != history]
         damage = f"the balances of {', '.join(differing)} differ from the history" if differing else ""
@@ -299,6 +307,14 @@ def _seen(said: str) -> tuple[str, int]:
     if match is None:
         raise unreadable("acknowledged", "the count of transactions is of another form", said)
     return match[1], int(match[2])
+
+
+def _numbers(outputs: Outputs, step_id: str) -> list[int]:
+    text = outputs.step(step_id).stdout
+    try:
+        return [int(word) for word in text.strip().split("|")]
+    except ValueError:
+        raise unreadable(step_id, "the counts are of another form", text) from None
 
 
 def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
