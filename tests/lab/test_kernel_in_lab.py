@@ -74,6 +74,23 @@ print(took, used)
 assert took < 1.03 * used, f'the processor was idle: {took} ns for {used} ns of work'
 os._exit(0)
 """
+# A file that was written in large pieces is cached in large folios: most of its pages are tails of one.
+FOLIOS = """
+import mmap, os, struct
+PAGES, TAIL = 1024, 1 << 16  # KPF_COMPOUND_TAIL
+file = os.open('MOUNT/file', os.O_RDWR | os.O_CREAT)
+os.write(file, b'.' * PAGES * 4096)
+cached = mmap.mmap(file, PAGES * 4096)
+entries, flags = (open(name, 'rb', 0) for name in ('/proc/self/pagemap', '/proc/kpageflags'))
+start = next(int(line.split('-')[0], 16) for line in open('/proc/self/maps') if line.endswith('/file\\n'))
+tails = 0
+for page in range(PAGES):
+    cached[page * 4096]
+    entries.seek((start // 4096 + page) * 8)
+    flags.seek((struct.unpack('Q', entries.read(8))[0] & (1 << 55) - 1) * 8)
+    tails += bool(struct.unpack('Q', flags.read(8))[0] & TAIL)
+assert tails > PAGES // 2, f'{tails} of {PAGES} pages are parts of larger folios'
+"""
 
 
 def workload(name: str, script: str) -> str:
@@ -84,7 +101,13 @@ def workload(name: str, script: str) -> str:
 def found(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, ResultRecord]:
     folder = tmp_path_factory.mktemp("kernel")
     small = head("kernel", [1], "4GiB").replace("\n[devices", 'memory = "256MiB"\n\n[devices', 1)
-    scripts = {"ring": FORKED_RING, "threads": FULL_CACHE, "libraries": LIBRARIES, "turns": TURNS}
+    scripts = {
+        "ring": FORKED_RING,
+        "threads": FULL_CACHE,
+        "libraries": LIBRARIES,
+        "turns": TURNS,
+        "folios": FOLIOS,
+    }
     workloads = "".join(workload(name, script) for name, script in scripts.items())
     run_text(small + stacks("ext4") + workloads, folder, LabRunner(lab), scripts=True)
     return records(folder / "results")
@@ -104,3 +127,7 @@ def test_openssl_does_not_see_the_host_s_processor(found: Mapping[str, ResultRec
 
 def test_a_processor_that_wakes_a_task_is_not_idle(found: Mapping[str, ResultRecord]) -> None:
     assert found["ext4.turns.s1"].validity.reasons == ()
+
+
+def test_files_are_cached_in_large_folios(found: Mapping[str, ResultRecord]) -> None:
+    assert found["ext4.folios.s1"].validity.reasons == ()
