@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from strata.capabilities.power_cuts import drawn_cuts
 from strata.cli import app
 from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial
+from strata.plan.compile import compile_trial, skipped
 from strata.report.advice_text import recommendation
 from strata.report.capability_table import survival_table
 from strata.report.table import markdown
@@ -177,3 +178,69 @@ def test_the_table_says_what_cannot_be_judged() -> None:
     assert "cannot say" in rows["b"]
     assert "1 of 1" in rows["b"]
     assert "no room" in rows["c"]
+
+
+MIRROR = """
+[study]
+name = "mirror"
+question = "How fast is half a mirror?"
+seeds = [1]
+[devices.disk0]
+model = "samsung-870-evo-1tb"
+[devices.disk1]
+model = "samsung-870-evo-1tb"
+[devices.disk2]
+model = "samsung-870-evo-1tb"
+[stacks.mirror]
+devices = ["disk0", "disk1"]
+layers = [{ layer = "md", level = 1, spares = ["disk2"] }, { layer = "ext4" }]
+[stacks.single]
+devices = ["disk0"]
+layers = [{ layer = "ext4" }]
+"""
+
+
+def test_each_workload_is_also_measured_with_a_disk_lost_where_a_stack_survives_that(tmp_path: Path) -> None:
+    read = study_in(tmp_path, f"{MIRROR}{DATABASE}[survival]\ndisk_loss = true\npower_cuts = 1\n")
+    assert read.survival is not None
+
+    assert {name: load.before_measure for name, load in read.workloads.items()} == {
+        "oltp": [],
+        "oltp-degraded": ["lose-disk"],
+        "oltp-rebuilding": ["lose-disk", "rebuild"],
+    }
+    assert {str(cell) for cell in skipped(read)} == {"single.oltp-degraded", "single.oltp-rebuilding"}
+    assert {cut.workload for cut in drawn_cuts(read, read.survival)} == {"oltp"}
+    assert [step.id for step in compile_trial(read, "mirror", "oltp-degraded", 1).steps].count(
+        "lose-disk"
+    ) == 1
+
+
+def test_a_workload_with_the_name_of_a_variant_is_refused(tmp_path: Path) -> None:
+    other = DATABASE.replace("workloads.oltp", "workloads.oltp-degraded")
+
+    said = refused(tmp_path, f"{MIRROR}{DATABASE}{other}[survival]\ndisk_loss = true\n")
+
+    assert 'the workload "oltp-degraded" has the name of a variant' in said
+
+
+def test_a_use_is_not_judged_by_the_speed_with_a_disk_lost() -> None:
+    results = study({"a": {"database": around(300)}, "b": {"database": around(100)}}, risks={})
+    lost = results.snapshot.described["workloads"]["database"] | {"before_measure": ["lose-disk"]}
+    described = results.snapshot.described | {"workloads": {"database": lost}}
+    degraded = replace(results, snapshot=results.snapshot.model_copy(update={"described": described}))
+
+    verdicts = [
+        advise(each, [use(weight("database", 1))], None)[0].conclusion for each in (results, degraded)
+    ]
+
+    assert verdicts == ["clear", "cannot say"]
+
+
+def test_a_price_without_a_currency_and_a_key_of_survival_are_told_together(tmp_path: Path) -> None:
+    priced = TEXT.replace("[devices.disk0]\n", "[devices.disk0]\nprice = 45\n")
+
+    said = refused(tmp_path, f"{priced}[survival]\npower_cuts = 2.5\n")
+
+    assert "a price has a currency" in said
+    assert "survival.power_cuts" in said

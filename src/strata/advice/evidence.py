@@ -310,7 +310,11 @@ def _fitting(
 ) -> dict[str, list[str]]:
     """The study's workloads by weight; each counts for the first weight that it fits."""
     found: dict[str, list[str]] = {weight.name: [] for weight in use.weights}
-    for workload in workloads:
+    # A use is judged on sound disks.
+    sound = (
+        name for name in workloads if "lose-disk" not in declared.get(name, {}).get("before_measure", ())
+    )
+    for workload in sound:
         for weight in use.weights:
             if any(pattern.fits(declared.get(workload, {})) for pattern in weight.fits):
                 found[weight.name].append(workload)

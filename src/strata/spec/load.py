@@ -48,7 +48,7 @@ from strata.spec.study import (
     Study,
     StudyDevice,
 )
-from strata.spec.survival import Survival, survival_diagnostics
+from strata.spec.survival import Survival, survival_diagnostics, with_lost_disks
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
@@ -105,11 +105,11 @@ class _Reader:
             self.check_tables(head)
         for name, table in self.named("workloads").items():
             self.read_workload(name, table, head)
+        survival = self.survival()
         if head is not None:
             trials = len(head.seeds) * len(self.stacks) * len(self.workloads)
             self.found.extend(("study",), count_diagnostics(trials))
             self.check_reference(head.reference)
-        survival = self.survival()
         processor = self.processor(head, ("study",)) if head is not None else None
         own = {name: self.own_keys(name, each) for name, each in self.heads.items()}
         self.found.raise_all()
@@ -139,6 +139,8 @@ class _Reader:
         found = self.found.model(Survival, self.tables["survival"], ("survival",))
         if found is not None:
             self.found.extend(("survival",), survival_diagnostics(found, self.workloads))
+            if found.disk_loss:
+                self.workloads = self.workloads | with_lost_disks(self.workloads, self.stacks.values())
         return found
 
     def read_heads(self) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,7 +13,8 @@ from strata.spec.names import Diagnostic
 from strata.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from strata.spec.workload import Workload
+    from strata.spec.stack import Stack
+    from strata.spec.workload import Intervention, Workload
 
 WINDOW_NS_MIN: Final = 2 * NS_PER_S
 """The shortest measured window in which an instant is drawn: a server has to work before it is cut."""
@@ -29,7 +30,9 @@ class Survival(BaseModel):
     """Power cuts under each workload on each stack: cut N is at the same drawn instant of the measured window
     on every stack. The stack is recovered and checked, and what pgbench had acknowledged is counted again"""
     disk_loss: StrictBool = Field(False, examples=[True])
-    """Lose each disk of each stack in turn, as `strata capabilities --probe disk-loss` does"""
+    """Lose each disk of each stack in turn, as `strata capabilities --probe disk-loss` does, and measure each
+    workload also with a disk lost, as the workload NAME-degraded; where a stack has spares also while it is
+    rebuilt onto one, as NAME-rebuilding"""
     corruption: StrictBool = Field(False, examples=[True])
     """Change data on a disk behind the stack's back, as the capability probes of corruption do"""
 
@@ -45,6 +48,10 @@ def survival_diagnostics(survival: Survival, workloads: Mapping[str, Workload]) 
     if not (survival.power_cuts or survival.disk_loss or survival.corruption):
         cause = "nothing is to be survived"
         yield Diagnostic(cause, remedy="write for example power_cuts = 4, or leave the table out")
+    for name in workloads if survival.disk_loss else ():
+        if (base := name.removesuffix("-degraded")) != name and base in workloads:
+            cause = f'the workload "{name}" has the name of a variant that disk_loss makes'
+            yield Diagnostic(cause, remedy="call it otherwise, or leave disk_loss out", key="disk_loss")
     if survival.power_cuts and workloads and not any(map(has_instants, workloads.values())):
         yield Diagnostic(
             "no workload has a measured window of 2s or more, in which an instant could be drawn",
@@ -54,8 +61,22 @@ def survival_diagnostics(survival: Survival, workloads: Mapping[str, Workload]) 
 
 
 def has_instants(load: Workload) -> bool:
-    """Whether the instant of a power cut can be drawn within a load's measured window."""
-    return load.window_ns >= WINDOW_NS_MIN
+    """Whether the power can be cut within a load's measured window: its other boot has all disks again."""
+    return load.window_ns >= WINDOW_NS_MIN and not load.loses_disk
+
+
+def with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
+    """The workloads that are measured also with a disk lost, by the names of these variants."""
+    spared = any(layer.named_devices().get("spares") for stack in stacks for layer in stack.layers)
+    variants: dict[str, list[Intervention]] = {"degraded": ["lose-disk"]}
+    if spared:
+        variants["rebuilding"] = ["lose-disk", "rebuild"]
+    return {
+        f"{name}-{variant}": load.model_copy(update={"before_measure": interventions})
+        for name, load in workloads.items()
+        if not load.before_measure and not load.needs_layers
+        for variant, interventions in variants.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -250,6 +250,10 @@ class Workload(BaseModel, Allowing, ABC):
         return None
 
     @property
+    def loses_disk(self) -> bool:
+        return "lose-disk" in self.before_measure
+
+    @property
     def bypasses_page_cache(self) -> bool:
         return False
 
