@@ -151,6 +151,7 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
             cuts = survey.cut(wanted, jobs=jobs, finished=count)
             cells = survey.run(list(study.stacks), probes, jobs=jobs, finished=count)
     except Cancelled:
+        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
         return False
     write_capabilities(folder, survey.capabilities(cells, cuts))
     return True
