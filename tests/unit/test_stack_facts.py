@@ -13,7 +13,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
 from strata.report.stack_facts import StackFacts, facts_of, facts_table
 from strata.report.table import markdown
-from strata.results.capabilities import Capabilities, Capability, Verdict
+from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, Verdict
 from strata.spec.load import load_study
 from strata.spec.price import Price
 from strata.spec.study import Study
@@ -164,3 +164,28 @@ def test_the_commands_of_every_layer_are_a_script(name: str, tmp_path: Path) -> 
         done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
         assert done.stderr == ""
         assert "volume-key" not in script
+
+
+@pytest.mark.parametrize(
+    ("lost", "verdict", "said"),
+    [
+        (0, "sound", "yes (measured in 1 power cut)"),
+        (7, "sound", "measured in 1 of 1 power cuts: 7 acknowledged operations lost"),
+        (None, "sound", "yes"),  # nobody can say
+        (None, "not mountable", "measured in 1 of 1 power cuts: not mountable after 1"),
+    ],
+)
+def test_power_cuts_of_the_study_say_whether_a_stack_is_durable(
+    tmp_path: Path, lost: int | None, verdict: str, said: str
+) -> None:
+    cut = {"stack": "mirror", "workload": "load", "seed": 1, "number": 1, "at_ns": 5, "verdict": verdict}
+    cuts = (PowerCutFinding.model_validate({**cut, "lost": lost, "acknowledged": lost and 70}),)
+    found = Capabilities(study="facts", probes=(), stacks={"mirror": ""}, cuts=cuts)
+    study = read(tmp_path, text())
+
+    row = next(
+        line for line in markdown(facts_table(facts_of(study, found))).splitlines() if "mirror" in line
+    )
+
+    assert said in row
+    assert row.count("measured") == said.count("measured")

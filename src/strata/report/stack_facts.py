@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from strata.report.capability_table import TONES
 from strata.report.table import Cell, Column, Table
-from strata.results.capabilities import Capabilities
+from strata.results.capabilities import Capabilities, lost_words
 from strata.spec.price import Price
 from strata.spec.redundancy import losses_survived
 from strata.spec.study import Study
-from strata.words import listed
+from strata.words import counted, listed
 
 _TB: Final = 10**12
 # The probes of changes that a filesystem which cannot make them in use needs to be unmounted for, if at all.
@@ -24,7 +24,8 @@ SOURCES: Final = (
     "page cache",
     "disks that may fail: measured by `strata capabilities --probe disk-loss` where so marked, else declared",
     "price: as the study states it",
-    "durable when the power fails: by the settings of disks, layers and servers",
+    "durable when the power fails: by the settings of disks, layers and servers, and by the power cuts of "
+    "[survival] where so marked",
     "not while mounted: measured by `strata capabilities`",
     "measured on: the study",
 )
@@ -40,7 +41,8 @@ class StackFacts:
         price: Of all its disks.
         price_per_tb: Of a usable terabyte.
         memory_bytes: What its layers take themselves: the ARC, tables of caches.
-        risks: The settings by which a power failure takes what was acknowledged.
+        risks: The settings by which a power failure takes what was acknowledged, and what power cuts took.
+        cuts_survived: The power cuts that lost nothing acknowledged, if all of them did.
         unable: What it cannot do while it is mounted.
     """
 
@@ -53,6 +55,7 @@ class StackFacts:
     price_per_tb: Price | None
     memory_bytes: int
     risks: tuple[str, ...]
+    cuts_survived: int
     unable: tuple[str, ...] | None
     aged: str
 
@@ -78,7 +81,9 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
     layers = stack.every_layer
     named = stack.capacities(capacities)
     memory = sum(each.kernel_memory_bytes() + each.tables_bytes(named) for each in layers)
-    risks = (risk for workload in study.workloads for risk in study.power_risks(name, workload))
+    cuts = [cut for cut in capabilities.cuts if cut.stack == name] if capabilities is not None else []
+    risks = [risk for workload in study.workloads for risk in study.power_risks(name, workload)]
+    risks += filter(None, [lost_words(cuts)])
     verdicts = (
         {cell.probe: cell.verdict for cell in capabilities.cells if cell.stack == name}
         if capabilities is not None
@@ -96,6 +101,7 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         price_per_tb=per_tb,
         memory_bytes=memory,
         risks=tuple(dict.fromkeys(risks)),
+        cuts_survived=0 if risks else sum(cut.kept_its_word is True for cut in cuts),
         unable=unable if tried else None,
         aged=f"aged: {study.age}" if study.age is not None else "new filesystems",
     )
@@ -130,7 +136,9 @@ def _losses(facts: StackFacts) -> Cell:
 
 def _durable(facts: StackFacts) -> Cell:
     if not facts.risks:
-        return Cell("yes", tone="good")
+        cuts = facts.cuts_survived
+        said = f"yes (measured in {counted(cuts, 'power cut')})" if cuts else "yes"
+        return Cell(said, tone="good")
     # "zfs: sync = disabled: it acknowledges …": the place and the setting, without the effect.
     settings = (": ".join(risk.split(": ")[:2]) for risk in facts.risks)
     return Cell("no", tone="bad", remark="; ".join(settings))
