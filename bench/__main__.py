@@ -24,7 +24,7 @@ from bench.plans import BATCH, bare_plan, cost_steps, random_read
 from bench.report import Figure, report_figures, show
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import compile_trial
+from strata.plan.compile import compile_stack, compile_trial
 from strata.plan.model import Plan
 from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Progress, Task
@@ -37,6 +37,7 @@ HERE = Path(__file__).parent
 NULL_IOS = 1_000_000
 ROTATING_IOS = 400_000
 COST_IOS = 100_000
+MACHINE_IOS = 5_000
 COSTS = {
     "random reads": ("--rw=randread",),
     "random writes of zeros": ("--rw=randwrite", "--zero_buffers"),
@@ -160,6 +161,25 @@ def _fio_ratio(runner: LabRunner) -> Figure:
     return Figure(name, stopwatch.virtual_per_real(), "virtual s/real s", "> 60")
 
 
+def _machine(runner: LabRunner) -> list[Figure]:
+    """Real time of a virtual machine, beside an empty lab's: its boot and end, and its I/Os one at a time."""
+    study = load_study(HERE / "lab.toml", catalogue())
+    device, built = study.devices["disk0"].device, compile_stack(study, "vm", 1)
+    socket = next(step.machine for step in built.steps if step.machine)
+    read = random_read(queue_depth=1, limit=(f"--io_size={MACHINE_IOS * 4}k",))
+    argv = tuple(word.replace("${disk0}", "/dev/vda") for word in read.argv)
+    read = read.model_copy(update={"argv": argv, "machine": socket})
+    reading = built.model_copy(update={"steps": (*built.steps, read)})
+    empty_s = min(_boot_s(runner, device) for _ in range(2))
+    boot_s = min(_carry_out(runner, built, device)[0] for _ in range(2))
+    real_s, _ = _carry_out(runner, reading, device)
+    per_thousand_s = (real_s - boot_s) / MACHINE_IOS * 1000
+    return [
+        Figure("boot and end of a virtual machine with ext4, besides the lab's", boot_s - empty_s, "s", ""),
+        Figure("4 KiB random reads in a virtual machine, one at a time", per_thousand_s, "real s/1000", ""),
+    ]
+
+
 def main() -> None:
     """Measure everything and print a table, or JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -181,7 +201,11 @@ def main() -> None:
         for measure in measurements:
             figures.append(measure(runner))
             bar.advance(todo)
-        for name, measure_all in (("report", report_figures), ("planning", planning_figures)):
+        for name, measure_all in (
+            ("virtual machine", partial(_machine, runner)),
+            ("report", report_figures),
+            ("planning", planning_figures),
+        ):
             todo = bar.add_task(name, total=1)
             figures += measure_all()
             bar.advance(todo)

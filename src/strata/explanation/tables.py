@@ -97,7 +97,8 @@ def _machine_table(found: Explanation) -> Table:
         for disk in found.disks:
             row(f"outside, to {disk.name}", disk.account)
     counts = (("reads", "count"), ("writes", "count"), ("flushes or syncs", "count"))
-    return Table(columns("", *counts, ("read", "B"), ("written", "B")), rows, "Through both kernels")
+    note = "a machine counts a flush without data as a write, too"
+    return Table(columns("", *counts, ("read", "B"), ("written", "B")), rows, "Through both kernels", note)
 
 
 def _volume_table(found: Explanation) -> Table:
