@@ -180,6 +180,18 @@ def test_the_table_says_what_cannot_be_judged() -> None:
     assert "no room" in rows["c"]
 
 
+def test_tenants_are_cut_but_not_asked(tmp_path: Path) -> None:
+    load = '{ workload = "pgbench", scale = 1, clients = 2, duration = "5s" }'
+    shares = ", ".join(f'{{ name = "{name}", load = {load} }}' for name in ("one", "two"))
+    tenants = f'[workloads.both]\nworkload = "tenants"\ntenants = [{shares}]\n'
+    read = study_in(tmp_path, f"{TEXT}{tenants}{SURVIVAL}")
+    plan = compile_trial(read, next(iter(read.stacks)), "both", 1, cut_after_ns=7 * NS_PER_MS)
+
+    ids = [step.id for step in plan.steps]
+    assert "power-cut" in ids
+    assert "acknowledged" not in ids
+
+
 MIRROR = """
 [study]
 name = "mirror"

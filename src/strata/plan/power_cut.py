@@ -37,9 +37,9 @@ def cut_in_window(placement: Placement, after_ns: int) -> list[Step]:
     """The steps, beside the load, that ask what is acknowledged and cut the power.
 
     The question is asked ``after_ns`` after the beginning of the measured window, and the power is cut when
-    it is answered: what is acknowledged in between may be lost uncounted.
+    it is answered: what is acknowledged in between may be lost uncounted. Tenants are not asked.
     """
-    asking = placement.load.acknowledged(placement.context())
+    asking = placement.load.acknowledged(placement.context()) if placement.tenant is None else None
     asked = [] if asking is None else placement.of_load([asking.model_copy(update={"id": ACKNOWLEDGED})])
     fields = {"phase": "measure", "lane": CUT_LANE, "not_before_ns": after_ns}
     return [step.model_copy(update=fields) for step in (*asked, cut_step())]
