@@ -81,6 +81,7 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
     ("layers", "memory", "cause"),
     [
         ('{ layer = "vm" }, { layer = "vm" }', "1GiB", "cannot start another one"),
+        ('{ layer = "vm" }, { layer = "zpool" }, { layer = "zvol" }', "1GiB", "may hold 512MiB of memory"),
         ('{ layer = "vm" }', "256MiB", "its memory is a part of the lab's"),
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
     ],

@@ -147,6 +147,11 @@ def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, 
     for index, layer in enumerate(stack.layers):
         if not machines or index <= machines[0]:
             continue
+        held_bytes, has_bytes = layer.kernel_memory_bytes(), stack.layers[machines[0]].machine_bytes()
+        if held_bytes >= has_bytes:
+            held, has = describe_size(held_bytes), describe_size(has_bytes)
+            cause = f"it may hold {held} of memory, and the virtual machine has {has}"
+            yield index, Diagnostic(cause, remedy="give the machine more, or the layer less", key="layer")
         if names := list(names_of(layer)):
             cause = (
                 f"a virtual machine has no disk but the one below it: {listed(names)} cannot be used in it"
