@@ -21,6 +21,7 @@ from strata.errors import LabError, RunError, StrataError, ToolError
 from strata.lab.cache import cache_root
 from strata.lab.folder import PrivateFolder, private_folder, remove_stale
 from strata.lab.programs import AgentBuild
+from strata.plan.compile import ENVIRONMENT
 from strata.runners.assembled import Assembled, loops_under
 from strata.runners.block_devices import Attached, attach, attach_images, attached, detach
 from strata.runners.host import HostRunner
@@ -226,7 +227,9 @@ def test_a_btrfs_of_the_same_uuid_is_mounted_on_the_loop_devices_of_the_next_tri
             with private_folder(scratch, remove=remove_leftovers) as folder:
                 loops = attach_images(folder, {"disk0": 400 * MIB, "disk1": 400 * MIB})
                 disks = list(loops.values())
-                subprocess.run(["mkfs.btrfs", "-q", "-f", "-U", uuid, "-d", "raid1", *disks], check=True)
+                make = ["mkfs.btrfs", "-q", "-f", "-U", uuid, "-d", "raid1", *disks]
+                subprocess.run(make, check=True, env=ENVIRONMENT)
+                subprocess.run(["blkid", *disks], check=True)  # enters the UUID into the machine's cache
                 options = ["-o", f"device={disks[1]}", disks[0]]
                 subprocess.run(["mount", "-t", "btrfs", *options, str(mount)], check=True)
                 subprocess.run(["umount", str(mount)], check=True)

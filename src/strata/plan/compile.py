@@ -59,6 +59,8 @@ ENVIRONMENT: Final = {
     "HOME": "/",
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
+    # In libblkid's cache mkfs.btrfs finds the UUID of an earlier trial on the same loop device, and refuses.
+    "BLKID_FILE": "/dev/null",
 }
 """The complete environment of every step."""
 

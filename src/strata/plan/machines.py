@@ -38,6 +38,7 @@ def _reading(socket: str, when: Literal["before", "after"]) -> Step:
         phase="inspect",
         title=f"Read the accounts of the machine {layer}, {when}",
         argv=("cat", *_ACCOUNTS),
+        cwd="${scratch}",
         time_limit_ns=60 * NS_PER_S,
         machine=socket,
         purpose=Purpose(what="machine-accounts", layer=layer, when=when),
