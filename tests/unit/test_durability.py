@@ -114,3 +114,11 @@ def test_pages_that_a_cut_tears_are_no_risk_where_the_filesystem_writes_them_who
 
     assert risks(tmp_path, ZFS, workload=torn) == []
     assert len(risks(tmp_path, workload=torn)) == 1
+
+
+def test_pages_are_torn_by_the_filesystem_on_which_the_server_is_placed(tmp_path: Path) -> None:
+    torn = 'place = "database"\nsettings = { full_page_writes = false }'
+    database = 'filesystems.database = {{ devices = ["disk1"], layers = [{}], mount = "/srv" }}'
+
+    assert len(risks(tmp_path, ZFS, stack=database.format('{ layer = "ext4" }'), workload=torn)) == 1
+    assert risks(tmp_path, stack=database.format(ZFS), workload=torn) == []

@@ -82,6 +82,13 @@ def test_capacity_and_price_are_of_whole_disks_also_where_a_study_uses_a_part(tm
     assert facts.memory_bytes == 256 << 20
 
 
+def test_the_datasets_of_one_pool_share_its_capacity(tmp_path: Path) -> None:
+    dataset = '[stacks.mirror.filesystems.wal]\nlayers = [{ layer = "zfs" }]\nmount = "/wal"\n\n'
+    facts = found(tmp_path, text().replace("[stacks.async]", f"{dataset}[stacks.async]"))
+
+    assert facts.usable_bytes == 500107862016
+
+
 def test_without_every_price_there_is_none_and_no_column_for_it(tmp_path: Path) -> None:
     study = read(tmp_path, text(other=""))
 

@@ -275,3 +275,18 @@ def test_an_open_loop_without_a_latency_keeps_its_rate() -> None:
     rate = metrics()["transactions_per_s"]
 
     assert of_open_loop([rate]) == [rate]
+
+
+@pytest.mark.parametrize(
+    ("settings", "period_s"),
+    [
+        ({}, 300),
+        ({"checkpoint_timeout": "30s"}, 30),
+        ({"checkpoint_timeout": 60}, 60),
+        ({"checkpoint_timeout": "2min"}, 120),
+    ],
+)
+def test_a_window_is_held_against_the_checkpoints_that_the_settings_ask_for(
+    settings: dict[str, object], period_s: int
+) -> None:
+    assert dict(pgbench(settings=settings).periods_ns) == {"checkpoint of PostgreSQL": period_s * 10**9}

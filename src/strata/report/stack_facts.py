@@ -69,7 +69,9 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
     stack = study.stacks[name]
     # Of whole disks, also where a study uses a part of them to be faster.
     capacities = {each: used.device.capacity_bytes for each, used in study.devices.items()}
-    usable_bytes = sum(part.offers(capacities)[-1].smallest_bytes for part in stack.parts)
+    # The datasets of one pool share its space.
+    apart = (part for part in stack.parts if not part.in_pool)
+    usable_bytes = sum(part.offers(capacities)[-1].smallest_bytes for part in apart)
     prices = [used.price for used in study.stack_devices(name)]
     known = [each for each in prices if each is not None]
     price = None

@@ -14,7 +14,7 @@ from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Step, literal
 from strata.spec.workload import WorkloadContext
-from strata.units import NS_PER_MS, NS_PER_S
+from strata.units import NS_PER_MS, NS_PER_S, parse_duration
 
 Setting = StrictStr | StrictInt | StrictFloat | StrictBool
 """The value of a server's setting in a study file."""
@@ -43,6 +43,8 @@ class DatabaseServer(ABC):
     risky: ClassVar[Mapping[str, Mapping[str, str]]]
     """The values of settings that give durability away, with what a power cut may then do."""
     tearing: ClassVar[tuple[str, ...]]  # those that do no harm where pages are written whole
+    period: ClassVar[tuple[str, str, int] | None] = None
+    """What it does by itself at an interval: the name, the setting, and the setting's default in ns."""
 
     prefix: str  # the beginning of its steps' ids
     context: WorkloadContext  # the workload's
@@ -144,6 +146,18 @@ class DatabaseServer(ABC):
             remedy = cls.owned_remedy(name)
             yield Diagnostic(f'the setting "{name[:60]}" is given already', remedy=remedy, key="settings")
         yield from pair_diagnostics(f"setting of {cls.title}", given, cls.allowed, key="settings")
+
+    @classmethod
+    def periods_ns(cls, settings: Mapping[str, Setting]) -> Mapping[str, int]:
+        """What it does by itself at intervals with these settings, by name."""
+        if cls.period is None:
+            return {}
+        name, setting, default_ns = cls.period
+        text = str(settings.get(setting, ""))
+        try:
+            return {name: parse_duration(f"{text}s" if text.isdigit() else text)}
+        except ValueError:  # not given, or in days, which no window reaches either
+            return {name: default_ns}
 
     @classmethod
     def power_risks(cls, settings: Mapping[str, Setting], *, whole_blocks: bool) -> Iterable[str]:

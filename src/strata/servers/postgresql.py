@@ -126,7 +126,7 @@ class PostgresqlServer(DatabaseServer):
         "logging_collector": _LOG,
     }
     allowed: ClassVar[Forms] = SETTINGS
-    periods_ns: ClassVar[Mapping[str, int]] = {"checkpoint of PostgreSQL": 300 * NS_PER_S}  # its default
+    period = ("checkpoint of PostgreSQL", "checkpoint_timeout", 300 * NS_PER_S)
     tearing = ("full_page_writes",)
     risky: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "fsync": dict.fromkeys(OFF, "it may damage the whole database"),

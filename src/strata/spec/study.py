@@ -333,8 +333,10 @@ class Study:
             for used in self.stack_devices(stack)
             for fault in used.device.faults
         )
-        whole = bool(found.layers) and found.layers[-1].writes_whole_blocks
-        servers = (each.power_risks(whole_blocks=whole) for each in loads_of(self.load(stack, workload)))
+        servers = (
+            each.power_risks(whole_blocks=_writes_whole_blocks(found.at(each.place)))
+            for each in loads_of(self.load(stack, workload))
+        )
         return list(
             dict.fromkeys(
                 [
@@ -404,6 +406,10 @@ class Study:
             matrix=self.matrix.model_dump(mode="json") if self.matrix.factors else None,
             survival=self.survival and self.survival.model_dump(mode="json"),
         )
+
+
+def _writes_whole_blocks(stack: Stack) -> bool:
+    return bool(stack.layers) and stack.layers[-1].writes_whole_blocks
 
 
 def _without_none(**entries: Any) -> dict[str, Any]:

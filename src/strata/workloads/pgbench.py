@@ -282,7 +282,7 @@ class Pgbench(OwnTables):
 
     @property
     def periods_ns(self) -> Mapping[str, int]:
-        return PostgresqlServer.periods_ns
+        return PostgresqlServer.periods_ns(self.settings)
 
     @property
     def server_kind(self) -> str:

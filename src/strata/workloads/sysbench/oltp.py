@@ -314,6 +314,10 @@ class SysbenchOltp(OwnTables):
     def server_kind(self) -> str:
         return self._server_type.kind
 
+    @property
+    def periods_ns(self) -> Mapping[str, int]:
+        return self._server_type.periods_ns(self.settings)
+
     def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
         return self._server_type.power_risks(self.settings, whole_blocks=whole_blocks)
 
