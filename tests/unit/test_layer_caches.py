@@ -5,15 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from layer_factory import GIB, MIB, context, refused, step_of
 
 from strata.layers.bcache import Bcache
 from strata.layers.lvm.caches import DmCache, DmWritecache
 from strata.spec.layer import Geometry, Layer, LayerContext, Provided
-from strata.spec.step import Step
 from study_texts import mistakes
 
-GIB = 1 << 30
-MIB = 1 << 20
 DISK = Provided("block", (8 * GIB,))
 
 STUDY = """\
@@ -53,28 +51,8 @@ def dm_writecache(**keys: Any) -> DmWritecache:
     return DmWritecache.model_validate({"cache": "ssd", **keys})
 
 
-def on_disk(layer: Layer, provided: Provided = DISK, cache_bytes: int = 2 * GIB) -> LayerContext:
-    return LayerContext(
-        name=layer.layer,
-        seed=1,
-        lower=("${disk0}",),
-        provided=provided,
-        devices=("disk0", "ssd"),
-        capacities={"ssd": cache_bytes},
-    )
-
-
-def step_of(steps: list[Step], name: str) -> Step:
-    return next(step for step in steps if step.id.endswith(name))
-
-
-def refused(layer: Layer, cache_bytes: int = 2 * GIB, lower: Provided = DISK) -> str:
-    return " ".join(diagnostic.cause for diagnostic in layer.diagnostics(lower, {"ssd": cache_bytes}))
-
-
-def undos(steps: list[Step]) -> list[str]:
-    """The commands of the teardown, in its order."""
-    return [" ".join(step.undo.argv) for step in reversed(steps) if step.undo is not None]
+def beside_ssd(layer: str, cache_bytes: int = 2 * GIB, **fields: Any) -> LayerContext:
+    return context(layer, 1, ["ssd"], capacities={"ssd": cache_bytes}, **fields)
 
 
 @pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
@@ -83,19 +61,12 @@ def test_the_cache_is_no_device_that_the_stack_stands_on(layer: str, tmp_path: P
 
 
 @pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
-def test_a_cache_that_the_study_does_not_have_is_named(layer: str, tmp_path: Path) -> None:
-    found = mistakes(tmp_path, study(layer, 'cache = "sdd"', 'devices = ["disk0"]'))
+@pytest.mark.parametrize(("cache", "words"), [("sdd", 'did you mean "ssd"?'), ("", 'there is no device ""')])
+def test_the_cache_is_a_device_of_the_study(layer: str, cache: str, words: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path, study(layer, f'cache = "{cache}"', 'devices = ["disk0"]'))
 
     assert list(found) == ["stacks.cached.layers[0].cache"]
-    assert 'did you mean "ssd"?' in next(iter(found.values()))
-
-
-@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
-def test_a_cache_without_a_name_is_a_mistake(layer: str, tmp_path: Path) -> None:
-    found = mistakes(tmp_path, study(layer, 'cache = ""', 'devices = ["disk0"]'))
-
-    assert list(found) == ["stacks.cached.layers[0].cache"]
-    assert 'there is no device ""' in next(iter(found.values()))
+    assert words in next(iter(found.values()))
 
 
 @pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
@@ -108,20 +79,20 @@ def test_a_cache_adds_nothing_to_what_is_held_and_leaves_the_stripes(layer: Laye
 
 @pytest.mark.parametrize("layer", [dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
 def test_a_cache_of_lvm_has_room_beside_its_metadata(layer: Layer) -> None:
-    assert "no room beside its metadata" in refused(layer, 32 * MIB)
-    assert refused(layer, 36 * MIB) == ""
+    assert "no room beside its metadata" in refused(layer, DISK, ssd=32 * MIB)
+    assert refused(layer, DISK, ssd=36 * MIB) == ""
 
 
 @pytest.mark.parametrize("layer", [dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
 def test_lvm_caches_nothing_that_has_other_sectors_than_the_cache(layer: Layer) -> None:
-    assert "sectors of 4096 and 512 bytes" in refused(layer, lower=DISK.with_sectors(4096))
+    assert "sectors of 4096 and 512 bytes" in refused(layer, DISK.with_sectors(4096), ssd=2 * GIB)
 
 
 def test_blocks_of_a_cache_are_no_smaller_than_the_sectors_below() -> None:
     below = DISK.with_sectors(4096)
 
-    assert "smaller than the sectors below" in refused(bcache(block="512B"), lower=below)
-    assert refused(bcache(block="4KiB"), lower=below) == ""
+    assert "smaller than the sectors below" in refused(bcache(block="512B"), below, ssd=2 * GIB)
+    assert refused(bcache(block="4KiB"), below, ssd=2 * GIB) == ""
 
 
 @pytest.mark.parametrize(
@@ -138,23 +109,15 @@ def test_what_a_cache_gives_has_its_blocks_as_sectors(layer: Layer, sector_bytes
     assert layer.provided(DISK).sector_bytes == sector_bytes
 
 
-@pytest.mark.parametrize("layer", [bcache(), dm_cache(), dm_writecache()], ids=lambda layer: layer.layer)
-def test_assembling_destroys_nothing_and_is_taken_down_as_it_was_built(layer: Layer) -> None:
-    built, assembled = layer.build(on_disk(layer)), layer.assemble(on_disk(layer))
-
-    assert {name for step in built for name in step.destroys} == {"disk0", "ssd"}
-    assert all(not step.destroys for step in assembled)
-    assert list(dict.fromkeys(undos(assembled))) == list(dict.fromkeys(undos(built)))
-
-
 def test_a_cache_has_more_buckets_than_the_kernel_refuses() -> None:
-    assert "513 buckets" in refused(bcache(bucket="1MiB"), 512 * MIB)
-    assert not refused(bcache(bucket="1MiB"), 513 * MIB)
+    assert "513 buckets" in refused(bcache(bucket="1MiB"), DISK, ssd=512 * MIB)
+    assert not refused(bcache(bucket="1MiB"), DISK, ssd=513 * MIB)
 
 
 def test_bcache_is_stopped_before_anything_waits_for_it() -> None:
     """The device first, the cache then; both are waited for, and nothing else stops them."""
-    device, cache, *waits = undos(bcache().build(on_disk(bcache())))
+    steps = reversed(bcache().build(beside_ssd("bcache")))
+    device, cache, *waits = [" ".join(step.undo.argv) for step in steps if step.undo is not None]
 
     assert device == "tee /sys/dev/block/${bcache-backing}/bcache/stop"
     assert cache.startswith("tee /sys/fs/bcache/")
@@ -163,11 +126,11 @@ def test_bcache_is_stopped_before_anything_waits_for_it() -> None:
 
 
 def test_bcache_leaves_to_the_kernel_what_is_not_said() -> None:
-    plain = {step.id for step in bcache().assemble(on_disk(bcache()))}
+    plain = {step.id for step in bcache().assemble(beside_ssd("bcache"))}
     said = bcache(
         sequential_cutoff="0B", writeback_percent=0, writeback_delay="5s", congested_read_threshold="1ms"
     )
-    steps = [step for step in said.assemble(on_disk(bcache())) if step.id not in plain]
+    steps = [step for step in said.assemble(beside_ssd("bcache")) if step.id not in plain]
 
     assert {step.argv[1].rpartition("/")[2]: step.stdin for step in steps} == {
         "sequential_cutoff": "0\n",
@@ -180,50 +143,41 @@ def test_bcache_leaves_to_the_kernel_what_is_not_said() -> None:
 def test_bcache_data_begin_at_a_full_stripe() -> None:
     striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=64 << 10, data_chunks=3))
 
-    made = step_of(bcache().build(on_disk(bcache(), striped)), "make").argv
+    made = step_of(bcache().build(beside_ssd("bcache", lower=striped)), "make").argv
 
     assert made[made.index("--data-offset") + 1] == str(3 * (64 << 10) // 512)
     assert bcache().provided(striped).smallest_bytes == 8 * GIB - 3 * (64 << 10)
 
 
 @pytest.mark.parametrize(
-    ("keys", "mistake"),
-    [
-        ('cache = "ssd", bucket = "100KiB"', "not a power of two"),
-        ('cache = "ssd", bucket = "8KiB", block = "4KiB"', "too small for blocks"),
-        ('cache = "ssd", writeback_delay = "100ms"', "whole seconds"),
-        ('cache = "ssd", writeback_percent = 50', "40"),
-    ],
-)
-def test_what_bcache_does_not_take_is_refused(keys: str, mistake: str, tmp_path: Path) -> None:
-    (found,) = mistakes(tmp_path, study("bcache", keys)).values()
-
-    assert mistake in found
-
-
-@pytest.mark.parametrize(
     ("layer", "keys", "mistake"),
     [
-        ("dm-cache", 'cache = "ssd", chunk = "48KiB"', "not a multiple of 32KiB"),
-        ("dm-cache", 'cache = "ssd", policy = "mq"', "smq"),
-        ("dm-writecache", 'cache = "ssd", low_watermark = 60', "lies above"),
-        ("dm-writecache", 'cache = "ssd", block_size = 1024', "4096"),
-        ("dm-writecache", 'cache = "ssd", max_age = "1us"', "whole milliseconds"),
+        ("bcache", 'bucket = "100KiB"', "not a power of two"),
+        ("bcache", 'bucket = "8KiB", block = "4KiB"', "too small for blocks"),
+        ("bcache", 'writeback_delay = "100ms"', "whole seconds"),
+        ("bcache", "writeback_percent = 50", "40"),
+        ("dm-cache", 'chunk = "48KiB"', "not a multiple of 32KiB"),
+        ("dm-cache", 'policy = "mq"', "smq"),
+        ("dm-writecache", "low_watermark = 60", "lies above"),
+        ("dm-writecache", "block_size = 1024", "4096"),
+        ("dm-writecache", 'max_age = "1us"', "whole milliseconds"),
     ],
 )
-def test_what_lvm_does_not_take_is_refused(layer: str, keys: str, mistake: str, tmp_path: Path) -> None:
-    (found,) = mistakes(tmp_path, study(layer, keys)).values()
+def test_values_that_the_kernel_does_not_take_are_refused(
+    layer: str, keys: str, mistake: str, tmp_path: Path
+) -> None:
+    (found,) = mistakes(tmp_path, study(layer, f'cache = "ssd", {keys}')).values()
 
     assert mistake in found
 
 
 def test_a_million_chunks_are_enough() -> None:
-    assert "million" in refused(dm_cache(chunk="32KiB"), 40 * GIB)
-    assert not refused(dm_cache(), 40 * GIB)
+    assert "million" in refused(dm_cache(chunk="32KiB"), DISK, ssd=40 * GIB)
+    assert not refused(dm_cache(), DISK, ssd=40 * GIB)
 
 
 def test_settings_of_the_writecache_are_given_in_the_kernels_units() -> None:
-    attach = step_of(dm_writecache(autocommit_time="2s").build(on_disk(dm_writecache())), "attach").argv
+    attach = step_of(dm_writecache(autocommit_time="2s").build(beside_ssd("dm-writecache")), "attach").argv
 
     assert attach[attach.index("--cachesettings") + 1] == (
         "block_size=4096 high_watermark=50 low_watermark=45 autocommit_time=2000"
@@ -243,10 +197,10 @@ def test_the_chunk_follows_from_the_size_of_the_cache(
     cache_bytes: int, keys: dict[str, str], chunk: str | None
 ) -> None:
     layer = dm_cache(**keys)
-    argv = step_of(layer.build(on_disk(layer, cache_bytes=cache_bytes)), "attach").argv
+    argv = step_of(layer.build(beside_ssd("dm-cache", cache_bytes)), "attach").argv
 
     assert (argv[argv.index("--chunksize") + 1] if "--chunksize" in argv else None) == chunk
-    assert refused(layer, cache_bytes) == ""
+    assert refused(layer, DISK, ssd=cache_bytes) == ""
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from layer_factory import GIB, MIB, context, refused, step_of
 
 from strata.layers.crypt import Crypt
 from strata.layers.integrity import Integrity
-from strata.spec.layer import Geometry, Layer, LayerContext, Provided
-from strata.spec.step import Step
+from strata.spec.layer import Geometry, Layer, Provided
 
-GIB = 1 << 30
-MIB = 1 << 20
 DISK = Provided("block", (8 * GIB,))
 
 
@@ -21,20 +19,6 @@ def crypt(**keys: Any) -> Crypt:
 
 def integrity(**keys: Any) -> Integrity:
     return Integrity.model_validate(keys)
-
-
-def on_disk(layer: Layer, provided: Provided = DISK, seed: int = 1) -> LayerContext:
-    return LayerContext(
-        name=layer.layer, seed=seed, lower=("${disk0}",), provided=provided, devices=("disk0",)
-    )
-
-
-def step_of(steps: list[Step], name: str) -> Step:
-    return next(step for step in steps if step.id.endswith(name))
-
-
-def refused(layer: Layer, lower: Provided = DISK) -> str:
-    return " ".join(diagnostic.cause for diagnostic in layer.diagnostics(lower, {}))
 
 
 @pytest.mark.parametrize(
@@ -47,24 +31,24 @@ def refused(layer: Layer, lower: Provided = DISK) -> str:
     ],
 )
 def test_the_volume_key_is_as_long_as_the_cipher_wants(keys: dict[str, Any], length: int) -> None:
-    steps = crypt(**keys).build(on_disk(crypt()))
+    steps = crypt(**keys).build(context("crypt"))
 
     assert len(step_of(steps, "key").stdin or "") == length
     assert str(8 * length) in step_of(steps, "format").argv
 
 
 def test_another_seed_gives_another_key_and_uuid() -> None:
-    first, second = (crypt().build(on_disk(crypt(), seed=seed)) for seed in (1, 2))
+    first, second = (crypt().build(context("crypt", seed=seed)) for seed in (1, 2))
 
     assert step_of(first, "key").stdin != step_of(second, "key").stdin
     assert step_of(first, "format").argv != step_of(second, "format").argv
-    assert first == crypt().build(on_disk(crypt()))
+    assert first == crypt().build(context("crypt"))
 
 
 def test_a_key_that_the_cipher_does_not_take_is_refused() -> None:
-    assert refused(crypt(key_bits=128)) == "aes-xts-plain64 takes no key of 128 bits"
-    assert refused(crypt(cipher="aes-cbc-essiv:sha256", key_bits=512))
-    assert not refused(crypt(key_bits=256))
+    assert refused(crypt(key_bits=128), DISK) == "key_bits: aes-xts-plain64 takes no key of 128 bits"
+    assert refused(crypt(cipher="aes-cbc-essiv:sha256", key_bits=512), DISK)
+    assert not refused(crypt(key_bits=256), DISK)
 
 
 def test_a_device_that_the_header_fills_is_refused() -> None:
@@ -76,7 +60,7 @@ def test_encrypted_data_begin_at_a_full_stripe() -> None:
     striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=3))
 
     offered = crypt().provided(striped)
-    made = step_of(crypt().build(on_disk(crypt(), striped)), "format").argv
+    made = step_of(crypt().build(context("crypt", lower=striped)), "format").argv
     begins = int(made[made.index("--offset") + 1]) * 512
 
     assert offered.geometry == striped.geometry
@@ -86,9 +70,8 @@ def test_encrypted_data_begin_at_a_full_stripe() -> None:
 
 def test_encrypted_volumes_follow_what_is_below() -> None:
     """They take all of it when it has grown, and withdraw from what is about to be cut off."""
-    context = on_disk(crypt())
-    grown = crypt().resize(context, 12 * GIB, grow=True)
-    shrunk = crypt().resize(context, 4 * GIB, grow=False)
+    grown = crypt().resize(context("crypt"), 12 * GIB, grow=True)
+    shrunk = crypt().resize(context("crypt"), 4 * GIB, grow=False)
 
     assert grown is not None
     assert "--size" not in grown[0].argv
@@ -101,7 +84,7 @@ def test_encrypted_volumes_follow_what_is_below() -> None:
     [("both", set()), ("write", {"read"}), ("read", {"write"}), ("none", {"read", "write"})],
 )
 def test_the_threads_that_are_not_wanted_are_switched_off(workqueues: str, options: set[str]) -> None:
-    argv = crypt(workqueues=workqueues).assemble(on_disk(crypt()))[0].argv
+    argv = crypt(workqueues=workqueues).assemble(context("crypt"))[0].argv
 
     assert {word for word in argv if word.startswith("--perf")} == {
         f"--perf-no_{way}_workqueue" for way in options
@@ -123,12 +106,12 @@ def test_what_checksums_leave_is_what_the_kernel_gives(keys: dict[str, Any], sec
 
 
 def test_a_device_that_the_journal_fills_is_refused() -> None:
-    assert "leave no room" in refused(integrity(journal_size="9GiB"))
+    assert "leave no room" in refused(integrity(journal_size="9GiB"), DISK)
 
 
 def test_a_tag_longer_than_the_checksum_is_refused() -> None:
-    assert refused(integrity(tag_size=5)) == "crc32c has 4 bytes"
-    assert not refused(integrity(checksum="sha256", tag_size=16))
+    assert refused(integrity(tag_size=5), DISK) == "tag_size: crc32c has 4 bytes"
+    assert not refused(integrity(checksum="sha256", tag_size=16), DISK)
 
 
 def test_checksums_between_the_data_hide_the_stripes() -> None:
@@ -140,7 +123,7 @@ def test_checksums_between_the_data_hide_the_stripes() -> None:
 @pytest.mark.parametrize("checksum", ["crc32c", "hmac-sha256"])
 def test_the_same_options_open_what_they_made(checksum: str) -> None:
     layer = integrity(checksum=checksum)
-    steps = layer.build(on_disk(layer))
+    steps = layer.build(context("integrity"))
     made, opened = step_of(steps, "format"), step_of(steps, "open")
     key = [word for word in made.argv if "key" in word]
 
@@ -152,12 +135,12 @@ def test_the_same_options_open_what_they_made(checksum: str) -> None:
 
 def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:
     """Old data keep their place, so only the new space is written."""
-    steps = integrity().resize(on_disk(integrity()), 16 * GIB, grow=True)
+    steps = integrity().resize(context("integrity"), 16 * GIB, grow=True)
 
     assert steps is not None
     assert step_of(steps, "size").binds == "integrity-before"
     assert "${integrity-before}" in step_of(steps, "fill").argv
-    assert integrity().resize(on_disk(integrity()), 4 * GIB, grow=False) is None
+    assert integrity().resize(context("integrity"), 4 * GIB, grow=False) is None
 
 
 def test_mismatches_are_read_from_the_targets_status() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from layer_factory import GIB, context, on, refused, step_of
 
 from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
 from strata.spec.layer import Layer, LayerContext, Provided
-from strata.spec.step import Command, Step
+from strata.spec.step import Command
 from study_texts import mistakes
 
-GIB = 1 << 30
 NAMED = {"log0": 8 * GIB, "log1": 8 * GIB, "cache0": 8 * GIB, "spare0": 8 * GIB}
 
 
@@ -30,36 +30,15 @@ def zvol(**keys: Any) -> Zvol:
     return Zvol.model_validate(keys)
 
 
-def on_disks(count: int, **fields: Any) -> LayerContext:
-    names = tuple(f"disk{index}" for index in range(count))
-    return LayerContext(
-        name="zpool",
-        seed=1,
-        lower=tuple(f"${{{name}}}" for name in names),
-        provided=Provided("block", (8 * GIB,) * count),
-        devices=names,
-        **fields,
-    )
-
-
 def in_pool(layer: Layer, capacity_bytes: int = 16 * GIB) -> LayerContext:
     pool = ("${stack}_zpool",)
     return LayerContext(name=layer.layer, seed=1, lower=pool, provided=Provided("pool", (capacity_bytes,)))
 
 
-def step_of(steps: list[Step] | None, name: str) -> Step:
-    assert steps is not None
-    return next(step for step in steps if step.id.endswith(name))
-
-
 def created(layer: Zpool, disks: int) -> list[str]:
     """The vdevs that ``zpool create`` is given."""
-    argv = step_of(layer.build(on_disks(disks)), "make").argv
+    argv = step_of(layer.build(context("zpool", disks)), "make").argv
     return [word.removeprefix("/dev/${stack}_zpool/") for word in argv[argv.index("${stack}_zpool") + 1 :]]
-
-
-def refused(layer: Layer, lower: Provided, **named: int) -> str:
-    return " ".join(diagnostic.cause for diagnostic in layer.diagnostics(lower, named))
 
 
 @pytest.mark.parametrize(
@@ -97,18 +76,18 @@ def test_log_cache_and_spares_are_further_vdevs() -> None:
 
 def test_zfs_gets_nodes_of_the_disks_that_it_does_not_partition() -> None:
     """It would, on anything called /dev/sd..., /dev/vd..., /dev/md..., and import what it finds in /dev."""
-    steps = zpool(cache=["cache0"]).build(on_disks(1))
+    steps = zpool(cache=["cache0"]).build(context("zpool", 1))
 
     assert step_of(steps, "node-cache0").argv[-2:] == ("${cache0}", "/dev/${stack}_zpool/cache0")
     assert step_of(steps, "folder").undo == Command(
         argv=("rm", "--recursive", "--force", "/dev/${stack}_zpool")
     )
-    imported = step_of(zpool().assemble(on_disks(1)), "import").argv
+    imported = step_of(zpool().assemble(context("zpool", 1)), "import").argv
     assert imported[imported.index("-d") + 1] == "/dev/${stack}_zpool"
 
 
 def test_a_layer_below_gives_a_node_too() -> None:
-    context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), Provided("block", (8 * GIB,)))
+    context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), on(8))
     make = step_of(zpool().build(context), "make")
 
     assert make.argv[-1] == "/dev/${stack}_zpool/lower-0"
@@ -117,7 +96,7 @@ def test_a_layer_below_gives_a_node_too() -> None:
 
 def test_what_is_set_in_the_module_is_set_back() -> None:
     layer = zpool(barriers=False, parameters={"zfs_txg_timeout": 10}, arc_max="256MiB")
-    steps = layer.build(on_disks(1))
+    steps = layer.build(context("zpool", 1))
 
     for name, value in (
         ("zfs-txg-timeout", "10\n"),
@@ -149,18 +128,18 @@ def test_what_is_set_in_the_module_is_set_back() -> None:
     ],
 )
 def test_what_zfs_would_refuse_or_ignore_is_refused(keys: dict[str, Any], disks: int, cause: str) -> None:
-    assert cause in refused(zpool(**keys), Provided("block", (8 * GIB,) * disks))
+    assert cause in refused(zpool(**keys), on(*[8] * disks))
 
 
 def test_a_sound_pool_is_not_refused() -> None:
     layer = zpool(vdev="mirror", width=2, log=["log0"], properties={"failmode": "continue"}, ashift=12)
 
-    assert refused(layer, Provided("block", (8 * GIB,) * 4), **NAMED) == ""
+    assert refused(layer, on(*[8] * 4), **NAMED) == ""
 
 
 def test_devices_that_are_too_small_are_refused() -> None:
     assert "at least 64MiB" in refused(zpool(), Provided("block", (8 << 20,)))
-    assert "at least 64MiB" in refused(zpool(log=["log0"]), Provided("block", (8 * GIB,)), log0=1 << 20)
+    assert "at least 64MiB" in refused(zpool(log=["log0"]), on(8), log0=1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -187,14 +166,14 @@ def test_redundancy_takes_its_disks(
 
 def test_a_spare_replaces_a_lost_disk() -> None:
     layer = zpool(vdev="mirror", spares=["spare0"])
-    replace = step_of(layer.rebuild(on_disks(2), "${disk1}", "${spare0}"), "replace")
+    replace = step_of(layer.rebuild(context("zpool", 2), "${disk1}", "${spare0}"), "replace")
 
     assert replace.argv[-2:] == ("/dev/${stack}_zpool/disk1", "/dev/${stack}_zpool/spare0")
-    assert zpool(spares=["spare0"]).rebuild(on_disks(2), "${disk1}", "${spare0}") is None
+    assert zpool(spares=["spare0"]).rebuild(context("zpool", 2), "${disk1}", "${spare0}") is None
 
 
 def test_a_disk_that_is_no_spare_of_the_pool_can_replace_a_lost_one() -> None:
-    steps = zpool(vdev="raidz1").rebuild(on_disks(3), "${disk1}", "${other}")
+    steps = zpool(vdev="raidz1").rebuild(context("zpool", 3), "${disk1}", "${other}")
     assert steps is not None
     node, replace = steps
 

@@ -120,26 +120,6 @@ def test_an_empty_file_is_refused_with_everything_it_lacks(tmp_path: Path) -> No
     assert {"study.name", "study.question", "study.seeds", "devices", "stacks", "workloads"} == set(found)
 
 
-def test_a_filesystem_on_two_disks_that_takes_one_is_refused(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, SOUND.replace('devices = ["disk0"]\n', ""))
-
-    shown = found["stacks.ext4.layers[0]"]
-    assert "ext4 takes one block device, but stands on 2 block devices (disk0, disk1)" in shown
-    assert "btrfs" in shown
-
-
-def test_a_filesystem_on_a_filesystem_is_refused(tmp_path: Path) -> None:
-    found = mistakes(
-        tmp_path,
-        SOUND.replace('[{ layer = "btrfs", data = "raid1" }]', '[{ layer = "btrfs" }, { layer = "xfs" }]'),
-    )
-
-    assert (
-        "xfs takes one block device, but stands on a mounted filesystem (btrfs)"
-        in found["stacks.btrfs.layers[1]"]
-    )
-
-
 def test_a_device_too_small_for_its_filesystem_is_refused(tmp_path: Path) -> None:
     found = mistakes(tmp_path, SOUND.replace('model = "null"', 'model = "null"\ncapacity = "100MiB"'))
 
