@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from kernel_model import Geometry
-from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace
 from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
 
 CAPACITY_SECTORS = 64 * MIB // 512
@@ -71,6 +71,11 @@ def streams(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
     return draw(st.lists(st.tuples(op, st.one_of(near, anywhere), sectors, pause), min_size=1, max_size=80))
 
 
+def answered(disk: ModelledDisk, stream: list[tuple[int, int, int, int]]) -> Trace:
+    ops, sectors, lengths, pauses = map(np.array, zip(*stream, strict=True))
+    return disk.arrivals(ops, sectors, np.where(ops == FLUSH, 0, lengths), np.cumsum(pauses))
+
+
 def covered(stream: list[tuple[int, int, int, int]], only: int) -> int:
     """The distinct bytes that the commands of one kind touch."""
     touched = np.zeros(CAPACITY_SECTORS, bool)
@@ -88,12 +93,7 @@ def test_each_command_is_answered_once_in_parts_that_add_up_and_writes_are_then_
     disk = ModelledDisk(controller_text(member, **settings_))
     disk.record_durable(len(stream))
 
-    trace = disk.arrivals(
-        [op for op, _, _, _ in stream],
-        [sector for _, sector, _, _ in stream],
-        [0 if op == FLUSH else sectors for op, _, sectors, _ in stream],
-        np.cumsum([pause for _, _, _, pause in stream]),
-    )
+    trace = answered(disk, stream)
 
     assert sorted(trace.order.tolist()) == list(range(len(stream)))
     assert trace.sum_ns.tolist() == trace.latency_ns.tolist()
@@ -112,12 +112,7 @@ def test_what_was_written_reaches_the_members_once(
     disk = ModelledDisk(controller_text(network_lines(latency_ns=MS, capacity_bytes=GIB), **settings_))
     written = sum(sectors * 512 for op, _, sectors, _ in stream if op == WRITE)
 
-    disk.arrivals(
-        [op for op, _, _, _ in stream],
-        [sector for _, sector, _, _ in stream],
-        [0 if op == FLUSH else sectors for op, _, sectors, _ in stream],
-        np.cumsum([pause for _, _, _, pause in stream]),
-    )
+    answered(disk, stream)
     disk.advance(disk.now_ns + 1000 * S)
 
     media = disk.account()["media_write_bytes"]

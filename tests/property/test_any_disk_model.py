@@ -33,19 +33,6 @@ def geometries(draw: st.DrawFn, least_per_track: int = 16) -> km.Geometry:
     )
 
 
-@st.composite
-def lists(draw: st.DrawFn) -> tuple[km.Geometry, list[int], list[int], list[int], list[int]]:
-    """A drive, and ops, sectors, lengths and ascending arrival times of at most a queue full of I/O."""
-    geometry = draw(geometries())
-    count = draw(st.integers(1, geometry.queue_depth))
-    ops = draw(st.lists(st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3]), min_size=count, max_size=count))
-    lengths = draw(st.lists(st.integers(1, 300), min_size=count, max_size=count))
-    last = geometry.capacity_sectors - 300
-    sectors = draw(st.lists(st.integers(0, last), min_size=count, max_size=count))
-    gaps = draw(st.lists(st.one_of(st.just(0), st.integers(0, 30_000_000)), min_size=count, max_size=count))
-    return geometry, ops, sectors, lengths, list(np.cumsum(gaps))
-
-
 @examples(30)
 @given(geometries(least_per_track=400), st.integers(0, 2**32 - 1))
 def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
@@ -56,38 +43,6 @@ def test_mean_random_read_at_depth_1(geometry: km.Geometry, seed: int) -> None:
     sectors = np.random.default_rng(seed).integers(0, geometry.capacity_sectors - 8, 100_000)
     trace = km.ModelledDisk(geometry.text()).closed_loop(km.READ, sectors, 8, depth=1)
     assert trace.latency_ns.mean() == pytest.approx(geometry.mean_random_read_ns(8), rel=0.01)
-
-
-@examples(200)
-@given(lists())
-def test_every_request_completes_once_and_its_parts_add_up(
-    case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
-) -> None:
-    geometry, ops, sectors, lengths, arrival = case
-    disk = km.ModelledDisk(geometry.text())
-    trace = disk.arrivals(ops, sectors, lengths, arrival)
-    assert sorted(trace.order) == list(range(len(ops)))
-    assert np.all(trace.complete_ns >= trace.arrival_ns)
-    in_order = trace.complete_ns[trace.order.astype(np.int64)].astype(np.int64)
-    assert np.all(np.diff(in_order) >= 0)
-    assert np.array_equal(trace.sum_ns, trace.latency_ns)
-    account = disk.account()
-    assert account["reads"] + account["writes"] + account["flushes"] + account["discards"] == len(ops)
-    assert account["busy_ns"] <= int(trace.complete_ns.max()) - arrival[0]
-
-
-@examples(100)
-@given(lists())
-def test_a_flush_separates_what_is_before_it_from_what_is_behind(
-    case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
-) -> None:
-    geometry, ops, sectors, lengths, arrival = case
-    trace = km.ModelledDisk(geometry.text()).arrivals(ops, sectors, lengths, arrival)
-    for index, op in enumerate(ops):
-        if op == km.FLUSH:
-            done = int(trace.complete_ns[index])
-            assert all(int(before) <= done for before in trace.complete_ns[:index])
-            assert all(int(behind) >= done for behind in trace.complete_ns[index + 1 :])
 
 
 @examples(50)
@@ -116,17 +71,6 @@ def test_throughput_never_falls_with_depth(geometry: km.Geometry, seed: int) -> 
         error = float(batch.std(ddof=1)) / len(batch) ** 0.5
         assert batch.mean() < previous + 4 * (error**2 + previous_error**2) ** 0.5
         previous, previous_error = float(batch.mean()), error
-
-
-@examples(20)
-@given(lists())
-def test_the_same_list_gives_the_same_trace(
-    case: tuple[km.Geometry, list[int], list[int], list[int], list[int]],
-) -> None:
-    geometry, *io = case
-    first, second = (km.ModelledDisk(geometry.text()).arrivals(*io) for _ in range(2))
-    assert np.array_equal(first.complete_ns, second.complete_ns)
-    assert np.array_equal(first.parts, second.parts)
 
 
 @examples(200)

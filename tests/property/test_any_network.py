@@ -83,18 +83,23 @@ def test_no_interval_gets_more_than_rate_times_time_and_the_burst(
 
     waits = [int(ns) for ns in trace.part("throttle_ns")]
     for bucket in limits:
-        spent = [
+        grants = [
             (arrival + wait, bucket.cost(op, sectors))
             for arrival, wait, (op, sectors, _) in zip(arrivals, waits, asked, strict=True)
             if op != FLUSH
         ]
-        burst = max([bucket.capacity, *(cost for _, cost in spent)])
-        for first, (start, _) in enumerate(spent):
-            sum_tokens = 0
-            for at, cost in spent[first:]:
-                sum_tokens += cost
-                # A grant is rounded up to whole ns, and what that gives too much is not lost.
-                assert sum_tokens <= burst + Fraction((at - start + 1) * bucket.rate, S)
+        check_rate(bucket, grants)
+
+
+def check_rate(bucket: Bucket, grants: list[tuple[int, int]]) -> None:
+    """No interval between grants (an instant and its tokens) has more than rate × time and the burst."""
+    burst = max([bucket.capacity, *(cost for _, cost in grants)])
+    for first, (start, _) in enumerate(grants):
+        sum_tokens = 0
+        for at, cost in grants[first:]:
+            sum_tokens += cost
+            # A grant is rounded up to whole ns, and what that gives too much is not lost.
+            assert sum_tokens <= burst + Fraction((at - start + 1) * bucket.rate, S)
 
 
 @examples(150)
@@ -136,7 +141,7 @@ def test_all_volumes_of_a_machine_together_stay_below_its_rate(
         disks, [(ops[at], np.zeros(len(ops[at])), lengths[at], arrivals[at]) for at in range(len(asked))]
     )
 
-    spent = sorted(
+    grants = sorted(
         (int(arrival) + int(wait), limit.cost(op, sectors))
         for at, trace in enumerate(traces)
         for arrival, wait, op, sectors in zip(
@@ -144,12 +149,7 @@ def test_all_volumes_of_a_machine_together_stay_below_its_rate(
         )
         if op != FLUSH
     )
-    burst = max([limit.capacity, *(cost for _, cost in spent)])
-    for first, (start, _) in enumerate(spent):
-        sum_tokens = 0
-        for at, cost in spent[first:]:
-            sum_tokens += cost
-            assert sum_tokens <= burst + Fraction((at - start + 1) * limit.rate, S)
+    check_rate(limit, grants)
 
 
 def test_a_volume_that_waits_for_its_own_tokens_keeps_no_other_volume_waiting() -> None:

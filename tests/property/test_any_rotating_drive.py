@@ -133,6 +133,9 @@ def check(stream: Stream, disk: km.ModelledDisk, trace: km.Trace) -> None:
     account = disk.account()
     for name in km.part_names():
         assert account[name] == int(trace.part(name).sum())
+    commands = account["reads"] + account["writes"] + account["flushes"] + account["discards"]
+    assert commands == len(stream.ops)
+    assert account["busy_ns"] <= int(done.max()) - int(arrival[0])
     work = ("command_work_ns", "destage_work_ns", "prefetch_work_ns", "cleaning_work_ns")
     assert sum(account[name] for name in work) <= max(disk.now_ns, int(done.max())) + 20_000 * NS
     marks = disk.durable

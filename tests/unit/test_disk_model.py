@@ -19,12 +19,6 @@ def random_sectors(geometry: km.Geometry, count: int, seed: int) -> np.ndarray:
     return rng.integers(0, geometry.capacity_sectors - 8, count)
 
 
-def test_mean_random_read_at_depth_1_is_the_analytic_value() -> None:
-    disk = km.ModelledDisk(DRIVE.text())
-    trace = disk.closed_loop(km.READ, random_sectors(DRIVE, 100_000, 1), 8, depth=1)
-    assert trace.latency_ns.mean() == pytest.approx(DRIVE.mean_random_read_ns(8), rel=0.01)
-
-
 @pytest.mark.parametrize("zone", [0, 1, 2])
 @pytest.mark.parametrize("op", [km.READ, km.WRITE])
 def test_sequential_rate_of_each_zone(zone: int, op: int) -> None:
