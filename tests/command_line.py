@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from strata.cli import main
+from strata.cli import app, main
+from strata.errors import StrataError
 
 
 def strata(
@@ -19,3 +23,22 @@ def strata(
         main()
     said = capsys.readouterr()
     return int(ended.value.code or 0), said.out, said.err
+
+
+def shown(*words: object, width: int = 160, exit_code: int = 0) -> str:
+    """The output of a command in a terminal of this width; it must end with the exit code."""
+    environment = {"COLUMNS": str(width)}
+    done = CliRunner().invoke(app, list(map(str, words)), env=environment, catch_exceptions=False)
+    assert done.exit_code == exit_code, done.output
+    return done.stdout
+
+
+def shown_json(*words: object, exit_code: int = 0) -> Any:
+    return json.loads(shown(*words, "--json", exit_code=exit_code))
+
+
+def refusal(*words: object) -> StrataError:
+    """The error that ends a command."""
+    error = CliRunner().invoke(app, list(map(str, words))).exception
+    assert isinstance(error, StrataError), error
+    return error

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from command_line import shown_json
 from made_results import made_results
 from strata.cli import app
 from strata.errors import ResultError
@@ -42,9 +43,7 @@ def invoke(*words: str, width: int = 160) -> Result:
 
 
 def plain(*words: str) -> dict[str, Any]:
-    done = invoke(*words, "--json")
-    assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = shown_json("compare", *words)
     return found
 
 

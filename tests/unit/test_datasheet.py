@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from command_line import shown, shown_json
 from strata.cli import app
 from strata.cli.parameters import complete_device
 from strata.datasheet.formulas import random_read_ns_mean
@@ -133,14 +133,13 @@ def test_random_writing_comes_from_burst_to_steady_state() -> None:
 
 
 def test_show_prints_the_sheet_and_its_sketches() -> None:
-    shown = CliRunner().invoke(app, ["devices", "show", RE4, "--quick"])
+    sheet = shown("devices", "show", RE4, "--quick")
 
-    assert shown.exit_code == 0, shown.output
-    assert "random 4-KiB reads, QD 32" in shown.stdout
-    assert "published" in shown.stdout
-    assert "Seek time" in shown.stdout
-    assert "recalled from the data sheet" in shown.stdout
-    said = " ".join(shown.stdout.split())
+    assert "random 4-KiB reads, QD 32" in sheet
+    assert "published" in sheet
+    assert "Seek time" in sheet
+    assert "recalled from the data sheet" in sheet
+    said = " ".join(sheet.split())
     assert "26 parameters are stated, 24 of them as estimates; 9 are the kind's defaults" in said
     assert "seek_average_write –" in said
     assert "the 8 oldest commands of its queue of 32" in said
@@ -148,27 +147,26 @@ def test_show_prints_the_sheet_and_its_sketches() -> None:
 
 
 def test_a_drive_that_chooses_among_its_whole_queue_needs_no_note() -> None:
-    shown = CliRunner().invoke(app, ["devices", "show", "seagate-exos-x20-20tb", "--quick"])
+    sheet = shown("devices", "show", "seagate-exos-x20-20tb", "--quick")
 
-    assert shown.exit_code == 0, shown.output
-    assert "QD32 equals QD16" not in " ".join(shown.stdout.split())
+    assert "QD32 equals QD16" not in " ".join(sheet.split())
 
 
 def test_show_gives_json_with_ratios() -> None:
-    shown = json.loads(CliRunner().invoke(app, ["devices", "show", RE4, "--quick", "--json"]).stdout)
-    figures = {figure["name"]: figure for figure in shown["data_sheet"]}
+    sheet = shown_json("devices", "show", RE4, "--quick")
+    figures = {figure["name"]: figure for figure in sheet["data_sheet"]}
 
     assert figures["sequential_read_outer"]["ratio"] == pytest.approx(1.0, abs=0.02)
     assert figures["random_read_4k_qd1"]["unit"] == "IOPS"
-    assert shown["published"]["sequential_read_outer"]["value"] == 128.0
+    assert sheet["published"]["sequential_read_outer"]["value"] == 128.0
 
 
 @pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<svg"), ("html", b"<!doctype"), ("png", b"\x89PNG")])
 def test_curves_are_drawn_into_a_file(tmp_path: Path, suffix: str, begin: bytes) -> None:
     file = tmp_path / f"curves.{suffix}"
-    result = CliRunner().invoke(app, ["devices", "show", RE4, "--quick", "--plot", str(file)])
 
-    assert result.exit_code == 0, result.output
+    shown("devices", "show", RE4, "--quick", "--plot", file)
+
     assert file.read_bytes().startswith(begin)
 
 
@@ -180,15 +178,11 @@ def test_a_plot_of_another_kind_is_refused_before_anything_is_measured(tmp_path:
 
 
 def test_a_disk_without_latency_has_no_sheet() -> None:
-    shown = CliRunner().invoke(app, ["devices", "show", "null"])
-
-    assert shown.exit_code == 0, shown.output
-    assert "no data sheet" in shown.stdout
+    assert "no data sheet" in shown("devices", "show", "null")
 
 
 def test_the_list_tells_interface_and_title_of_every_device() -> None:
-    listed = CliRunner().invoke(app, ["devices"]).stdout
-    as_json = json.loads(CliRunner().invoke(app, ["devices", "--json"]).stdout)
+    listed, as_json = shown("devices"), shown_json("devices")
 
     for name in bundled_devices():
         assert name in listed

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown, shown_json
 from strata.datasheet.formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
 from strata.errors import DiagnosticsError, LabError, StudyError
 from strata.lab.disk import driver_config
@@ -189,10 +187,10 @@ def test_what_the_driver_would_refuse_is_refused_here(wrong: dict[str, object]) 
 
 
 def test_the_commands_show_devices_with_their_sources() -> None:
-    listed = json.loads(CliRunner().invoke(app, ["devices", "--json"]).stdout)
-    shown = json.loads(CliRunner().invoke(app, ["devices", "show", RE4, "--json"]).stdout)
+    listed = shown_json("devices")
+    sheet = shown_json("devices", "show", RE4)
 
     assert [device["name"] for device in listed] == bundled_devices()
-    assert shown["parameters"]["rotation_speed"]["value"] == 7200
-    assert shown["parameters"]["rotation_speed"]["source"]
-    assert "7200" in CliRunner().invoke(app, ["devices", "show", RE4]).stdout
+    assert sheet["parameters"]["rotation_speed"]["value"] == 7200
+    assert sheet["parameters"]["rotation_speed"]["source"]
+    assert "7200" in shown("devices", "show", RE4)

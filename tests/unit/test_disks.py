@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from disk_machine import BY_ID, GIB, Tree
-from typer.testing import CliRunner
 
-from strata.cli import app, parameters
+from command_line import refusal, shown
+from strata.cli import parameters
 from strata.disks.health import health
 from strata.disks.inventory import Disk, disks
 
@@ -27,14 +27,8 @@ def only(tree: Tree, name: str) -> Disk:
     return next(each for each in disks(tree.machine) if each.name == name)
 
 
-def shown(*words: str) -> str:
-    done = CliRunner().invoke(app, ["disks", *words])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def as_json(*words: str) -> Any:
-    return json.loads(shown(*words, "--json"))
+    return json.loads(shown("disks", *words, "--json"))
 
 
 def test_a_sata_disk_is_known_by_what_sysfs_and_udev_say_of_it(tree: Tree) -> None:
@@ -85,7 +79,7 @@ def test_the_list_says_of_each_disk_whether_a_study_could_have_it(tree: Tree) ->
     tree.disk("sdb", "S2").mount("/dev/sdb", "/srv")
     tree.disk("sdc", "S3")
 
-    said = shown()
+    said = shown("disks")
 
     assert "can be used with --erase S1, which destroys what is on it" in said
     assert "cannot be used: sdb is mounted at /srv" in said
@@ -108,7 +102,7 @@ def test_one_disk_is_shown_in_full_by_any_of_its_names(tree: Tree) -> None:
     tree.has(tree.part("sda", 1), "xfs", "data", "U-9")
 
     for name in ("sda", "/dev/sda", f"{BY_ID}/ata-DISK_S1", "S1"):
-        said = shown(name)
+        said = shown("disks", name)
         assert "serial      S1" in said
         assert 'content     sda1: a filesystem xfs, "data", UUID U-9' in said
         assert "partition   sda1, 10 GiB" in said
@@ -130,7 +124,7 @@ def test_json_has_everything_that_the_text_says(tree: Tree) -> None:
 def test_an_unknown_disk_is_an_error_that_names_a_known_one(tree: Tree) -> None:
     tree.disk("sda", "S1")
 
-    error = CliRunner().invoke(app, ["disks", "sdaa"]).exception
+    error = refusal("disks", "sdaa")
 
     assert 'there is no disk "sdaa"' in str(error)
     assert "sda" in str(error)
@@ -150,7 +144,7 @@ def test_the_health_of_a_disk_is_what_smartctl_reads(tree: Tree) -> None:
     found = health(tree.machine, only(tree, "sda"))
 
     assert str(found) == "FAILING, 11 bad sectors or media errors, 41 °C, 40210 h in use"
-    assert "health: FAILING" in shown()
+    assert "health: FAILING" in shown("disks")
 
 
 def test_without_smartctl_an_nvme_disk_is_asked_by_nvme_cli(tree: Tree) -> None:

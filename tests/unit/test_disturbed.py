@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from execution_factory import RecordingDisplay, fake_runner, run_tiny
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
 from strata.spec.trial import TrialKey
@@ -63,8 +62,7 @@ def test_where_it_is_never_quiet_the_last_attempt_counts_with_a_warning(tmp_path
     found = [each for each in warnings_of(gather(folder), "ext4", "mix") if each.code == "disturbed"]
     assert [each.grave for each in found] == [True]
     assert "other processes used 0.98 of 2 CPUs" in found[0].text
-    shown = CliRunner().invoke(app, ["show", str(folder.path), "--trial", TRIAL])
-    assert "neighbour 0.98" in " ".join(shown.output.split())
+    assert "neighbour 0.98" in " ".join(shown("show", folder.path, "--trial", TRIAL).split())
 
 
 def test_what_was_disturbed_to_the_end_is_not_measured_by_every_further_run(tmp_path: Path) -> None:

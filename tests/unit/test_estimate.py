@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from execution_factory import TEXT, fake_runner, run_tiny, study_in
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown, shown_json
 from strata.execution import estimate as estimates
 from strata.execution.estimate import Past, estimate_of, past_trials
 from strata.execution.forecast import Took
@@ -74,14 +72,14 @@ def test_check_finds_the_trials_of_the_results_folders(
     monkeypatch.chdir(tmp_path)
     run_tiny(tmp_path, fake_runner())
 
-    shown = CliRunner().invoke(app, ["check", "tiny.toml", "--json"])
-    assert {each["basis"] for each in json.loads(shown.stdout)["estimate"]["cells"].values()} == {
-        "rule of thumb"
-    }
+    assert _bases() == {"rule of thumb"}
 
     (tmp_path / "results").rename(tmp_path / "earlier")
     (tmp_path / "results").mkdir()
     (tmp_path / "earlier").rename(tmp_path / "results" / "tiny")
-    shown = CliRunner().invoke(app, ["check", "tiny.toml", "--json"])
-    assert {each["basis"] for each in json.loads(shown.stdout)["estimate"]["cells"].values()} == {"same cell"}
-    assert "longest: " in CliRunner().invoke(app, ["check", "tiny.toml"]).stdout
+    assert _bases() == {"same cell"}
+    assert "longest: " in shown("check", "tiny.toml")
+
+
+def _bases() -> set[str]:
+    return {each["basis"] for each in shown_json("check", "tiny.toml")["estimate"]["cells"].values()}

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 from results_factory import EventLog, S, metrics_of, plan_of, record_of, snapshot_of
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown, shown_json
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 from strata.results.trace import seal_trace
@@ -59,25 +58,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def strata(*words: str | Path) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "140"})
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
 def test_a_trial_is_named_by_its_path_or_by_its_folder_and_its_id(results: Path) -> None:
-    by_path = strata("explain", results / "ext4.oltp.s1")
+    by_path = shown("explain", results / "ext4.oltp.s1")
 
-    assert by_path == strata("explain", results, "ext4.oltp.s1")
-    assert by_path == strata("explain", results / "trials" / "ext4.oltp.s1")
+    assert by_path == shown("explain", results, "ext4.oltp.s1")
+    assert by_path == shown("explain", results / "trials" / "ext4.oltp.s1")
     for said in ("journal writes and commits", "flushes", "Requests", "disk0: the window"):
         assert said in by_path
 
 
 def test_json_holds_the_figures(results: Path) -> None:
-    found = json.loads(strata("explain", results / "btrfs.oltp.s1", "--json"))
+    found = json.loads(shown("explain", results / "btrfs.oltp.s1", "--json"))
 
     kinds = {kind["name"]: kind for kind in found["disks"][0]["kinds"]}
     assert (kinds["write_journal"]["requests"], kinds["flush"]["requests"]) == (30, 10)
@@ -86,17 +77,17 @@ def test_json_holds_the_figures(results: Path) -> None:
 
 
 def test_two_trials_are_compared_in_sentences(results: Path) -> None:
-    said = " ".join(strata("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1").split())
+    said = " ".join(shown("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1").split())
 
     assert "ext4 is" in said
     assert "on journal writes and commits" in said
-    plain = json.loads(strata("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--json"))
+    plain = json.loads(shown("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--json"))
     total = sum(each["difference_ns"] for each in plain["contributions"])
     assert total == pytest.approx(plain["difference_ns"])
 
 
 def test_the_page_is_one_file(results: Path, tmp_path: Path) -> None:
-    strata("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--html", tmp_path / "page.html")
+    shown("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--html", tmp_path / "page.html")
 
     page = (tmp_path / "page.html").read_text()
     assert "ext4.oltp.s1" in page
@@ -105,11 +96,9 @@ def test_the_page_is_one_file(results: Path, tmp_path: Path) -> None:
 
 def test_a_page_and_json_can_be_had_at_once(results: Path, tmp_path: Path) -> None:
     page = tmp_path / "new" / "page.html"
-    done = CliRunner().invoke(
-        app, ["explain", str(results / "ext4.oltp.s1"), "--json", "--html", str(page)], env={"COLUMNS": "140"}
-    )
+    done = shown_json("explain", results / "ext4.oltp.s1", "--html", page)
 
-    assert json.loads(done.stdout)["trial_id"] == "ext4.oltp.s1"
+    assert done["trial_id"] == "ext4.oltp.s1"
     assert page.is_file()
 
 
@@ -117,11 +106,11 @@ def test_trials_of_one_id_are_named_with_their_folders(results: Path, tmp_path: 
     other = tmp_path / "later"
     shutil.copytree(results, other)
 
-    said = " ".join(strata("explain", results / "ext4.oltp.s1", other / "ext4.oltp.s1").split())
+    said = " ".join(shown("explain", results / "ext4.oltp.s1", other / "ext4.oltp.s1").split())
 
     assert "quickstart/ext4.oltp.s1" in said
     assert "later/ext4.oltp.s1" in said
-    assert strata("explain", other / "ext4.oltp.s1").startswith("ext4.oltp.s1")
+    assert shown("explain", other / "ext4.oltp.s1").startswith("ext4.oltp.s1")
 
 
 def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: Path, tmp_path: Path) -> None:
@@ -131,7 +120,7 @@ def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: P
 
     def remedy(*words: str | Path) -> str:
         with pytest.raises(ResultError) as caught:
-            strata(*words)
+            shown(*words)
         return caught.value.remedy or ""
 
     assert remedy("replay", tmp_path / "none.parquet", "--device", "wd-re4-500gb") == "check the path"
@@ -159,34 +148,34 @@ def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: P
 )
 def test_what_cannot_be_done_is_said(results: Path, words: tuple[str, ...], cause: str) -> None:
     with pytest.raises(ResultError, match=cause):
-        strata(*(str(results) if word == "RESULTS" else word for word in words))
+        shown(*(str(results) if word == "RESULTS" else word for word in words))
 
 
 def test_a_trial_without_a_trace_is_explained_from_its_counts(results: Path) -> None:
-    said = strata("explain", results / "ext4.random-mix.s1")
+    said = shown("explain", results / "ext4.random-mix.s1")
 
     assert "no trace of its requests" in said
     assert "disk0: the window" in said
 
 
 def test_the_text_of_a_trace_begins_with_the_measured_window(results: Path) -> None:
-    first, *_ = strata("trace", results / "ext4.oltp.s1").splitlines()
+    first, *_ = shown("trace", results / "ext4.oltp.s1").splitlines()
 
     assert first == "  8,0    0        1     0.000000001     0  Q WSM 0 + 8 [strata]"
 
 
 def test_a_trace_can_be_had_as_csv_and_as_parquet(results: Path, tmp_path: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(strata("trace", results / "ext4.oltp.s1", "--format", "csv"))))
-    strata("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
+    rows = list(csv.DictReader(io.StringIO(shown("trace", results / "ext4.oltp.s1", "--format", "csv"))))
+    shown("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
 
     assert len(rows) == len(read_parquet(tmp_path / "t.parquet").records) == 20
     assert (rows[0]["kind"], rows[0]["seek_ns"]) == ("write_journal", str(4 * MS))
 
 
 def test_a_table_alone_can_be_replayed(results: Path, tmp_path: Path) -> None:
-    strata("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
+    shown("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
 
-    plain = json.loads(strata("replay", tmp_path / "t.parquet", "--device", "wd-re4-500gb", "--json"))
+    plain = json.loads(shown("replay", tmp_path / "t.parquet", "--device", "wd-re4-500gb", "--json"))
 
     assert plain["latency_ns"]["all"]["recorded"]["requests"] == 20
     assert plain["latency_ns"]["flush"]["recorded"]["max"] == 2 * MS

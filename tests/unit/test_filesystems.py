@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.spec.step import Step
@@ -145,10 +144,10 @@ def test_filesystems_that_cannot_be_are_refused(
 def test_they_are_drawn_with_their_mount_points(tmp_path: Path) -> None:
     file = tmp_path / "home.toml"
     file.write_text(STUDY)
-    shown = " ".join(CliRunner().invoke(app, ["stacks", str(file)]).stdout.split())
+    said = " ".join(shown("stacks", file).split())
 
-    assert "database at /srv" in shown
-    assert "the filesystem database and the filesystem wal" in shown
+    assert "database at /srv" in said
+    assert "the filesystem database and the filesystem wal" in said
 
 
 def test_a_pool_holds_several_filesystems_with_properties_of_their_own(tmp_path: Path) -> None:

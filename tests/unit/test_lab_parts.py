@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import strata
-from strata.cli import app
+from command_line import shown_json
 from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.lab.lab import ESSENTIAL, Part, Project, ensure_lab, find_lab, parts, require_lab
@@ -238,11 +236,10 @@ def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[C
     put(caches[0], "image", locked=False)
     caches[0].build("agent", Inputs({"old": "1"}, {}), lambda folder: {"compiler": "rustc"})
 
-    done = CliRunner().invoke(app, ["lab", "status", "--json"])
+    status = shown_json("lab", "status")
 
-    shown = json.loads(done.stdout)
-    assert (shown["ready"], shown["missing"]) == (False, [part for part in PARTS if part != "image"])
-    states = {(row["kind"], row["state"], row["locked"]) for row in shown["entries"]}
+    assert (status["ready"], status["missing"]) == (False, [part for part in PARTS if part != "image"])
+    states = {(row["kind"], row["state"], row["locked"]) for row in status["entries"]}
     assert states == {("image", "current", False), ("agent", "stale", None)}
 
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.plan.compile import compile_trial
 from strata.report.stack import draw
 from strata.units import GIB, MIB
@@ -156,14 +155,12 @@ def test_a_partition_is_not_divided_again(tmp_path: Path) -> None:
 def test_a_disk_with_several_roles_is_a_single_point_of_failure(tmp_path: Path) -> None:
     file = tmp_path / "home.toml"
     file.write_text(study())
-    shown = " ".join(CliRunner().invoke(app, ["stacks", str(file)]).stdout.split())
+    said = " ".join(shown("stacks", file).split())
 
-    assert (
-        "ssd is a single point of failure: its partitions serve as zpool's log and zpool's special" in shown
-    )
+    assert "ssd is a single point of failure: its partitions serve as zpool's log and zpool's special" in said
 
     file.write_text(study(above='{ layer = "ext4" }'))
-    assert "single point" not in CliRunner().invoke(app, ["stacks", str(file)]).stdout
+    assert "single point" not in shown("stacks", str(file))
 
 
 TWO = STUDY.replace(

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from results_factory import good_log, plan_of, snapshot_of, store_trial
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown, shown_json
 from strata.errors import DiagnosticsError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, trials
@@ -356,13 +354,13 @@ def test_page_terminal_and_json_show_the_effects(tmp_path: Path) -> None:
     folder = measured(tmp_path / "r", lambda size, count: 100 * sizes[size] * int(count) ** 0.5)
 
     page = page_of(folder)
-    shown = CliRunner().invoke(app, ["show", str(folder.path)])
-    plain = json.loads(CliRunner().invoke(app, ["show", str(folder.path), "--json"]).stdout)
+    said = shown("show", folder.path)
+    plain = shown_json("show", folder.path)
 
     assert "What each factor does" in page
     assert "by clients" in page
     assert "The largest effect: clients 16" in page
-    assert "Effects on transactions per second, zfs under oltp" in shown.stdout
+    assert "Effects on transactions per second, zfs under oltp" in said
     (recordsize,) = [
         each for each in plain["effects"] if each["factor"] == "recordsize" and not each["where"]
     ]

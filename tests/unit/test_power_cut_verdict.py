@@ -11,8 +11,9 @@ import pytest
 from execution_factory import fake_runner, study_in
 from typer.testing import CliRunner
 
+from command_line import refusal
 from strata.cli import app
-from strata.errors import RunError, StudyError
+from strata.errors import RunError
 from strata.execution.power import CutResult, cut_and_recover
 from strata.lab.boot import Power
 from strata.lab.disk_image import PowerCut, PowerCutDamage
@@ -90,10 +91,7 @@ def test_the_remedy_to_cut_earlier_is_given_only_for_a_trial_that_succeeded(tmp_
 
 
 def test_a_study_that_does_not_exist_is_said_first(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["lab", "power-cut", str(tmp_path / "nope.toml")])
-
-    assert isinstance(result.exception, StudyError)
-    assert "nope.toml" in str(result.exception)
+    assert "nope.toml" in str(refusal("lab", "power-cut", tmp_path / "nope.toml"))
 
 
 @pytest.mark.parametrize(

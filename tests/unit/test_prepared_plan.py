@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
@@ -96,19 +95,13 @@ def test_a_server_that_is_restarted_in_the_window_is_the_one_of_the_second_boot(
     assert stopped.takes_down == ("sql-suite-server-again",)
 
 
-def said(*words: str) -> str:
-    result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def test_check_and_plan_say_who_shares(tmp_path: Path) -> None:
     study_of(EXT4 + LOADS, tmp_path)
     file = str(tmp_path / "study.toml")
 
-    checked = said("check", file)
-    planned = said("plan", file, "--trial", "ext4.few.s1")
-    plain = json.loads(said("check", file, "--json"))
+    checked = shown("check", file)
+    planned = shown("plan", file, "--trial", "ext4.few.s1")
+    plain = json.loads(shown("check", file, "--json"))
 
     assert "prepared once for each seed: 2 sets of disks for 3 cells" in checked
     assert "[restart]" in planned

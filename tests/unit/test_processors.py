@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from execution_factory import TEXT, study_in
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown, shown_json
 from strata.errors import DiagnosticsError, StudyError
 from strata.execution.agenda import plan_study
 from strata.runners.fake import FakeRunner
@@ -110,12 +108,9 @@ def test_an_unknown_processor_gets_the_nearest_name() -> None:
 
 
 def test_processors_are_listed_and_shown() -> None:
-    listed = CliRunner().invoke(app, ["cpu", "list", "--json"]).stdout
-    shown = CliRunner().invoke(app, ["cpu", "show", SERVER, "--json"]).stdout
-
-    assert [each["name"] for each in json.loads(listed)] == bundled_processors()
-    assert json.loads(shown)["parameters"]["copy_time"]["unit"] == "ps/B"
-    assert "unit_time" in CliRunner().invoke(app, ["cpu", "show", SERVER]).stdout
+    assert [each["name"] for each in shown_json("cpu", "list")] == bundled_processors()
+    assert shown_json("cpu", "show", SERVER)["parameters"]["copy_time"]["unit"] == "ps/B"
+    assert "unit_time" in shown("cpu", "show", SERVER)
 
 
 def test_the_kernel_reads_integer_prices_and_the_default_program_comes_last() -> None:

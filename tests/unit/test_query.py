@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from results_factory import STACKS, WORKLOADS, good_log, make_study, metrics_of, plan_of, store_trial
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.errors import ResultError
 from strata.results.query import TABLES, query
 from strata.results.store import ResultsFolder
@@ -93,10 +92,8 @@ def test_a_query_that_is_refused_says_why_and_where_to_look(folder: ResultsFolde
 def test_the_command_prints_tables_json_and_csv(folder: ResultsFolder) -> None:
     sql = "select trial, valid from trials order by trial limit 1"
 
-    def run(*arguments: str) -> str:
-        result = CliRunner().invoke(app, ["query", str(folder.path), *arguments], catch_exceptions=False)
-        assert result.exit_code == 0
-        return result.stdout
+    def run(*words: str) -> str:
+        return shown("query", folder.path, *words)
 
     assert json.loads(run(sql, "--json")) == [{"trial": "btrfs.oltp.s1", "valid": True}]
     assert run(sql, "--csv") == "trial,valid\nbtrfs.oltp.s1,true\n"
@@ -108,13 +105,10 @@ def test_the_command_prints_tables_json_and_csv(folder: ResultsFolder) -> None:
 
 def test_rows_too_wide_for_the_terminal_are_folded_or_listed_never_cut(folder: ResultsFolder) -> None:
     def run(sql: str) -> str:
-        result = CliRunner().invoke(
-            app, ["query", str(folder.path), sql], env={"COLUMNS": "80"}, catch_exceptions=False
-        )
-        assert result.exit_code == 0
-        assert "…" not in result.stdout
-        assert all(len(line) <= 80 for line in result.stdout.splitlines())
-        return result.stdout
+        said = shown("query", folder.path, sql, width=80)
+        assert "…" not in said
+        assert all(len(line) <= 80 for line in said.splitlines())
+        return said
 
     whole = query(folder, "select record_sha256 from trials order by trial").rows[0][0]
     everything = run("select * from trials order by trial")

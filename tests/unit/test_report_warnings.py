@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_trial
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.report.page import render
 from strata.results.store import ResultsFolder
 from strata.spec.warning import Check
@@ -42,14 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> ResultsFolder:
     return folder
 
 
-def shown(*arguments: str) -> str:
-    result = CliRunner().invoke(app, ["show", *arguments], env={"COLUMNS": "200"}, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_the_table_marks_numbers_with_warnings_and_says_why_below(folder: ResultsFolder) -> None:
-    text = shown(str(folder.path))
+    text = shown("show", str(folder.path))
 
     assert "¹" in text
     assert "ext4 under oltp: not steady in 1 of 2 seeds: they differ by 45.0%" in text
@@ -60,7 +53,7 @@ def test_the_table_marks_numbers_with_warnings_and_says_why_below(folder: Result
 
 
 def test_a_trial_shows_each_check_as_a_question(folder: ResultsFolder) -> None:
-    text = shown(str(folder.path), "--trial", "ext4.oltp.s2")
+    text = shown("show", str(folder.path), "--trial", "ext4.oltp.s2")
 
     assert "Was the steady state reached?" in text
     assert "db: was the data set larger than the memory that could cache it?" in text
@@ -68,7 +61,7 @@ def test_a_trial_shows_each_check_as_a_question(folder: ResultsFolder) -> None:
 
 
 def test_json_holds_the_checks(folder: ResultsFolder) -> None:
-    trials = {each["trial"]: each for each in json.loads(shown(str(folder.path), "--json"))["trials"]}
+    trials = {each["trial"]: each for each in json.loads(shown("show", str(folder.path), "--json"))["trials"]}
 
     assert trials["ext4.oltp.s2"]["checks"][0]["verdict"] == "no"
     assert trials["ext4.oltp.s1"]["checks"][0]["verdict"] == "yes"
@@ -91,4 +84,4 @@ def test_results_without_checks_are_shown_as_before(tmp_path: Path) -> None:
     store_trial(folder, plan, metrics_of("oltp", 329, 1), good_log(plan, 329))
 
     assert "Warning:" not in render(gather(folder))
-    assert "checks" not in shown(str(folder.path), "--trial", plan.trial.id)
+    assert "checks" not in shown("show", str(folder.path), "--trial", plan.trial.id)

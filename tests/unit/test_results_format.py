@@ -8,9 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.errors import ResultError
 from strata.results.reading import read_record, result_text
 from strata.results.store import ResultsFolder
@@ -43,9 +42,7 @@ def test_every_command_reads_the_golden_folder(tmp_path: Path, words: list[str])
     shutil.copytree(GOLDEN, tmp_path / "in")
     command, *others = [str(tmp_path / "out.html") if word == "OUT" else word for word in words]
 
-    done = CliRunner().invoke(app, [command, str(tmp_path / "in"), *others], catch_exceptions=False)
-
-    assert done.exit_code == 0, done.output
+    shown(command, tmp_path / "in", *others)
 
 
 @pytest.mark.parametrize("version", [0, 2])

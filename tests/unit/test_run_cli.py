@@ -11,6 +11,7 @@ import pytest
 from execution_factory import TEXT, TRIALS, fake_runner
 from typer.testing import CliRunner
 
+from command_line import refusal, shown, shown_json
 from strata.cli import app, main
 from strata.cli import run as run_command
 from strata.errors import LabError, ResultError, RunError, StrataError, StudyError, ToolError
@@ -28,14 +29,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def diagnostic(*words: str) -> StrataError:
-    result = CliRunner().invoke(app, list(words))
-    assert isinstance(result.exception, StrataError), result.output
-    return result.exception
-
-
 def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
-    error = diagnostic("run", str(study))
+    error = refusal("run", study)
 
     assert isinstance(error, LabError)
     assert "strata lab build" in str(error)
@@ -48,8 +43,8 @@ def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path) 
     tenants = f'tenants = [{{ name = "a", {before}, {load} }}]'
     study.write_text(f'{TEXT}{own}[workloads.two]\nworkload = "tenants"\n{tenants}\n')
 
-    refused = diagnostic("run", str(study), "--runner", "host")
-    allowed = diagnostic("run", str(study), "--runner", "host", "--allow-commands")
+    refused = refusal("run", study, "--runner", "host")
+    allowed = refusal("run", study, "--runner", "host", "--allow-commands")
 
     assert isinstance(refused, ToolError)
     assert "workloads own and two" in refused.cause
@@ -59,7 +54,7 @@ def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path) 
 
 @pytest.mark.parametrize("words", [("--disk", "disk0=/dev/sdz"), ("--erase", "S1")])
 def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) -> None:
-    error = diagnostic("run", str(study), *words)
+    error = refusal("run", study, *words)
 
     assert isinstance(error, ToolError)
     assert error.place == words[0]
@@ -67,25 +62,23 @@ def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) ->
 
 
 def test_nothing_is_erased_without_a_disk_that_is_named(study: Path) -> None:
-    error = diagnostic("run", str(study), "--runner", "host", "--erase", "S1")
+    error = refusal("run", study, "--runner", "host", "--erase", "S1")
 
     assert "no disk is named" in str(error)
 
 
 def test_the_host_runner_asks_for_a_scratch_folder(study: Path) -> None:
-    error = diagnostic("run", str(study), "--runner", "host")
-
-    assert error.place == "--scratch"
+    assert refusal("run", study, "--runner", "host").place == "--scratch"
 
 
 def test_a_scratch_folder_without_the_host_runner_is_a_mistake(study: Path) -> None:
-    error = diagnostic("run", str(study), "--scratch", "/srv")
+    error = refusal("run", study, "--scratch", "/srv")
 
     assert "host runner" in str(error)
 
 
 def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
-    error = diagnostic("run", str(study), "--stall-limit", "120")
+    error = refusal("run", study, "--stall-limit", "120")
 
     assert isinstance(error, StudyError)
     assert error.place == "--stall-limit"
@@ -93,7 +86,7 @@ def test_a_limit_without_a_unit_is_a_mistake(study: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["0s", "999ms"])
 def test_a_limit_that_would_end_every_lab_is_a_mistake(study: Path, limit: str) -> None:
-    error = diagnostic("run", str(study), "--stall-limit", limit)
+    error = refusal("run", study, "--stall-limit", limit)
 
     assert error.place == "--stall-limit"
     assert "the least is 1s" in str(error)
@@ -135,23 +128,20 @@ def test_what_the_operating_system_refuses_is_two_lines_and_no_traceback(
 
 
 def test_the_labs_commands_are_shown_with_examples() -> None:
-    assert "strata lab build" in CliRunner().invoke(app, ["lab", "--help"]).output
+    assert "strata lab build" in shown("lab", "--help")
 
 
 def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None:
     study.write_text(TEXT.replace('layer = "xfs"', 'layer = "zfs9"'))
 
-    error = diagnostic("run", str(study))
+    error = refusal("run", study)
 
     assert "zfs9" in str(error)
     assert not (study.parent / "results").exists()
 
 
 def test_cleaning_where_nothing_was_left_says_so(study: Path) -> None:
-    result = CliRunner().invoke(app, ["clean"])
-
-    assert result.exit_code == 0
-    assert "nothing was left behind" in result.output
+    assert shown_json("clean") == {"removed": []}
 
 
 def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:
@@ -159,16 +149,12 @@ def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:
     left.mkdir(parents=True)
     (left / ".owner").touch()
 
-    result = CliRunner().invoke(app, ["clean"])
-
-    assert str(left) in result.output
+    assert str(left) in shown("clean")
     assert not left.exists()
 
 
 def test_cleaning_a_folder_that_holds_no_results_is_an_error(study: Path) -> None:
-    error = diagnostic("clean", str(study.parent))
-
-    assert isinstance(error, ResultError)
+    assert isinstance(refusal("clean", study.parent), ResultError)
 
 
 class Asked(Exception):  # noqa: N818  no error

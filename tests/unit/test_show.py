@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from results_factory import STACKS, good_log, make_study, metrics_of, plan_of, snapshot_of, store_trial
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 from strata.spec.trial import TrialKey
@@ -22,19 +21,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(make_study(tmp_path_factory.mktemp("show") / "results").path)
 
 
-def run(*arguments: str, width: int = 160) -> str:
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": str(width)}, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_the_table_compares_the_stacks_per_workload(results: str) -> None:
-    shown = run("show", results)
+    said = shown("show", results)
 
-    assert "transactions per second" in shown
-    assert all(stack in shown for stack in STACKS)
-    assert "18 of 18 trials are valid" in shown
-    assert "(4.8 ×)" in shown
+    assert "transactions per second" in said
+    assert all(stack in said for stack in STACKS)
+    assert "18 of 18 trials are valid" in said
+    assert "(4.8 ×)" in said
 
 
 def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
@@ -46,21 +39,21 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
         plan = plan_of(stack, "random-mix", 1)
         store_trial(folder, plan, [rate, *both], good_log(plan, 200))
 
-    shown = run("show", str(folder.path), width=80)
+    said = shown("show", str(folder.path), width=80)
 
-    lines = shown.splitlines()
+    lines = said.splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert "…" not in shown
+    assert "…" not in said
     assert sum("operations per second " in line and " ↑ " in line for line in lines) == 1
     for stack in stacks:
         assert sum(line.split()[:1] == [stack] for line in lines) == 3
-    wider = run("show", str(folder.path), width=100).splitlines()
+    wider = shown("show", str(folder.path), width=100).splitlines()
     for heading in ("read latency, 99th percentile", "write latency, 99th percentile"):
         assert sum(heading in line and " ↓ " in line for line in (*lines, *wider)) == 2
 
 
 def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) -> None:
-    plain = json.loads(run("show", results, "--json"))
+    plain = json.loads(shown("show", results, "--json"))
 
     best = [row for row in plain["metrics"] if row["metric"] == "transactions_per_s"]
     assert [row["stack"] for row in best] == ["xfs", "ext4", "btrfs"]
@@ -71,28 +64,28 @@ def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) ->
 
 
 def test_csv_is_the_same_table(results: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(run("show", results, "--csv"))))
-    plain = json.loads(run("show", results, "--json"))
+    rows = list(csv.DictReader(io.StringIO(shown("show", results, "--csv"))))
+    plain = json.loads(shown("show", results, "--json"))
 
     assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in plain["metrics"]]
 
 
 def test_another_metric_can_be_shown(results: str) -> None:
-    assert "latency, median" in run("show", results, "--metric", "latency_ns_p50")
-    plain = json.loads(run("show", results, "--metric", "latency_ns_p50", "--json"))
+    assert "latency, median" in shown("show", results, "--metric", "latency_ns_p50")
+    plain = json.loads(shown("show", results, "--metric", "latency_ns_p50", "--json"))
     assert {row["metric"] for row in plain["metrics"]} == {"latency_ns_p50"}
 
 
 def test_the_error_about_an_unknown_metric_lists_the_known_ones(results: str) -> None:
     for form in ((), ("--json",)):
         with pytest.raises(ResultError, match='no workload has the metric "speed"') as caught:
-            run("show", results, "--metric", "speed", *form)
+            shown("show", results, "--metric", "speed", *form)
 
         assert "latency_ns_p99" in (caught.value.remedy or "")
 
 
 def test_one_trial_is_shown_with_where_its_disks_time_went(results: str) -> None:
-    shown = run("show", results, "--trial", "xfs.oltp.s1")
+    said = shown("show", results, "--trial", "xfs.oltp.s1")
 
     for text in (
         "valid",
@@ -105,23 +98,23 @@ def test_one_trial_is_shown_with_where_its_disks_time_went(results: str) -> None
         "postgresql-17",
         "4.8 ×",
     ):
-        assert text in shown
-    plain = json.loads(run("show", results, "--trial", "xfs.oltp.s1", "--json"))
-    assert plain["result"]["record_sha256"] in shown
+        assert text in said
+    plain = json.loads(shown("show", results, "--trial", "xfs.oltp.s1", "--json"))
+    assert plain["result"]["record_sha256"] in said
 
 
 def test_one_trial_is_shown_with_what_memory_and_processors_did(results: str) -> None:
-    shown = " ".join(run("show", results, "--trial", "xfs.oltp.s1", width=80).split())
+    said = " ".join(shown("show", results, "--trial", "xfs.oltp.s1", width=80).split())
 
-    assert "page cache, most 300 MiB" in shown
-    assert "waiting to be written, most 6 MiB" in shown
-    assert "left for programs, least 500 MiB" in shown
-    assert "processor time: idle 59.0 s" in shown
+    assert "page cache, most 300 MiB" in said
+    assert "waiting to be written, most 6 MiB" in said
+    assert "left for programs, least 500 MiB" in said
+    assert "processor time: idle 59.0 s" in said
 
 
 def test_the_error_about_an_unknown_trial_lists_the_known_ones(results: str) -> None:
     with pytest.raises(ResultError, match='no trial "zfs"') as caught:
-        run("show", results, "--trial", "zfs")
+        shown("show", results, "--trial", "zfs")
 
     assert "ext4.oltp.s1" in (caught.value.remedy or "")
 
@@ -132,12 +125,12 @@ def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes()[:500])
     folder.attempts(TrialKey.parse("btrfs.oltp.s3"))[0].result_path.unlink()
 
-    shown = run("show", str(folder.path))
+    said = shown("show", str(folder.path))
 
-    assert "16 of 18 trials are valid" in shown
-    assert "xfs.oltp.s1: not JSON" in shown
-    assert "btrfs.oltp.s3: interrupted before its end" in shown
-    assert "2 of 3" in shown
+    assert "16 of 18 trials are valid" in said
+    assert "xfs.oltp.s1: not JSON" in said
+    assert "btrfs.oltp.s3: interrupted before its end" in said
+    assert "2 of 3" in said
 
 
 def test_what_is_left_to_be_run_is_one_footnote_for_all_stacks(tmp_path: Path) -> None:
@@ -146,10 +139,10 @@ def test_what_is_left_to_be_run_is_one_footnote_for_all_stacks(tmp_path: Path) -
         for seed in (2, 3):
             shutil.rmtree(folder.trials_path / f"{stack}.oltp.s{seed}")
 
-    shown = run("show", str(folder.path))
+    said = shown("show", str(folder.path))
 
-    assert shown.count("not run yet") == 1
-    assert "oltp, seeds 2, 3: not run yet" in shown
+    assert said.count("not run yet") == 1
+    assert "oltp, seeds 2, 3: not run yet" in said
 
 
 def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> None:
@@ -158,18 +151,18 @@ def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> 
         assert reading.attempt is not None
         reading.attempt.result_path.unlink()
 
-    assert "0 of 6 trials are valid" in run("show", str(folder.path))
-    assert json.loads(run("show", str(folder.path), "--json"))["metrics"] == []
+    assert "0 of 6 trials are valid" in shown("show", str(folder.path))
+    assert json.loads(shown("show", str(folder.path), "--json"))["metrics"] == []
 
 
 def test_a_folder_without_results_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match=r"holds no study\.json"):
-        run("show", str(tmp_path))
+        shown("show", str(tmp_path))
 
 
 def test_a_report_is_written_beside_the_results_or_where_asked(results: str, tmp_path: Path) -> None:
-    run("report", results)
-    run("report", results, "-o", str(tmp_path / "mine.html"))
+    shown("report", results)
+    shown("report", results, "-o", str(tmp_path / "mine.html"))
 
     assert (tmp_path / "mine.html").read_bytes() == (Path(results) / "report.html").read_bytes()
 
@@ -177,13 +170,13 @@ def test_a_report_is_written_beside_the_results_or_where_asked(results: str, tmp
 def test_a_report_that_cannot_be_written_is_an_error(results: str, tmp_path: Path) -> None:
     (tmp_path / "no-folder").write_text("")
     with pytest.raises(ResultError, match="cannot"):
-        run("report", results, "-o", str(tmp_path / "no-folder" / "mine.html"))
+        shown("report", results, "-o", str(tmp_path / "no-folder" / "mine.html"))
     with pytest.raises(ResultError, match="it is a folder"):
-        run("report", results, "-o", str(tmp_path))
+        shown("report", results, "-o", str(tmp_path))
 
 
 def test_show_does_not_write_into_the_results(results: str) -> None:
     before = sorted(ResultsFolder(Path(results)).trials_path.rglob("*"))
-    run("show", results)
+    shown("show", results)
 
     assert sorted(ResultsFolder(Path(results)).trials_path.rglob("*")) == before

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import refusal, shown, shown_json
 from study_texts import SOUND
 
 
@@ -22,25 +20,25 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study: Path) -> None:
-    shown = CliRunner().invoke(app, ["stacks", str(study), "--stack", "ext4"]).stdout.splitlines()
-    shown, facts = shown[: shown.index("")], shown[shown.index("") + 1 :]
+    said = shown("stacks", study, "--stack", "ext4").splitlines()
+    drawn, facts = said[: said.index("")], said[said.index("") + 1 :]
 
     assert facts[0] == "What the stacks give and cost"
     assert "466 GiB" in facts[2]
-    assert shown[0] == "ext4"
-    assert "ext4  mount noatime  filesystem, 466 GiB" in shown[1]
-    assert "disk0  wd-re4-500gb, 466 GiB" in shown[2]
-    assert len(shown) == 3
+    assert drawn[0] == "ext4"
+    assert "ext4  mount noatime  filesystem, 466 GiB" in drawn[1]
+    assert "disk0  wd-re4-500gb, 466 GiB" in drawn[2]
+    assert len(drawn) == 3
 
 
 def test_a_stack_that_is_named_twice_is_drawn_once(study: Path) -> None:
-    words = ["stacks", str(study), "--stack", "ext4", "--stack", "ext4", "--json"]
+    words = ["stacks", study, "--stack", "ext4", "--stack", "ext4"]
 
-    assert len(json.loads(CliRunner().invoke(app, words).stdout)) == 1
+    assert len(shown_json(*words)) == 1
 
 
 def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
-    drawn = json.loads(CliRunner().invoke(app, ["stacks", str(study), "--json"]).stdout)
+    drawn = shown_json("stacks", study)
 
     assert [each["stack"] for each in drawn] == ["ext4", "btrfs"]
     assert drawn[1]["levels"][0]["keys"] == {"data": "raid1"}
@@ -49,9 +47,8 @@ def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
 
 
 def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["stacks", str(study), "--svg", str(tmp_path / "drawn")])
+    shown("stacks", study, "--svg", tmp_path / "drawn")
 
-    assert done.exit_code == 0, done.output
     root = ET.fromstring((tmp_path / "drawn" / "btrfs.svg").read_text())
     texts = [text.strip() for text in root.itertext() if text.strip()]
     assert {"btrfs", "disk0", "disk1"} <= set(texts)
@@ -59,10 +56,7 @@ def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: 
 
 
 def test_an_unknown_stack_is_named_with_the_nearest(study: Path) -> None:
-    done = CliRunner().invoke(app, ["stacks", str(study), "--stack", "ext"])
-
-    assert done.exit_code != 0
-    assert 'did you mean "ext4"' in str(done.exception)
+    assert 'did you mean "ext4"' in str(refusal("stacks", study, "--stack", "ext"))
 
 
 def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) -> None:
@@ -72,12 +66,10 @@ def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) ->
     begin, end = SOUND.index("[stacks.ext4]"), SOUND.index("[stacks.btrfs]")
     file.write_text(SOUND[:begin] + lvm + SOUND[end:])
 
-    def shown(*words: str) -> str:
-        return CliRunner().invoke(app, ["stacks", str(file), "--stack", "ext4", *words]).stdout
-
-    lines = [line.strip(" │└─├") for line in shown().partition("\n\n")[0].splitlines()]
-    levels = json.loads(shown("--json"))[0]["levels"]
-    shown("--svg", str(tmp_path))
+    only = ("stacks", file, "--stack", "ext4")
+    lines = [line.strip(" │└─├") for line in shown(*only).partition("\n\n")[0].splitlines()]
+    levels = shown_json(*only)[0]["levels"]
+    shown(*only, "--svg", tmp_path)
 
     assert [line.partition("  ")[0].partition(" (")[0] for line in lines] == [
         *("ext4", "each tenant has of its own", "ext4", "guest", "shared by all tenants", "lvm", "disk0"),

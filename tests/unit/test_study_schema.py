@@ -5,9 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import shown
 from strata.plan.catalogue import catalogue
 from strata.spec.schema import study_schema
 
@@ -17,9 +16,7 @@ def schema() -> dict[str, Any]:
 
 
 def test_the_command_prints_the_schema() -> None:
-    printed = CliRunner().invoke(app, ["schema"])
-
-    assert json.loads(printed.stdout) == schema()
+    assert json.loads(shown("schema")) == schema()
 
 
 @pytest.mark.parametrize("name", list(catalogue().layers))

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from execution_factory import TEXT, study_in
-from typer.testing import CliRunner
 
 from advice_studies import around, capabilities, study, use, weight
+from command_line import refusal
 from strata.advice.advise import advise
 from strata.advice.uses import Need
 from strata.capabilities.power_cuts import drawn_cuts
-from strata.cli import app
 from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
@@ -71,9 +70,7 @@ def test_on_a_host_survival_is_refused_with_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text(TEXT + DATABASE + SURVIVAL)
 
-    error = (
-        CliRunner().invoke(app, ["run", str(file), "--runner", "host", "--scratch", str(tmp_path)]).exception
-    )
+    error = refusal("run", file, "--runner", "host", "--scratch", tmp_path)
 
     assert isinstance(error, ToolError)
     assert "measured in the lab alone: a host's power and disks cannot fail and return" in str(error)

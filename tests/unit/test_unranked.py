@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from markupsafe import Markup
 from rich.console import Console
-from typer.testing import CliRunner
 
 from advice_studies import around, study, use, weight
+from command_line import shown_json
 from made_results import made_results
 from strata.advice.advise import advise
-from strata.cli import app
 from strata.report.answer import answer, standings
 from strata.report.data import cells_table
 from strata.report.heat_map import heat_map
@@ -130,8 +128,6 @@ def test_two_results_of_such_a_cell_are_neither_better_nor_worse(tmp_path: Path)
             changes = {"checks": (limited("no"),), "metrics": (rate, *record.metrics[1:])}
             attempt.write_result(record.model_copy(update=changes))
 
-    words = ["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--fail-on", "worse", "--json"]
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    found = shown_json("compare", tmp_path / "before", tmp_path / "after", "--fail-on", "worse")
 
-    assert done.exit_code == 0
-    assert {row["verdict"] for row in json.loads(done.stdout)["comparisons"]} == {"not ranked"}
+    assert {row["verdict"] for row in found["comparisons"]} == {"not ranked"}

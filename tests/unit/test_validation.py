@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from strata.cli import app
+from command_line import refusal, shown, shown_json
 from strata.datasheet.measure import Subject
 from strata.datasheet.sheet import Rating
 from strata.errors import ResultError
@@ -173,14 +172,11 @@ def test_the_same_checks_give_the_same_page() -> None:
 
 def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "new" / "page.html"
-    good = CliRunner().invoke(app, ["validate", "flush", "--quick", "-o", str(page), "--json"])
+    (good,) = shown_json("validate", "flush", "--quick", "-o", page)
     monkeypatch.setitem(SUBJECTS, "flush", lambda _: failing())
-    bad = CliRunner().invoke(app, ["validate", "flush", "--quick", "-o", str(page)])
 
-    assert good.exit_code == 0, good.output
-    assert json.loads(good.stdout)[0]["name"] == "flush"
-    assert bad.exit_code == 1
-    assert "1 failed" in bad.stdout
+    assert good["name"] == "flush"
+    assert "1 failed" in shown("validate", "flush", "--quick", "-o", page, exit_code=1)
     assert "1 failed" in page.read_text()
 
 
@@ -213,12 +209,8 @@ def test_a_slower_drive_has_a_larger_demerit_figure(tmp_path: Path) -> None:
     slower = 1.5 * model_ns(find_device(RE4), load)
     file.write_text(json.dumps({"rw": "randread", "bs": 4096, "latencies_ns": slower.tolist()}))
 
-    result = CliRunner().invoke(
-        app, ["validate", "--measured", str(file), "--device", RE4, "-o", str(tmp_path / "m.html"), "--json"]
-    )
+    (section,) = shown_json("validate", "--measured", file, "--device", RE4, "-o", tmp_path / "m.html")
 
-    assert result.exit_code == 0, result.output
-    (section,) = json.loads(result.stdout)
     assert [check["verdict"] for check in section["checks"]] == ["noted", "noted"]
     assert float(section["checks"][0]["found"].split()[0]) == pytest.approx(100 / 3 * 1.05, rel=0.1)
 
@@ -253,11 +245,10 @@ def test_a_measurement_that_is_not_there_has_a_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignored", ["flush", "--quick"])
 def test_what_a_measurement_would_ignore_is_refused(ignored: str) -> None:
-    result = CliRunner().invoke(app, ["validate", ignored, "--measured", "fio.json", "--device", RE4])
+    error = refusal("validate", ignored, "--measured", "fio.json", "--device", RE4)
 
-    assert isinstance(result.exception, ResultError)
-    assert ignored in str(result.exception)
-    assert result.exception.remedy
+    assert ignored in str(error)
+    assert error.remedy
 
 
 def test_the_help_names_every_subject() -> None:
