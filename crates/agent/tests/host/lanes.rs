@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::trial::{NS_PER_MS, NS_PER_S, Recorded, Trial, command, is_alive, step};
+use crate::trial::{NS_PER_MS, NS_PER_S, Trial, command, is_alive, step};
 
 /// A step in a lane, in the trial's own folder.
 pub fn in_lane(lane: &str, id: &str, script: &str, fields: Value) -> Value {
@@ -17,14 +17,6 @@ pub fn in_lane(lane: &str, id: &str, script: &str, fields: Value) -> Value {
 /// A script that waits until another lane has made a file.
 pub fn until(file: &str) -> String {
     format!("while ! [ -e {file} ]; do sleep 0.01; done")
-}
-
-fn order(recorded: &Recorded) -> Vec<String> {
-    let kinds = ["step_start", "step_ready", "step_end", "undo_start"];
-    let events = recorded.events.iter().filter(|event| kinds.contains(&event["type"].as_str().unwrap()));
-    events
-        .map(|event| format!("{} {}", event["type"].as_str().unwrap(), event["step"].as_str().unwrap()))
-        .collect()
 }
 
 fn monotonic_ns(event: &Value) -> u64 {
@@ -54,7 +46,7 @@ fn lanes_run_at_the_same_time_and_what_follows_waits_for_all() {
         "step_start after",
         "step_end after",
     ];
-    assert_eq!(order(&recorded), expected);
+    assert_eq!(recorded.order(&["step_start", "step_end"]), expected);
 }
 
 #[test]

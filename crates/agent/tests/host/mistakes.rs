@@ -95,18 +95,6 @@ fn check_tells_the_same_on_a_line_each_and_runs_nothing() {
 }
 
 #[test]
-fn a_plan_of_another_version_is_refused() {
-    let recorded = Trial::new(vec![]).with(json!({"plan_version": 2})).run();
-
-    assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(2), &json!("bad_plan")));
-    assert!(
-        recorded.reason().contains("version 2 is unknown; this agent executes version 1"),
-        "{}",
-        recorded.reason()
-    );
-}
-
-#[test]
 fn unreadable_plan_and_bindings_are_both_reported() {
     let mut trial = Trial::new(vec![]);
     trial.bindings = json!({"runner": "host", "novel": 1});

@@ -30,14 +30,6 @@ fn steps_wait_for_a_service_that_runs_until_the_teardown() {
     let recorded = trial.run();
 
     assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
-    let order: Vec<_> = recorded
-        .events
-        .iter()
-        .filter(|event| {
-            ["step_ready", "step_start", "step_end", "undo_end"].contains(&event["type"].as_str().unwrap())
-        })
-        .map(|event| format!("{} {}", event["type"].as_str().unwrap(), event["step"].as_str().unwrap()))
-        .collect();
     let expected = [
         "step_start server",
         "step_ready server",
@@ -46,7 +38,7 @@ fn steps_wait_for_a_service_that_runs_until_the_teardown() {
         "step_end server",
         "undo_end server",
     ];
-    assert_eq!(order, expected);
+    assert_eq!(recorded.order(&["step_ready", "step_start", "step_end", "undo_end"]), expected);
     let said = recorded.output("server", "stdout");
     assert!(said.ends_with("stopped\n"), "{said}");
     assert!(!is_alive(said.lines().next().unwrap()));

@@ -28,6 +28,7 @@ fn steps_run_one_after_the_other_and_the_plan_completes() {
     let start = &recorded.events[0];
     assert_eq!((&start["type"], &start["trial"]), (&json!("agent_start"), &json!("none.shell.s1")));
     assert_eq!(start["plan_sha256"].as_str().unwrap().len(), 64);
+    assert!(start["monotonic_ns"].as_u64() > Some(0) && start["realtime_ns"].as_u64() > Some(0));
 }
 
 #[test]

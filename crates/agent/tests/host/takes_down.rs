@@ -18,12 +18,6 @@ fn what_a_step_takes_down_is_undone_before_it_and_not_again_at_the_end() {
     .run();
 
     assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
-    let order: Vec<_> = recorded
-        .events
-        .iter()
-        .filter(|event| ["undo_start", "step_start"].contains(&event["type"].as_str().unwrap()))
-        .map(|event| format!("{} {}", event["type"].as_str().unwrap(), event["step"].as_str().unwrap()))
-        .collect();
     let expected = [
         "step_start first",
         "step_start second",
@@ -35,7 +29,7 @@ fn what_a_step_takes_down_is_undone_before_it_and_not_again_at_the_end() {
         "undo_start again",
         "undo_start second",
     ];
-    assert_eq!(order, expected);
+    assert_eq!(recorded.order(&["undo_start", "step_start"]), expected);
     assert_eq!(recorded.output("first", "undo_stdout"), "first-is-1\n");
     assert_eq!(recorded.output("again", "undo_stdout"), "again-is-4\n");
 }

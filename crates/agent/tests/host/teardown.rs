@@ -11,17 +11,6 @@ fn noting(id: &str, script: &str, undo: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_was_started_is_undone_in_reverse_after_success() {
-    let trial = Trial::new(vec![noting("one", "true", "true"), noting("two", "true", "true")]);
-
-    let recorded = trial.run();
-
-    assert_eq!(recorded.exit_code, Some(0));
-    assert_eq!(trial.text("undone"), "two\none\n");
-    assert_eq!(recorded.steps("undo_end"), ["two", "one"]);
-}
-
-#[test]
 fn after_a_failure_the_failed_step_is_undone_but_not_those_that_never_started() {
     let trial = Trial::new(vec![
         noting("one", "true", "true"),
@@ -73,14 +62,4 @@ fn an_undo_that_hangs_is_ended_at_its_own_limit() {
 
     assert_eq!(recorded.event("undo_end", "two")["outcome"], "timeout");
     assert_eq!(trial.text("undone"), "one\n");
-}
-
-#[test]
-fn what_an_undo_prints_does_not_mix_with_what_its_step_printed() {
-    let trial = Trial::new(vec![noting("one", "echo measured", "echo unmounted")]);
-
-    let recorded = trial.run();
-
-    assert_eq!(recorded.output("one", "stdout"), "measured\n");
-    assert_eq!(recorded.output("one", "undo_stdout"), "unmounted\n");
 }

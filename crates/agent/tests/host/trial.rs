@@ -168,6 +168,13 @@ impl Recorded {
         self.of_type(kind).iter().map(|event| event["step"].as_str().unwrap()).collect()
     }
 
+    /// The events of these types, in order: the type and the step.
+    pub fn order(&self, kinds: &[&str]) -> Vec<String> {
+        let names =
+            self.events.iter().filter_map(|event| Some((event["type"].as_str()?, event["step"].as_str()?)));
+        names.filter(|(kind, _)| kinds.contains(kind)).map(|(kind, step)| format!("{kind} {step}")).collect()
+    }
+
     /// The one event of this type for a step.
     pub fn event(&self, kind: &str, step: &str) -> &Value {
         let found: Vec<_> = self.of_type(kind).into_iter().filter(|event| event["step"] == step).collect();
