@@ -25,7 +25,7 @@ from strata.errors import ResultError
 from strata.report import charts
 from strata.report.answer import answer
 from strata.report.page import render
-from strata.report.palette import GRID, INK, MUTED, ON_PARTS, PAPER, PARTS, stack_colours
+from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.wording import covered_words, metric_title
 from strata.results.store import ResultsFolder
@@ -33,7 +33,6 @@ from strata.spec.metric import Metric
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize
-from strata.units import format_value, significant, times
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +159,8 @@ def test_colours_stand_out_from_their_ground(ground: str) -> None:
         assert _contrast(getattr(ON_PARTS[part], ground), getattr(colour, ground)) > 4, part
     for colour in STACK_COLOURS:
         assert _contrast(getattr(colour, ground), paper) > 3, colour
+    for colour, ink in zip(GAINS, ON_GAINS, strict=True):
+        assert _contrast(getattr(ink, ground), getattr(colour, ground)) > 4.5, colour
 
 
 def test_trials_that_do_not_count_are_named_with_the_reason(tmp_path: Path) -> None:
@@ -235,16 +236,6 @@ def test_metrics_are_named_in_words(name: str, quantile: float | None, title: st
     family = name.rpartition("_")[0] if quantile else None
     metric = Metric(name=name, value=1, unit="1", better="lower", family=family, quantile=quantile)
     assert metric_title(metric) == title
-
-
-def test_values_are_written_for_people() -> None:
-    assert format_value(12_400_000, "ns") == "12.4 ms"
-    assert format_value(329.13, "1/s") == "329 /s"
-    assert format_value(100 * 2**20, "B/s") == "100 MiB/s"
-    assert significant(19740.2) == "19,740"
-    assert significant(0.01234) == "0.0123"
-    assert significant(999.6) == "1,000"
-    assert (times(4.41), times(1.049)) == ("4.4 ×", "1.05 ×")
 
 
 def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from strata.report.data import raw_values
 from strata.report.heat_map import cells_view
 from strata.report.origin import options
 from strata.report.page import page_of, render
-from strata.report.palette import GAINS, ON_GAINS
 from strata.report.stack import stack_views, study_of
 from strata.report.templates import in_script
 from strata.report.wording import coded
@@ -184,16 +183,3 @@ def test_a_page_carries_every_value_and_no_string_of_it_ends_the_script(tmp_path
 
 def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> None:
     assert coded("run `strata <x>` & see") == "run <code>strata &lt;x&gt;</code> &amp; see"
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-@pytest.mark.parametrize("ground", ["light", "dark"])
-def test_the_number_in_a_cell_stands_out_from_its_colour(ground: str) -> None:
-    for colour, ink in zip(GAINS, ON_GAINS, strict=True):
-        light, dark = sorted((_luminance(getattr(each, ground)) for each in (colour, ink)), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) > 4.5, colour

@@ -155,11 +155,6 @@ def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> 
     assert json.loads(shown("show", str(folder.path), "--json"))["metrics"] == []
 
 
-def test_a_folder_without_results_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ResultError, match=r"holds no study\.json"):
-        shown("show", str(tmp_path))
-
-
 def test_a_report_is_written_beside_the_results_or_where_asked(results: str, tmp_path: Path) -> None:
     shown("report", results)
     shown("report", results, "-o", str(tmp_path / "mine.html"))

@@ -3,7 +3,16 @@ from __future__ import annotations
 
 import pytest
 
-from strata.units import format_duration, format_size, is_power_of_two, parse_duration, parse_size
+from strata.units import (
+    format_duration,
+    format_size,
+    format_value,
+    is_power_of_two,
+    parse_duration,
+    parse_size,
+    significant,
+    times,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +69,11 @@ def test_quantities_are_written_for_people() -> None:
     assert format_duration(1_500_000) == "1.5 ms"
     assert format_duration(90 * 60 * 10**9) == "1 h 30 min"
     assert format_duration(125 * 10**9) == "2 min 05 s"
+    assert format_value(12_400_000, "ns") == "12.4 ms"
+    assert format_value(329.13, "1/s") == "329 /s"
+    assert format_value(100 * 2**20, "B/s") == "100 MiB/s"
+    assert [significant(each) for each in (19740.2, 0.01234, 999.6)] == ["19,740", "0.0123", "1,000"]
+    assert (times(4.41), times(1.049)) == ("4.4 ×", "1.05 ×")
 
 
 def test_powers_of_two_begin_with_one() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from workload_factory import refused
 
 from small_loads import SMALL, small_load
 from strata.plan.catalogue import catalogue
@@ -13,7 +14,6 @@ from strata.plan.compile import compile_trial
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.step import LOAD_USER, Step
-from strata.spec.workload import Workload
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
 from strata.workloads.pgbench import Pgbench
@@ -24,10 +24,6 @@ ROOT_STEPS = ("sync", "tee", "chown", "blockdev", "install")
 """The programs that root runs in the workloads below: no argument is a text of the study."""
 
 
-def refused(workload: Workload) -> str:
-    return "; ".join(f"{each.cause}: {each.remedy}" for each in workload.diagnostics(1 << 40))
-
-
 def fio(**options: object) -> Fio:
     return Fio.model_validate({"preset": "random-mix-4k", "options": options, "duration": "10s"})
 
@@ -36,26 +32,16 @@ def pgbench(text: str) -> Pgbench:
     return Pgbench.model_validate({"scale": 1, "clients": 1, "duration": "10s", "script_text": text})
 
 
+# Beside the attacks of `hostile_corpus`.
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("read_iolog", "/etc/passwd"),
-        ("merge_blktrace_file", "/etc/x"),
-        ("replay_redirect", "/dev/loop0"),
-        ("iomem", "mmap:/etc/passwd"),
-        ("mem", "mmapshared:/etc/passwd"),
-        ("ioengine", "exec"),
-        ("ioengine", "external:/tmp/x.so"),
         ("ioengine", "/tmp/x.so"),
         ("ioengine", "libaio\n"),
         ("program", "/bin/sh"),
-        ("exec_prerun", "id"),
-        ("buffer_pattern", "'/etc/passwd'"),
         ("verify_pattern", "'/etc/passwd'"),
         ("verify_dump", 1),
-        ("cgroup", "x"),
         ("uid", 0),
-        ("ioscheduler", "none"),
         ("hostname", "example"),
         ("IOENGINE", "sync"),
         ("ioeng", "sync"),
@@ -111,27 +97,18 @@ def test_a_remedy_names_the_nearest_option_and_never_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("server", "name", "value"),
     [
-        (PostgresqlServer, "shared_preload_libraries", "x"),
         (PostgresqlServer, "local_preload_libraries", "x"),
-        (PostgresqlServer, "dynamic_library_path", "/tmp"),
-        (PostgresqlServer, "archive_command", "id"),
         (PostgresqlServer, "restore_command", "id"),
-        (PostgresqlServer, "ssl_passphrase_command", "id"),
-        (PostgresqlServer, "config_file", "/etc/passwd"),
         (PostgresqlServer, "jit_provider", "/tmp/x"),
         (PostgresqlServer, "log_directory", "/etc"),
         (PostgresqlServer, "Shared_Buffers", "64MB"),
         (PostgresqlServer, "shared_buffers", "64MB -c archive_command=id"),
         (PostgresqlServer, "synchronous_standby_names", "x"),
         (MariadbServer, "plugin_load", "x"),
-        (MariadbServer, "plugin_load_add", "x"),
-        (MariadbServer, "init_file", "/etc/passwd"),
         (MariadbServer, "init_connect", "x"),
         (MariadbServer, "secure_file_priv", "/"),
-        (MariadbServer, "general_log_file", "/etc/x"),
         (MariadbServer, "log_bin", "/etc/x"),
         (MariadbServer, "innodb_data_file_path", "/dev/loop0:1Mraw"),
-        (MariadbServer, "innodb_buffer_pool_filename", "/etc/x"),
         (MariadbServer, "innodb_buffer_pool_siz", "64M"),
     ],
 )
@@ -148,9 +125,6 @@ def test_a_misspelt_setting_is_refused_with_the_one_that_was_meant() -> None:
 
 
 SHELLS = [
-    "\\shell id",
-    "\\setshell x id",
-    "\\SHELL id",
     "\\ShElL id",
     "SELECT 1 \\shell id",
     "\\ shell id",
@@ -193,7 +167,7 @@ def test_a_set_of_a_load_is_a_folder_below_its_own(name: str) -> None:
     assert "name" in refused(load)
 
 
-@pytest.mark.parametrize("member", ["-I sh", "--to-command=id", "a\nb", "a\x00b", "a\x1bb"])
+@pytest.mark.parametrize("member", ["", "-I sh", "--to-command=id", "a\nb", "a\x00b", "a\x1bb"])
 def test_a_member_of_an_archive_is_no_option_and_no_control_character(member: str) -> None:
     with pytest.raises(ValueError, match="member"):
         Tree.model_validate({"members": [member]})

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from workload_factory import refused
 
 from strata.errors import RunError
 from strata.spec.step import Step
@@ -28,10 +29,6 @@ def outputs(stdout: str = STDOUT) -> Outputs:
 def step(workload: Blog, *, window: str = "") -> Step:
     (only,) = workload.steps(WorkloadContext(name="blogs", seed=1, window=window))
     return only
-
-
-def refused(workload: Blog, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(capacity_bytes))
 
 
 def test_only_pausing_readers_set_the_pace() -> None:

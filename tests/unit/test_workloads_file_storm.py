@@ -4,6 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from workload_factory import refused
 
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.file_storm import FileStorm
@@ -20,10 +21,6 @@ def outputs() -> Outputs:
     """As printed in the lab, on btrfs."""
     steps = {f"storm-{part}": (RECORDED / f"0.1-btrfs-storm-{part}.json").read_text() for part in PARTS}
     return Outputs({name: StepOutput(stdout=text) for name, text in steps.items()})
-
-
-def refused(workload: FileStorm, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}" for r in workload.diagnostics(capacity_bytes))
 
 
 def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:

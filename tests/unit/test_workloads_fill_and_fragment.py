@@ -4,6 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from workload_factory import refused
 
 from strata.errors import RunError
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
@@ -22,10 +23,6 @@ def outputs(**others: str) -> Outputs:
     texts = {part: (RECORDED / f"0.1-btrfs-fragment-{part}.json").read_text() for part in PARTS}
     texts.update({name.replace("_", "-"): text for name, text in others.items()})
     return Outputs({f"fragment-{part}": StepOutput(stdout=text) for part, text in texts.items()})
-
-
-def refused(load: FillAndFragment, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}" for r in load.diagnostics(capacity_bytes))
 
 
 def test_the_cost_of_rewriting_is_the_ratio_of_reading_before_and_after() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workload_factory import refused
 
 from strata.errors import RunError
 from strata.spec.histogram import decode
@@ -19,10 +20,6 @@ MIX = {"preset": "random-mix-4k", "duration": "10s"}
 
 def fio(**keys: object) -> Fio:
     return Fio.model_validate({**MIX, **keys})
-
-
-def refused(workload: Fio, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(capacity_bytes))
 
 
 def argv(workload: Fio, phase: str = "measure", seed: int = 1) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from workload_factory import refused
 
 from strata.errors import RunError
 from strata.spec.histogram import decode
@@ -45,10 +46,6 @@ def pgbench(**keys: object) -> Pgbench:
 def step(workload: Pgbench, step_id: str, seed: int = 1) -> Step:
     steps = workload.steps(WorkloadContext(name="oltp", seed=seed))
     return next(step for step in steps if step.id == step_id)
-
-
-def refused(workload: Pgbench) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in workload.diagnostics(1 << 40))
 
 
 def metrics(stdout: str = STDOUT, log: str = LOG) -> dict[str, Metric]:

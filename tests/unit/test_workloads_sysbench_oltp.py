@@ -4,6 +4,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from workload_factory import refused
 
 from strata.errors import RunError
 from strata.plan.compile import compile_trial
@@ -26,10 +27,6 @@ def workload(**keys: object) -> SysbenchOltp:
 
 def steps(found: SysbenchOltp, seed: int = 1) -> dict[str, Step]:
     return {step.id: step for step in found.steps(WorkloadContext(name="oltp", seed=seed))}
-
-
-def refused(found: SysbenchOltp, capacity_bytes: int = 1 << 40) -> str:
-    return "; ".join(f"{r.key}: {r.cause}: {r.remedy}" for r in found.diagnostics(capacity_bytes))
 
 
 def outputs(text: str) -> Outputs:

@@ -69,12 +69,6 @@ def test_only_the_members_that_were_asked_for_are_unpacked() -> None:
         assert "--" not in words(Tree(), step_id)
 
 
-@pytest.mark.parametrize("member", ["", "--to-command=sh", "a\nb"])
-def test_a_member_cannot_be_an_option(member: str) -> None:
-    with pytest.raises(ValueError, match="no path of a member"):
-        Tree(members=[member])
-
-
 def test_the_linux_source_needs_room() -> None:
     assert [each.key for each in Tree().diagnostics(1 << 30)] == ["members"]
     assert not [*Tree().diagnostics(4 << 30)]
