@@ -59,6 +59,26 @@ _REQUESTS: Final = """fio version 3 iolog
 """
 
 
+HEAD: Final = '[study]\nname = "small"\nquestion = "Which?"\nseeds = [1]\n'
+SSD: Final = "samsung-870-evo-1tb"
+
+
+def disk(name: str, model: str = "wd-re4-500gb", capacity: str = "") -> str:
+    """The table of a device, which ends in a line of its own."""
+    return f'[devices.{name}]\nmodel = "{model}"\n' + (f'capacity = "{capacity}"\n' if capacity else "")
+
+
+def fio(name: str, size: str = "64MiB") -> str:
+    """The table of a workload."""
+    keys = f'preset = "random-mix-4k"\nsize = "{size}"\nduration = "10s"\n'
+    return f'[workloads.{name}]\nworkload = "fio"\n{keys}'
+
+
+def pgbench(name: str) -> str:
+    keys = 'scale = 1\nclients = 1\nduration = "10s"\n'
+    return f'[workloads.{name}]\nworkload = "pgbench"\n{keys}'
+
+
 def written(file: Path, text: str) -> Path:
     """A study's file, with the trace beside it that its example names."""
     file.write_text(text)

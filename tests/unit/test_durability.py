@@ -9,32 +9,12 @@ import pytest
 
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
+from study_texts import HEAD, SSD, disk, pgbench
 
-STUDY = """
-[study]
-name = "durable"
-question = "What does a power failure take?"
-seeds = [1]
-
-[devices.disk0]
-model = "samsung-870-evo-1tb"
-{device}
-
-[devices.disk1]
-model = "samsung-870-evo-1tb"
-
-[stacks.one]
-devices = ["disk0"]
-layers = [{layers}]
-{stack}
-
-[workloads.load]
-workload = "pgbench"
-scale = 1
-clients = 1
-duration = "10s"
-{workload}
-"""
+STUDY = HEAD + disk("disk0", SSD) + "{device}\n" + disk("disk1", SSD)
+STUDY += (
+    '[stacks.one]\ndevices = ["disk0"]\nlayers = [{layers}]\n{stack}\n' + pgbench("load") + "{workload}\n"
+)
 ZFS = '{ layer = "zpool" }, { layer = "zfs" }'
 
 

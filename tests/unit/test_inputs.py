@@ -30,21 +30,12 @@ from strata.spec.inputs import InputFile, read_input
 from strata.spec.load import load_study
 from strata.spec.names import Diagnostic
 from strata.spec.study import Study
+from study_texts import HEAD, disk
 
-STUDY = """
-[study]
-name = "trees"
-question = "How fast?"
-seeds = [1]
-time_limit = "1h"
-[devices.disk0]
-model = "wd-re4-500gb"
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-[workloads.tree]
-workload = "tree"
-archive = "NAME"
-"""
+STUDY = f"{HEAD}time_limit = '1h'\n{disk('disk0')}"
+STUDY += (
+    '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n[workloads.tree]\nworkload = "tree"\narchive = "NAME"\n'
+)
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "tree.tar": lambda content: content,
     "tree.tar.gz": gzip.compress,

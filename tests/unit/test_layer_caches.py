@@ -10,29 +10,15 @@ from layer_factory import GIB, MIB, context, refused, step_of
 from strata.layers.bcache import Bcache
 from strata.layers.lvm.caches import DmCache, DmWritecache
 from strata.spec.layer import Geometry, Layer, LayerContext, Provided
-from study_texts import mistakes
+from study_texts import HEAD, SSD, disk, fio, mistakes
 
 DISK = Provided("block", (8 * GIB,))
 
-STUDY = """\
-[study]
-name = "cached"
-question = "Does it help?"
-seeds = [1]
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "8GiB"
-[devices.ssd]
-model = "samsung-870-evo-1tb"
-capacity = "2GiB"
-[stacks.cached]
-{devices}
-layers = [{{ layer = "{layer}", {keys} }}, {{ layer = "ext4" }}]
-[workloads.mix]
-workload = "fio"
-preset = "random-mix-4k"
-duration = "10s"
-"""
+STUDY = (
+    f"{HEAD}{disk('disk0', capacity='8GiB')}{disk('ssd', SSD, '2GiB')}"
+    '[stacks.cached]\n{devices}\nlayers = [{{ layer = "{layer}", {keys} }}, {{ layer = "ext4" }}]\n'
+    f"{fio('mix')}"
+)
 
 
 def study(layer: str, keys: str, devices: str = "") -> str:

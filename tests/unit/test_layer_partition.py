@@ -11,26 +11,10 @@ from command_line import shown
 from strata.plan.compile import compile_trial
 from strata.report.stack import draw
 from strata.units import GIB, MIB
-from study_texts import mistakes, read
+from study_texts import HEAD, SSD, disk, fio, mistakes, read
 
-STUDY = """\
-[study]
-name = "home"
-question = "Does the SSD help?"
-seeds = [1]
-[devices.hdd]
-model = "wd-re4-500gb"
-[devices.ssd]
-model = "samsung-870-evo-1tb"
-capacity = "64GiB"
-[stacks.home]
-devices = {devices}
-layers = [{layers}]
-[workloads.mix]
-workload = "fio"
-preset = "random-mix-4k"
-duration = "10s"
-"""
+STUDY = f"{HEAD}{disk('hdd')}{disk('ssd', SSD, '64GiB')}[stacks.home]\n"
+STUDY += "devices = {devices}\nlayers = [{layers}]\n" + fio("mix")
 ROLES = 'log = "8GiB", special = "25%", database = "rest"'
 POOL = '{ layer = "zpool", log = ["ssd.log"], special = ["ssd.special"] }, { layer = "zfs" }'
 PLACE = "stacks.home.layers[0]"
@@ -163,9 +147,7 @@ def test_a_disk_with_several_roles_is_a_single_point_of_failure(tmp_path: Path) 
     assert "single point" not in shown("stacks", str(file))
 
 
-TWO = STUDY.replace(
-    "[stacks.home]", '[devices.other]\nmodel = "samsung-870-evo-1tb"\ncapacity = "64GiB"\n[stacks.home]'
-)
+TWO = STUDY.replace("[stacks.home]", disk("other", SSD, "64GiB") + "[stacks.home]")
 HALVES = ", ".join(
     f'{{ layer = "partition", disk = "{disk}", sizes = {{ a = "8GiB", b = "rest" }} }}'
     for disk in ("ssd", "other")

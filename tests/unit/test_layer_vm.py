@@ -10,39 +10,20 @@ import pytest
 from results_factory import EventLog
 
 from strata.errors import DiagnosticsError
-from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.results.events import read_events
 from strata.results.machines import machine_accounts
 from strata.runners.kernel import Kernel
-from strata.spec.load import load_study
 from strata.spec.study import Study
-from study_texts import written
+from study_texts import HEAD, SSD, disk, fio, read
 
-TEXT = """
-[study]
-name = "machine"
-question = "Which?"
-seeds = [1]
-memory = "{memory}"
-
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "40GiB"
-
-[stacks.stack]
-layers = [{layers}, {{ layer = "ext4" }}]
-
-[workloads.load]
-workload = "fio"
-preset = "random-mix-4k"
-duration = "2s"
-"""
+TEXT = HEAD + 'memory = "{memory}"\n' + disk("disk0", capacity="40GiB")
+TEXT += '[stacks.stack]\nlayers = [{layers}, {{ layer = "ext4" }}]\n' + fio("load")
 
 
 def study_of(folder: Path, layers: str, memory: str = "1GiB") -> Study:
-    return load_study(written(folder / "study.toml", TEXT.format(layers=layers, memory=memory)), catalogue())
+    return read(folder, TEXT.format(layers=layers, memory=memory))
 
 
 def plan_of(folder: Path, layers: str) -> Plan:
@@ -103,7 +84,7 @@ def test_loads_that_a_machine_cannot_run_are_skipped_with_the_reason(
     tmp_path: Path, load: str, cause: str | None
 ) -> None:
     text = TEXT.format(layers='{ layer = "vm" }', memory="1GiB").partition("[workloads.load]")[0]
-    study = load_study(written(tmp_path / "study.toml", f"{text}[workloads.load]\n{load}\n"), catalogue())
+    study = read(tmp_path, f"{text}[workloads.load]\n{load}\n")
 
     reasons = "".join(skipped(study).values())
 
@@ -112,13 +93,13 @@ def test_loads_that_a_machine_cannot_run_are_skipped_with_the_reason(
 
 def test_a_load_in_a_machine_sees_no_filesystem_outside_it(tmp_path: Path) -> None:
     text = TEXT.format(layers='{ layer = "vm" }', memory="1GiB")
-    text = text.replace("[stacks.stack]", '[devices.ssd]\nmodel = "samsung-870-evo-1tb"\n[stacks.stack]')
+    text = text.replace("[stacks.stack]", disk("ssd", SSD) + "[stacks.stack]")
     beside = """[stacks.stack.filesystems.log]
 devices = ["ssd"]
 layers = [{ layer = "xfs" }]
 mount = "/log"
 """
-    study = load_study(written(tmp_path / "study.toml", f"{text}{beside}"), catalogue())
+    study = read(tmp_path, text + beside)
 
     assert "sees none of the filesystems outside it" in "".join(skipped(study).values())
 
@@ -133,7 +114,7 @@ load = {{ workload = "fio", preset = "random-mix-4k", duration = "2s" }}
 """
     tenants = tenant.format(name="a", memory="192MiB") + tenant.format(name="b", memory="512MiB")
     load = f'[workloads.load]\nworkload = "tenants"\n{tenants}'
-    study = load_study(written(tmp_path / "study.toml", text + load), catalogue())
+    study = read(tmp_path, text + load)
     plan = compile_trial(study, "stack", "load", 1)
 
     started = {step.id: step.argv for step in plan.steps if step.id.endswith("vm-start")}

@@ -21,33 +21,22 @@ from strata.spec.metric import Metric
 from strata.spec.study import Study
 from strata.statistics.effects import designs, effects, interactions
 from strata.statistics.study import gather
+from study_texts import HEAD, disk, pgbench
 
-TEXT = """
-[study]
-name = "matrix"
-question = "Which recordsize?"
-seeds = [1, 2]
-
-[devices.disk0]
-model = "null"
-capacity = "20GiB"
-
-[stacks.zfs]
+TEXT = HEAD.replace("[1]", "[1, 2]") + disk("disk0", "null", "20GiB")
+TEXT += """[stacks.zfs]
 layers = [{ layer = "zpool" }, { layer = "zfs" }]
-
 [stacks.ext4]
 layers = [{ layer = "ext4" }]
-
-[workloads.oltp]
-workload = "pgbench"
-clients = 1
-scale = 1
-duration = "10s"
-
+"""
+TEXT += (
+    pgbench("oltp")
+    + """
 [matrix]
 recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }
 clients = { key = "workloads.oltp.clients", values = [1, 4] }
 """
+)
 FACTORS = TEXT.partition("[matrix]\n")[2]
 
 

@@ -9,27 +9,14 @@ from pathlib import Path
 import pytest
 
 from command_line import shown
-from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.prepared import parts_of
-from strata.spec.load import load_study
 from strata.spec.study import Study
-from study_texts import written
+from study_texts import HEAD, disk, read
 
-HEAD = """\
-[study]
-name = "shared"
-question = "Which?"
-seeds = [1, 2]
-prepare = "once"
-[devices.disk0]
-model = "generic-desktop-hdd"
-capacity = "20GiB"
-[devices.disk1]
-model = "generic-desktop-hdd"
-capacity = "20GiB"
-"""
+STUDY = HEAD.replace("[1]", "[1, 2]") + 'prepare = "once"\n'
+STUDY += disk("disk0", "generic-desktop-hdd", "20GiB") + disk("disk1", "generic-desktop-hdd", "20GiB")
 PGBENCH = (
     '[workloads.{name}]\nworkload = "pgbench"\nscale = {scale}\nclients = {clients}\nduration = "{s}s"\n'
 )
@@ -40,8 +27,8 @@ LOADS = "".join(
 EXT4 = '[stacks.ext4]\ndevices = ["disk0"]\nlayers = [{ layer = "ext4" }]\n'
 
 
-def study_of(text: str, folder: Path, head: str = HEAD) -> Study:
-    return load_study(written(folder / "study.toml", head + text), catalogue())
+def study_of(text: str, folder: Path, head: str = STUDY) -> Study:
+    return read(folder, head + text)
 
 
 def parts(study: Study, stack: str, workload: str, seed: int = 1) -> tuple[Plan, Plan]:
@@ -81,7 +68,7 @@ def test_the_second_boot_brings_up_the_stack_and_starts_the_server_for_its_own_c
 
 
 def test_a_study_that_prepares_each_trial_has_no_restart(tmp_path: Path) -> None:
-    study = study_of(EXT4 + LOADS, tmp_path, HEAD.replace('"once"', '"each"'))
+    study = study_of(EXT4 + LOADS, tmp_path, STUDY.replace('"once"', '"each"'))
 
     assert parts_of(compile_trial(study, "ext4", "few", 1)) is None
 
@@ -125,7 +112,7 @@ tenants = [
     { name = "b", load = { workload = "fio", preset = "random-mix-4k", size = "8MiB", duration = "1s" } },
 ]
 """
-FAULTY = HEAD.replace(
+FAULTY = STUDY.replace(
     'capacity = "20GiB"\n', 'capacity = "20GiB"\nfaults = [{ fault = "gone", at = "30s" }]\n', 1
 )
 
@@ -133,10 +120,10 @@ FAULTY = HEAD.replace(
 @pytest.mark.parametrize(
     ("head", "text", "why"),
     [
-        (HEAD, EXT4 + LIFE, "takes down layers itself"),
-        (HEAD, EXT4 + AT_HOME, "writes into ${HOME}, which is empty then"),
-        (HEAD, TMPFS + LOADS, "tmpfs keeps its content in memory"),
-        (HEAD, EXT4 + TENANTS, "tenants make their shares of the stack themselves"),
+        (STUDY, EXT4 + LIFE, "takes down layers itself"),
+        (STUDY, EXT4 + AT_HOME, "writes into ${HOME}, which is empty then"),
+        (STUDY, TMPFS + LOADS, "tmpfs keeps its content in memory"),
+        (STUDY, EXT4 + TENANTS, "tenants make their shares of the stack themselves"),
         (FAULTY, EXT4 + LOADS, "faults count from the start of the machine, and disk0 has some"),
     ],
 )

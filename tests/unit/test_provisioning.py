@@ -9,30 +9,19 @@ import pytest
 
 from command_line import strata
 from strata.errors import DiagnosticsError
-from strata.plan.catalogue import catalogue
 from strata.spec.device import Device, device_folder, find_device, load_device
-from strata.spec.load import load_study
 from strata.spec.provisioning import provision
+from study_texts import HEAD, disk, fio, read
 
 GIB = 1 << 30
 MIB = 1 << 20
-STUDY = """\
-[study]
-name = "cloud"
-question = "How fast?"
-seeds = [1]
-{study}
-[devices.disk0]
-model = "{model}"
-{keys}
-[stacks.raw]
-layers = []
-
-[workloads.fio]
-workload = "fio"
-preset = "random-mix-4k"
-size = "256MiB"
-"""
+STUDY = (
+    HEAD
+    + "{study}\n"
+    + disk("disk0", "{model}")
+    + "{keys}\n[stacks.raw]\nlayers = []\n"
+    + fio("fio", "256MiB")
+)
 
 
 def provisioned(
@@ -48,9 +37,7 @@ def rates(device: Device) -> tuple[float, float]:
 
 
 def study_device(folder: Path, model: str, keys: str, study: str = "") -> Device:
-    file = folder / "study.toml"
-    file.write_text(STUDY.format(model=model, keys=keys, study=study))
-    return load_study(file, catalogue()).devices["disk0"].device
+    return read(folder, STUDY.format(model=model, keys=keys, study=study)).devices["disk0"].device
 
 
 @pytest.mark.parametrize(

@@ -8,36 +8,12 @@ from pathlib import Path
 import pytest
 
 from command_line import strata
-from strata.plan.catalogue import catalogue
-from strata.spec.load import load_study
 from strata.spec.redundancy import losses_survived, stack_warnings
 from strata.spec.study import Study
+from study_texts import HEAD, SSD, disk, fio, read
 
-STUDY = """
-[study]
-name = "redundant"
-question = "Which disk may be lost?"
-seeds = [1]
-
-[devices.disk0]
-model = "wd-re4-500gb"
-
-[devices.disk1]
-model = "wd-re4-500gb"
-
-[devices.ssd]
-model = "samsung-870-evo-1tb"
-
-[stacks.home]
-{devices}
-layers = [{layers}]
-
-[workloads.load]
-workload = "fio"
-preset = "random-mix-4k"
-size = "64MiB"
-duration = "10s"
-"""
+STUDY = f"{HEAD}{disk('disk0')}{disk('disk1')}{disk('ssd', SSD)}[stacks.home]\n"
+STUDY += "{devices}\nlayers = [{layers}]\n" + fio("load")
 HDDS = 'devices = ["disk0", "disk1"]'
 MIRROR = '{ layer = "md", level = 1 }'
 PART = '{ layer = "partition", disk = "ssd", sizes = { cache = "8GiB" } }'
@@ -45,9 +21,7 @@ EXT4 = '{ layer = "ext4" }'
 
 
 def study(tmp_path: Path, layers: str, devices: str = HDDS) -> Study:
-    file = tmp_path / "study.toml"
-    file.write_text(STUDY.format(devices=devices, layers=layers))
-    return load_study(file, catalogue())
+    return read(tmp_path, STUDY.format(devices=devices, layers=layers))
 
 
 def codes(found: Study) -> list[str]:

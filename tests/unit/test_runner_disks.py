@@ -25,26 +25,16 @@ from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
 from strata.runners.leftovers import remove_leftovers
 from strata.spec.load import load_study
 from strata.spec.study import Study
+from study_texts import HEAD, disk, fio
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
-STUDY = """
-[study]
-name = "tiny"
-question = "Which?"
-seeds = [1]
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "100MiB"
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-[workloads.mix]
-workload = "fio"
-preset = "random-mix-4k"
-size = "16MiB"
-warmup = "1s"
-duration = "1s"
-"""
+STUDY = (
+    HEAD
+    + disk("disk0", capacity="100MiB")
+    + '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n'
+    + fio("mix", "16MiB")
+)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.step import Step
 from strata.spec.workload import WorkloadContext
-from study_texts import mistakes, read
+from study_texts import HEAD, disk, mistakes, read
 
 
 def step(server: DatabaseServer, step_id: str) -> Step:
@@ -145,16 +145,7 @@ workload = "tenants"
 name = "db"
 load = { workload = "pgbench", scale = 1, clients = 1, duration = "10s" }
 """
-_HEAD = """
-[study]
-name = "settings"
-question = "What do torn pages cost?"
-seeds = [1]
-
-[devices.disk0]
-model = "null"
-capacity = "20GiB"
-"""
+_HEAD = HEAD + disk("disk0", "null", "20GiB")
 
 
 @pytest.mark.parametrize("workload", ["alone", "two"])

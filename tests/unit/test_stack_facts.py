@@ -9,54 +9,24 @@ from pathlib import Path
 import pytest
 
 from golden_studies import LAYER_CASES, study_of
-from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
 from strata.report.stack_facts import StackFacts, facts_of, facts_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, Verdict
-from strata.spec.load import load_study
 from strata.spec.price import Price
-from strata.spec.study import Study
-from study_texts import mistakes
+from study_texts import HEAD, disk, fio, mistakes, read
 
-STUDY = """
-[study]
-name = "facts"
-question = "What does it cost?"
-seeds = [1]
-
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "16GiB"
-{price}
-
-[devices.disk1]
-model = "wd-re4-500gb"
-capacity = "16GiB"
-{other}
-
-[stacks.mirror]
+STUDY = HEAD + disk("disk0", capacity="16GiB") + "{price}\n" + disk("disk1", capacity="16GiB") + "{other}\n"
+STUDY += """[stacks.mirror]
 layers = [{{ layer = "zpool", vdev = "mirror", arc_max = "256MiB" }}, {{ layer = "zfs" }}]
-
 [stacks.async]
 layers = [{{ layer = "zpool", vdev = "mirror" }}, {{ layer = "zfs", sync = "disabled" }}]
-
-[workloads.load]
-workload = "fio"
-preset = "random-mix-4k"
-size = "64MiB"
-duration = "10s"
 """
+STUDY += fio("load")
 
 
 def text(price: str = 'price = "45 EUR"', other: str = 'price = "55 EUR"') -> str:
     return STUDY.format(price=price, other=other)
-
-
-def read(tmp_path: Path, written: str) -> Study:
-    file = tmp_path / "study.toml"
-    file.write_text(written)
-    return load_study(file, catalogue())
 
 
 def found(tmp_path: Path, written: str = "", capabilities: Capabilities | None = None) -> StackFacts:

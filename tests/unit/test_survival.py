@@ -25,6 +25,7 @@ from strata.spec.load import load_study
 from strata.spec.workload import Outputs, StepOutput
 from strata.units import NS_PER_MS
 from strata.workloads.pgbench import Pgbench
+from study_texts import HEAD, SSD, disk
 
 DATABASE = """
 [workloads.oltp]
@@ -189,17 +190,8 @@ def test_tenants_are_cut_but_not_asked(tmp_path: Path) -> None:
     assert "acknowledged" not in ids
 
 
-MIRROR = """
-[study]
-name = "mirror"
-question = "How fast is half a mirror?"
-seeds = [1]
-[devices.disk0]
-model = "samsung-870-evo-1tb"
-[devices.disk1]
-model = "samsung-870-evo-1tb"
-[devices.disk2]
-model = "samsung-870-evo-1tb"
+MIRROR = HEAD + disk("disk0", SSD) + disk("disk1", SSD) + disk("disk2", SSD)
+MIRROR += """
 [stacks.mirror]
 devices = ["disk0", "disk1"]
 layers = [{ layer = "md", level = 1, spares = ["disk2"] }, { layer = "ext4" }]

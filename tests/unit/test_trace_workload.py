@@ -12,25 +12,13 @@ from hypothesis import strategies as st
 from strata.spec.inputs import read_input
 from strata.traces.requests import read_any, request_lines, touched_bytes
 from strata.traces.table import write_parquet
-from study_texts import mistakes
+from study_texts import HEAD, disk, mistakes
 from traces import MS, request, trace
 
 MIB = 1 << 20
 AREA_SECTORS = MIB // 512
-STUDY = """[study]
-name = "x"
-question = "?"
-seeds = [1]
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "2GiB"
-[stacks.s]
-layers = [{{ layer = "ext4" }}]
-[workloads.w]
-workload = "trace"
-trace = "recorded"
-{keys}
-"""
+STUDY = HEAD + disk("disk0", capacity="2GiB") + '[stacks.s]\nlayers = [{{ layer = "ext4" }}]\n'
+STUDY += '[workloads.w]\nworkload = "trace"\ntrace = "recorded"\n{keys}\n'
 IOLOG = "fio version 3 iolog\n0 /dev/sda read {offset} 4096\n5 /dev/sdb write 0 4096\n"
 
 

@@ -13,21 +13,11 @@ from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import workload_sheet
 from strata.spec.load import load_study
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs, undeclared
-from study_texts import written
+from study_texts import HEAD, disk, written
 
 WORKLOADS = list(catalogue().workloads)
-STUDY = """\
-[study]
-name = "example"
-question = "Is the example sound?"
-time_limit = "24h"
-memory = "4GiB"
-seeds = [1]
-[devices.disk0]
-model = "wd-re4-500gb"
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-"""
+STUDY = HEAD + 'time_limit = "24h"\nmemory = "4GiB"\n' + disk("disk0")
+STUDY += '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n'
 
 
 def test_the_list_has_a_line_for_each_workload() -> None:

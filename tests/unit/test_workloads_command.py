@@ -13,26 +13,15 @@ from strata.spec.step import LOAD_USER, Step
 from strata.spec.workload import Outputs, StepOutput
 from strata.units import NS_PER_S
 from strata.workloads.command.command import CommandWorkload, applications
-from study_texts import mistakes, read
+from study_texts import HEAD, disk, mistakes, read
 
-HEAD = """
-[study]
-name = "own"
-question = "How fast?"
-seeds = [1]
-time_limit = "1h"
-[devices.disk0]
-model = "wd-re4-500gb"
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-[workloads.own]
-workload = "command"
-"""
+STUDY = f"{HEAD}time_limit = '1h'\n{disk('disk0')}"
+STUDY += '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n[workloads.own]\nworkload = "command"\n'
 COPY = "load = [{ name = 'copy', run = 'cp ${data}/a ${data}/b' }]\n"
 
 
 def plan_of(folder: Path, text: str) -> Plan:
-    return compile_trial(read(folder, HEAD + text), "ext4", "own", 1)
+    return compile_trial(read(folder, STUDY + text), "ext4", "own", 1)
 
 
 def steps_of(folder: Path, text: str) -> dict[str, Step]:
@@ -190,7 +179,7 @@ def test_scripts_and_a_folder_beside_the_study_are_there_to_read(tmp_path: Path)
     ],
 )
 def test_a_mistake_is_told_with_its_key(text: str, key: str, cause: str, tmp_path: Path) -> None:
-    found = mistakes(tmp_path, f"{HEAD}{text}\n")
+    found = mistakes(tmp_path, f"{STUDY}{text}\n")
 
     assert [*found] == [f"workloads.own.{key}"], found
     assert cause in found[f"workloads.own.{key}"]
@@ -198,7 +187,7 @@ def test_a_mistake_is_told_with_its_key(text: str, key: str, cause: str, tmp_pat
 
 def test_its_memory_can_be_limited_where_no_guest_limits_it(tmp_path: Path) -> None:
     guest = '[{ layer = "raw" }, { layer = "guest", memory = "128MiB" }, { layer = "xfs" }]'
-    text = f"{HEAD}{COPY}memory = '64MiB'\n[stacks.guest]\nlayers = [{{ layer = 'ext4' }}, {guest[1:]}\n"
+    text = f"{STUDY}{COPY}memory = '64MiB'\n[stacks.guest]\nlayers = [{{ layer = 'ext4' }}, {guest[1:]}\n"
     study = read(tmp_path, text)
 
     groups = {
@@ -269,7 +258,7 @@ def test_a_process_that_a_command_leaves_makes_the_result_invalid() -> None:
 @pytest.mark.parametrize("name", applications())
 def test_a_bundled_application_is_sound_and_says_what_it_stands_for(name: str, tmp_path: Path) -> None:
     assert len(applications()[name]["rationale"].split()) >= 25
-    assert mistakes(tmp_path, f"{HEAD}preset = '{name}'\n") == {}
+    assert mistakes(tmp_path, f"{STUDY}preset = '{name}'\n") == {}
 
 
 def test_a_study_changes_single_variables_of_a_preset(tmp_path: Path) -> None:
