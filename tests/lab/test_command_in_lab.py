@@ -9,6 +9,8 @@ import pytest
 from lab_factory import head, records, run_text, stacks
 
 from strata.lab import Lab
+from strata.results.record import record_sha256
+from strata.runners.base import EVENTS_NAME
 from strata.runners.lab import LabRunner
 
 pytestmark = pytest.mark.lab
@@ -65,6 +67,49 @@ def test_what_a_command_does_wrong_is_told_and_no_other_trial_is_lost(lab: Lab, 
         assert found[name].validity.valid == (reason is None), f"{name}: {reasons}"
         assert (reason or "") in reasons, name
     assert {each.name: each.value for each in found["server"].metrics}["answer"] == 42
+
+
+SERVED = """
+[workloads.redis]
+workload = "command"
+serve.run = "redis-server --bind 127.0.0.1 ::1 --dir ${data} --save '' --appendonly yes --appendfsync always"
+serve.port = 6379
+load = ["redis-benchmark -h 127.0.0.1 -p 6379 -t set -n 2000 -c 8 -d 500 --csv --seed ${seed}"]
+end = [
+    { name = "six", run = "redis-cli -h ::1 -p 6379 info commandstats" },
+    { name = "ports", shell = "sort /proc/net/tcp /proc/net/tcp6; cat /proc/net/netstat /proc/net/snmp" },
+]
+metrics = [
+    { name = "requests_per_s", unit = "1/s", regex = '^"SET[^"]*","([0-9.]+)"' },
+    { name = "sets", unit = "1", of = "six", regex = 'cmdstat_set:calls=([0-9]+)' },
+]
+"""
+
+
+def test_a_server_on_tcp_is_waited_for_by_its_port_and_measured_equally_twice(
+    lab: Lab, tmp_path: Path
+) -> None:
+    found = []
+    for name in ("first", "again"):
+        (tmp_path / name).mkdir()
+        text = head("own", [1, 2], "1GiB") + stacks("ext4") + SERVED
+        run_text(text, tmp_path / name, LabRunner(lab), jobs=1)
+        results = tmp_path / name / "results"
+        files = results.glob(f"trials/*/attempt-*/{EVENTS_NAME}")
+        said = {file.parts[-3]: file.read_bytes() for file in files}
+        found.append((records(results), said))
+
+    (first, events), (again, events_again) = found
+    for trial, record in first.items():
+        assert record.validity.valid, record.validity.reasons
+        values = {each.name: each.value for each in record.metrics}
+        assert values["sets"] == 2000
+        assert values["requests_per_s"] > 10
+        assert record_sha256(again[trial]) == record_sha256(record)
+    # The connections' ports, sequence numbers and counters are in the output of `ports`.
+    assert events == events_again
+    # Random numbers derive from the trial's seed: each has client ports of its own.
+    assert len(set(events.values())) == 2
 
 
 def test_pgbench_measures_tables_and_a_script_of_ones_own(lab: Lab, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class ServeTable(ProgramTable):
     )
     file: StrictStr | None = key(None, "It is ready when this file is there", "${data}/server.pid")
     port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = key(
-        None, "It is ready when somebody listens on this TCP port: on a host, as the lab has no TCP", 2379
+        None, "It is ready when somebody listens on this TCP port, at any address", 2379
     )
     ready: StrictStr | None = key(
         None, "It is ready when this command succeeds", "redis-cli -s ${scratch}/redis.sock ping"
