@@ -18,7 +18,7 @@ from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.report.advice_text import recommendation
-from strata.report.capability_table import survival_table
+from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import PowerCutFinding
 from strata.spec.load import load_study
@@ -165,15 +165,19 @@ def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> N
 def test_the_table_says_what_cannot_be_judged() -> None:
     cuts = (
         finding("a", acknowledged=1000, lost=12, recovery_ns=2 * 10**9),
-        finding("b", workload="files"),
+        finding("b", workload="files", uncounted="fio keeps no count"),
         finding("c", verdict="failed", note="no room\nfor it"),
     )
-    text = markdown(survival_table(capabilities().model_copy(update={"cuts": cuts})))
-    rows = {line.split("|")[2].strip(): line for line in text.splitlines() if line.count("|") > 3}
+    found = capabilities().model_copy(
+        update={"cuts": cuts, "uncut": {"tree": "its window ends when its work is done"}}
+    )
+    [table] = survival_tables(found, study({"a": {"database": around(300)}}))
+    rows = {line.split("|")[2].strip(): line for line in markdown(table).splitlines() if line.count("|") > 3}
 
     assert "1,000" in rows["a"]
     assert "12" in rows["a"]
-    assert "cannot say" in rows["b"]
+    assert "cannot say (fio keeps no count)" in rows["b"]
+    assert "cannot say (its window ends when its work is done)" in rows["–"]
     assert "1 of 1" in rows["b"]
     assert "no room" in rows["c"]
 

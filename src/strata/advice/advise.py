@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from strata.advice.evidence import MEANS, Evidence, Mean, Scorer, cuts_under, durability_of, evidence_of
+from strata.advice.evidence import (
+    MEANS,
+    Evidence,
+    Mean,
+    Scorer,
+    counting_workloads,
+    cuts_under,
+    durability_of,
+    evidence_of,
+)
+from strata.advice.failures import failure_words
 from strata.advice.model import (
     COVERAGE_MIN,
     Advice,
@@ -101,6 +111,7 @@ class _Adviser:
             ),
             durability=durability,
             power_cuts={stack: each for stack in left if (each := _kept_words(cuts[stack]))},
+            failures={stack: each for stack in left if (each := self._failures(use, stack))},
             settling=settlings(self._results, left, evidence, conclusion, tied=tied, unprobed=unprobed),
         )
 
@@ -112,6 +123,10 @@ class _Adviser:
             if risks is not None or lost:
                 found[stack] = "; ".join(filter(None, (risks, lost)))
         return found
+
+    def _failures(self, use: Use, stack: str) -> str:
+        workloads = counting_workloads(self._results, use)
+        return failure_words(self._results, stack, workloads, self._capabilities)
 
     def _verdict(self, stack: str, capability: str, durability: Mapping[str, str]) -> Verdict | None:
         """A stack's capability; None: unknown."""

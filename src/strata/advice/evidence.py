@@ -291,12 +291,17 @@ def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
     return "; ".join(risks) if found else None
 
 
+def counting_workloads(results: StudyResults, use: Use) -> list[str]:
+    """The study's workloads that count for a use."""
+    fitting = _fitting(results.workloads, use, declared_workloads(results.snapshot))
+    return [workload for names in fitting.values() for workload in names]
+
+
 def cuts_under(
     results: StudyResults, use: Use, stack: str, capabilities: Capabilities | None
 ) -> list[PowerCutFinding]:
     """The power cuts of a stack under the workloads that count."""
-    fitting = _fitting(results.workloads, use, declared_workloads(results.snapshot))
-    counting = {workload for names in fitting.values() for workload in names}
+    counting = counting_workloads(results, use)
     found = () if capabilities is None else capabilities.cuts
     return [cut for cut in found if cut.stack == stack and cut.workload in counting]
 

@@ -168,6 +168,7 @@ class Advice:
         durability: By candidate, the settings by which a power failure takes what was acknowledged; empty:
             there are none. A stack of which no result says it is left out.
         power_cuts: By candidate, the power cuts that lost nothing acknowledged, in words.
+        failures: By candidate, what lost disks and wrong data did, in words.
     """
 
     use: Use
@@ -192,6 +193,7 @@ class Advice:
     settling: tuple[Settling, ...]
     durability: Mapping[str, str]
     power_cuts: Mapping[str, str]
+    failures: Mapping[str, str]
 
     @property
     def take_either(self) -> bool:

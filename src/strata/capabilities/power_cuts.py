@@ -18,7 +18,7 @@ from strata.plan.model import Plan
 from strata.results.capabilities import PowerCutFinding
 from strata.runners.lab import LabRunner
 from strata.spec.study import Study
-from strata.spec.survival import Survival, has_instants
+from strata.spec.survival import Survival, without_instants
 from strata.spec.trial import CellKey, derive_seed
 from strata.units import NS_PER_MS
 
@@ -60,9 +60,9 @@ class DrawnCut:
         except (PlanError, RunError) as error:
             return PowerCutFinding(**vars(self), verdict="failed", note=str(error).partition("\n")[0])
         shutil.rmtree(attempt)
-        return self._finding(result)
+        return self._finding(result, study.load(self.stack, self.workload).uncounted)
 
-    def _finding(self, result: CutResult) -> PowerCutFinding:
+    def _finding(self, result: CutResult, uncounted: str | None) -> PowerCutFinding:
         return PowerCutFinding(
             **vars(self),
             verdict=result.verdict,
@@ -71,7 +71,16 @@ class DrawnCut:
             acknowledged=None if result.kept is None else result.kept.acknowledged,
             lost=None if result.kept is None else result.kept.lost,
             recovery_ns=result.recovery_ns,
+            uncounted=uncounted or "",
         )
+
+
+def uncut(study: Study) -> dict[str, str]:
+    """The workloads during which the power is never cut, each with the reason, where the study cuts it."""
+    if study.survival is None or not study.survival.power_cuts:
+        return {}
+    sound = {name: load for name, load in study.workloads.items() if not load.loses_disk}
+    return {name: why for name, load in sound.items() if (why := without_instants(load))}
 
 
 def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
@@ -81,7 +90,7 @@ def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
     """
     left_out = skipped(study)
     for workload, load in study.workloads.items():
-        for number in range(1, survival.power_cuts + 1) if has_instants(load) else ():
+        for number in () if without_instants(load) else range(1, survival.power_cuts + 1):
             seed = study.seeds[(number - 1) % len(study.seeds)]
             drawn = derive_seed(seed, workload, "power-cut", str(number), "at")
             # Whole milliseconds, so that people can read them.

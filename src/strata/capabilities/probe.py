@@ -65,6 +65,7 @@ class Probe(ABC):
     unusable: ClassVar[Verdict] = "failed"  # the verdict if the stack does not come up again
     by: str = ""  # the name of the layer that acts
     disk: str = ""  # of a probe that is tried on each disk in turn
+    every: ClassVar[str] = "any disk"  # all that it is tried on in turn, in a note
 
     @abstractmethod
     def prepare(self, plan: ProbePlan) -> str | None:
@@ -73,6 +74,10 @@ class Probe(ABC):
     @abstractmethod
     def judge(self, output: ProbeOutput) -> Finding:
         """The verdict when every step went as expected."""
+
+    def returned_as_data(self, output: ProbeOutput) -> bool | None:
+        """Whether damaged content was read without an error; None: the probe damages nothing."""
+        return None
 
     def learn(self, trace: Trace, events: Events) -> str | None:
         """Use the trace of the first boot, or return why that is impossible, as a sentence."""
@@ -116,6 +121,7 @@ def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
         if "-up-" in failed and probe.unusable != "failed":
             finding = probe.unusable, f"the stack does not come up again: {why}"
     steps = {step.id: step for step in plan.steps}
+    has_verdict = failed is None and finding[0] != "failed"
     return Capability(
         stack=plan.stack.name,
         probe=probe.name,
@@ -125,6 +131,7 @@ def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
         read_bytes=output.moved_bytes(plan.operations, "read_bytes"),
         write_bytes=output.moved_bytes(plan.operations, "write_bytes"),
         commands=tuple(_line(steps[each].argv, steps[each].stdin) for each in plan.operations),
+        returned_as_data=probe.returned_as_data(output) if has_verdict else None,
     )
 
 
@@ -135,7 +142,7 @@ def worst_of(cells: Sequence[Capability], probes: Sequence[Probe]) -> Capability
     verdict = min((each.verdict for each in cells), key=_WORST_FIRST.index)
     worst = {probe.disk: each for probe, each in zip(probes, cells, strict=True) if each.verdict == verdict}
     first = next(iter(worst.values()))
-    disks = "any disk" if len(worst) == len(cells) else listed(list(worst), "or")
+    disks = probes[0].every if len(worst) == len(cells) else listed(list(worst), "or")
     return first.model_copy(update={"note": f"{disks}: {first.note}"})
 
 

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Final, TypeVar
 
-from strata.capabilities.power_cuts import DrawnCut, drawn_cuts
+from strata.capabilities.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
@@ -128,6 +128,7 @@ class Survey:
             stacks={name: stack_title(study, stack) for name, stack in study.stacks.items()},
             cells=tuple(cells),
             cuts=tuple(cuts),
+            uncut=uncut(study) if cuts else {},
         )
 
     def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:

@@ -65,7 +65,8 @@ def compare(  # noqa: PLR0917  typer makes options of them
     """Compare two results: what got better or worse.
 
     Trials are paired by their seeds. What differs between the two in versions, settings, options and plans is
-    named. Results in virtual time and in wall time are never compared.
+    named. Results in virtual time and in wall time are never compared. What failures did to the stacks
+    (`[survival]`, `strata capabilities`) stands below the speeds.
 
     Examples:
         strata compare results/before results/after
@@ -103,16 +104,18 @@ def compare(  # noqa: PLR0917  typer makes options of them
 
 
 def _sides(first: str, second: str) -> tuple[Side, Side]:
+    from strata.results.capabilities import Capabilities, read_capabilities  # noqa: PLC0415
     from strata.statistics.pairing import Side  # noqa: PLC0415
     from strata.statistics.study import StudyResults, gather  # noqa: PLC0415
 
-    read: dict[Path, StudyResults] = {}
+    read: dict[Path, tuple[StudyResults, Capabilities | None]] = {}
     sides = []
     for word in (first, second):
         path, stack = _named(word)
         if path not in read:
-            read[path] = gather(ResultsFolder.open(path))
-        sides.append(Side(read[path], word, stack))
+            folder = ResultsFolder.open(path)
+            read[path] = gather(folder), read_capabilities(folder)
+        sides.append(Side(read[path][0], word, stack, read[path][1]))
     return sides[0], sides[1]
 
 
@@ -155,6 +158,11 @@ def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
                 f"{row.cell.title} ({row.comparison.kind.name})"
                 for row in pair.rows
                 if row.comparison.verdict in verdicts[each]
+            ]
+            cells += [
+                f"{' under '.join(filter(None, (row.stack, row.workload)))} ({row.what})"
+                for row in pair.survival
+                if row.verdict in verdicts[each]
             ]
         if cells:
             more = f" and {len(cells) - _NAMED_MAX} more" if len(cells) > _NAMED_MAX else ""

@@ -273,17 +273,18 @@ def _known(place: Path) -> Iterator[ResultRecord]:
 def _conclude(console: Console, study: Study, summary: Summary, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     # Statistics take a moment to load.
-    from strata.report.capability_table import survival_table  # noqa: PLC0415
+    from strata.report.survival import survival_tables  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     errors = warnings()
-    stdout().print(study_view(gather(ResultsFolder.open(place)), []))
-    found = read_capabilities(ResultsFolder.open(place))
-    if found is not None and found.cuts:
-        stdout().print(terminal(survival_table(found)))
+    folder = ResultsFolder.open(place)
+    results = gather(folder)
+    stdout().print(study_view(results, []))
+    for table in survival_tables(read_capabilities(folder), results) if study.survival is not None else ():
+        stdout().print(terminal(table))
     for trial, reasons in summary.invalid.items():
         errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():

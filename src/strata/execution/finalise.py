@@ -16,7 +16,7 @@ from strata.execution.computing import without_charges
 from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
-from strata.plan.interventions import scrub_errors, snapshot_metrics
+from strata.plan.interventions import TIMED_OUT, scrub_errors, snapshot_metrics
 from strata.plan.model import Plan
 from strata.results.build import build_record, disk_accounts, measured_window_ns
 from strata.results.events import Events, joined, read_events
@@ -36,6 +36,7 @@ from strata.spec.plausible import drawn_drives
 from strata.spec.processor import Processor
 from strata.spec.stack import Volume
 from strata.spec.study import Study
+from strata.spec.survival import REBUILT
 from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
 
@@ -126,12 +127,25 @@ def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Seq
         return [
             *without_charges(own, trial.plan, trial.events, trial.processor),
             *snapshot_metrics(trial.plan, trial.outputs),
+            *_rebuild_metrics(trial),
             *fragmentation_metrics(trial.plan, trial.placements, trial.outputs),
             *age_metrics(trial.plan, trial.outputs),
         ]
     except RunError as error:
         problems.append(_in_one(error, attempt))
     return ()
+
+
+def _rebuild_metrics(trial: FinishedTrial) -> list[Metric]:
+    """The time from the loss to the end of the rebuild; none if it did not end within the window."""
+    plan, runs = trial.plan, trial.events.steps
+    begun = [runs[step.id] for step in plan.steps_for("rebuild") if step.id in runs]
+    waited = [runs[step.id] for step in plan.steps_for("rebuilt") if step.id in runs]
+    codes = [None if run.ending is None else run.ending.exit_code for run in waited]
+    if not begun or not waited or None in codes or TIMED_OUT in codes:
+        return []
+    took_ns = (waited[-1].ended_ns or 0) - begun[0].started_ns
+    return [Metric(name=REBUILT, value=float(took_ns), unit="ns", better="lower")]
 
 
 def _checks(

@@ -17,7 +17,13 @@ from typing import Final
 from strata.errors import PlanError
 from strata.plan.age import age_steps, unmet_age
 from strata.plan.fragmentation import unmet_fragmentation
-from strata.plan.interventions import in_lanes, intervention_steps, loses_disk, unmet_interventions
+from strata.plan.interventions import (
+    in_lanes,
+    intervention_steps,
+    loses_disk,
+    times_rebuild,
+    unmet_interventions,
+)
 from strata.plan.machines import with_accounts
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.placement import (
@@ -199,7 +205,7 @@ def compile_trial(
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
-    if load.snapshot_every_ns is not None or cut_after_ns is not None:
+    if load.snapshot_every_ns is not None or cut_after_ns is not None or times_rebuild(load):
         loaded = in_lanes(loaded)
     cut = [] if cut_after_ns is None else cut_in_window(placements[0], cut_after_ns)
     steps += [*loaded, *cut, *intervention_steps(here, load, placements)]

@@ -16,11 +16,14 @@ from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.step import Purpose, Step
 from strata.spec.workload import Intervention, Outputs, Workload, unreadable
+from strata.units import NS_PER_S
 
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"
 """Where the lab's driver takes faults of its disks; no other machine has it."""
 
 LOAD_LANE: Final = "load"  # the lane of the load's steps, if it is alone
+_REBUILD_LANE: Final = "rebuild"
+TIMED_OUT: Final = 124  # the exit code of timeout(1)
 
 
 def unmet_interventions(placed: Sequence[Placed], load: Workload) -> str | None:
@@ -62,6 +65,8 @@ def _interventions(stack: Stack, load: Workload, placement: Placement) -> Iterat
         yield _window_snapshots(placement, load)
     for each in load.before_measure:
         yield _intervention_steps(stack, placement, each)
+        if each == "rebuild" and times_rebuild(load):
+            yield _rebuilt_steps(placement, load)
     if load.scrub:
         yield _scrub_steps(placement)
 
@@ -113,12 +118,40 @@ def _intervention_steps(stack: Stack, placement: Placement, intervention: Interv
         dropped = layer.drop_snapshot(context.during("inspect", f"{context.name}-drop"), SNAPSHOT)
         yield from place.site.hold([*(taken or ()), *dropped])
     else:
-        place = next(each for each in placement.layers if not each.layer.beside)
+        place = _lowest(placement)
         layer, context = place.layer, place.context
         spare = layer.named_devices()["spares"][0]
         rebuilding = context.during("alter", f"{context.name}-rebuild")
         begun = layer.rebuild(rebuilding, f"${{{lost_disk(stack)}}}", f"${{{spare}}}")
-        yield from place.site.hold(begun or ())
+        purpose = {"purpose": Purpose(what="rebuild", layer=context.name)}
+        yield from (step.model_copy(update=purpose) for step in place.site.hold(begun or ()))
+
+
+def times_rebuild(load: Workload) -> bool:
+    """Whether the load's measured window has a length for which the end of a rebuild can be waited for."""
+    return "rebuild" in load.before_measure and load.window_ns > 0
+
+
+def _rebuilt_steps(placement: Placement, load: Workload) -> Iterator[Step]:
+    """Wait beside the load for the end of the rebuild, for as long as the measured window at the most."""
+    place = _lowest(placement)
+    context = place.context.during("measure", f"{place.context.name}-rebuild")
+    waiting = place.layer.rebuilt(context) or []
+    if any(step.background for step in waiting):  # dm-raid: a service cannot be given up as undecided
+        return
+    limit = f"{load.window_ns / NS_PER_S:.3f}"
+    for step in place.site.hold(waiting):
+        fields = {
+            "argv": ("timeout", limit, *step.argv),
+            "expect_exit": (*step.expect_exit, TIMED_OUT),
+            "lane": _REBUILD_LANE,
+            "purpose": Purpose(what="rebuilt", layer=place.context.name),
+        }
+        yield step.model_copy(update=fields)
+
+
+def _lowest(placement: Placement) -> LayerPlace:
+    return next(each for each in placement.layers if not each.layer.beside)
 
 
 def lost_disk(stack: Stack) -> str:

@@ -39,7 +39,9 @@ def cut_in_window(placement: Placement, after_ns: int) -> list[Step]:
     The question is asked ``after_ns`` after the beginning of the measured window, and the power is cut when
     it is answered: what is acknowledged in between may be lost uncounted. Tenants are not asked.
     """
-    asking = placement.load.acknowledged(placement.context()) if placement.tenant is None else None
-    asked = [] if asking is None else placement.of_load([asking.model_copy(update={"id": ACKNOWLEDGED})])
+    asked = []
+    if placement.tenant is None and placement.load.uncounted is None:
+        asking = placement.load.acknowledged(placement.context())
+        asked = placement.of_load([asking.model_copy(update={"id": ACKNOWLEDGED})])
     fields = {"phase": "measure", "lane": CUT_LANE, "not_before_ns": after_ns}
     return [step.model_copy(update=fields) for step in (*asked, cut_step())]

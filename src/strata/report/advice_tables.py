@@ -262,6 +262,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "not_probed": plain(advice.unprobed),
         "durability": dict(advice.durability),
         "power_cuts": dict(advice.power_cuts),
+        "failures": dict(advice.failures),
         "weightings": dict(advice.weightings),
         **plain(picked(advice, "warnings", "settling")),
     }

@@ -33,6 +33,7 @@ ABILITIES: Final = {
     "corruption-detected": "detection of corruption",
     "corruption-healed": "healing of corruption",
     "disk-loss": "survival of a lost disk",
+    "second-disk-loss": "survival of a second lost disk",
 }
 
 
@@ -280,12 +281,7 @@ def _unknown(advice: Advice) -> Iterator[str]:
         yield f"Not probed on every stack: {listed(unprobed)}."
     if None in [advice.durability.get(stack) for stack in advice.leaders]:
         yield "Whether a setting gives durability away is not in these results."
-    survived = [advice.power_cuts.get(stack) for stack in advice.leaders]
-    for stack, said in zip(advice.leaders, survived, strict=True):
-        if said:
-            yield f"{stack}: {said}."
-    if None in survived:
-        yield "What survives a power failure was not measured."
+    yield from _survived(advice)
     if advice.warnings:
         count = len(advice.warnings)
         yield f"{count} warning{'s apply' if count > 1 else ' applies'} to these figures."
@@ -293,6 +289,15 @@ def _unknown(advice: Advice) -> Iterator[str]:
         yield "Times are virtual, on modelled disks and processors."
     else:
         yield "Times are those of one machine."
+
+
+def _survived(advice: Advice) -> Iterator[str]:
+    for stack in advice.leaders:
+        for said in (advice.power_cuts.get(stack), advice.failures.get(stack)):
+            if said:
+                yield f"{stack}: {said}."
+    if not advice.power_cuts.keys() >= {*advice.leaders}:
+        yield "What survives a power failure was not measured."
 
 
 def _weights(advice: Advice) -> Iterator[str]:

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from strata.report.table import STYLES, Cell, Column, Table, Tone, columns, terminal
-from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, Verdict
+from strata.report.table import STYLES, Cell, Column, Table, Tone, terminal
+from strata.results.capabilities import Capabilities, Capability, Verdict
 from strata.units import format_duration, format_size
 
 _TITLE_WIDTH: Final = 36
 _WIDTH: Final = 18  # of a column in a terminal, in characters
-SURVIVAL_TITLE: Final = "What power cuts took"
 TONES: Final[dict[Verdict, Tone]] = {"yes": "good", "no": "bad", "partial": "doubt", "failed": "unusual"}
 
 
@@ -45,36 +43,6 @@ def _cell(cell: Capability | None, *, has_bytes: bool) -> Cell:
         return Cell(said, tone=TONES[cell.verdict])
     moved = f", {format_size((cell.read_bytes or 0) + (cell.write_bytes or 0))}" if has_bytes else ""
     return Cell(said, tone=TONES[cell.verdict], remark=f"{format_duration(cell.duration_ns)}{moved}")
-
-
-def survival_table(found: Capabilities) -> Table:
-    """What the power cuts took: a row for each workload and stack."""
-    cells: dict[tuple[str, str], list[PowerCutFinding]] = {}
-    for cut in found.cuts:
-        cells.setdefault((cut.workload, cut.stack), []).append(cut)
-    heads = columns(
-        *("workload", "stack", ("power cuts", "count"), "sound after recovery"),
-        *(("acknowledged", "count"), ("of these lost", "count"), ("time to recover", "ns")),
-    )
-    return Table(heads, [(*names, *_survived(cuts)) for names, cuts in cells.items()], SURVIVAL_TITLE)
-
-
-def _survived(cuts: Sequence[PowerCutFinding]) -> Iterator[object]:
-    yield len(cuts)
-    judged = [cut for cut in cuts if cut.verdict not in ("unknown", "failed")]
-    bad = Counter(cut.verdict for cut in judged if cut.verdict != "sound")
-    said = f"{len(judged) - bad.total()} of {len(judged)}" if judged else "cannot say"
-    unjudged = [cut.note.partition("\n")[0] for cut in cuts if cut not in judged][:1]
-    remarks = [*(f"{count} {verdict}" for verdict, count in bad.items()), *unjudged]
-    yield Cell(said, tone="bad" if bad else "good" if judged else "doubt", remark="; ".join(remarks))
-    counted = [cut for cut in cuts if cut.lost is not None]
-    if not counted:
-        yield from (Cell("cannot say"), Cell("cannot say"))
-    else:
-        lost = sum(cut.lost or 0 for cut in counted)
-        yield from (sum(cut.acknowledged or 0 for cut in counted), Cell(lost, tone="bad" if lost else "good"))
-    times = [cut.recovery_ns for cut in cuts if cut.recovery_ns is not None]
-    yield sum(times) / len(times) if times else None
 
 
 def capability_views(found: Capabilities, stacks: Sequence[str], width: int) -> Iterator[RenderableType]:

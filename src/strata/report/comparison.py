@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -17,6 +18,8 @@ from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side
+from strata.statistics.survival_pair import SurvivalRow
+from strata.statistics.survival_pair import Verdict as SurvivalVerdict
 from strata.units import format_share, significant
 
 _TONES: Final[dict[Verdict, Tone]] = {
@@ -29,6 +32,13 @@ _TONES: Final[dict[Verdict, Tone]] = {
     "too few seeds": "doubt",
     "not ranked": "doubt",
 }
+_SURVIVED: Final[dict[SurvivalVerdict, Tone]] = {
+    "worse": "worse",
+    "better": "better",
+    "equal": "",
+    "not judged": "dim",
+}
+_SURVIVAL: Final = "What failures did"
 _WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside their ratio
 _DIFFERENCES_MAX: Final = 12
 _NAME_WIDTH: Final = 20
@@ -136,6 +146,12 @@ def _overall_table(overall: Sequence[Overall], title: str) -> Table:
     return Table((*heads, Column("verdict"), Column("cells", "count")), rows)
 
 
+def _survival_table(found: Sequence[SurvivalRow]) -> Table:
+    """What failures did in A and in B; –: it was not tried there, or nobody can say."""
+    rows = [(*astuple(each)[:-1], Cell(each.verdict, tone=_SURVIVED[each.verdict])) for each in found]
+    return Table(columns("", "stack", "workload", "A", "B", "verdict"), rows, _SURVIVAL)
+
+
 def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
     """For a terminal; rows in another order than the study's (``sorted_anew``) stand in one table."""
     parts: list[RenderableType] = [_sides(pair), Text()]
@@ -153,6 +169,8 @@ def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool 
         parts += [terminal(_rows_table(group, [name], with_values=with_values)), Text()]
     if pair.overall:
         parts += [terminal(_overall_table(pair.overall, "geometric mean of cells")), Text()]
+    if pair.survival:
+        parts += [terminal(_survival_table(pair.survival)), Text()]
     if pair.absent:
         parts.append(Text("Not compared", style="bold cyan"))
         parts += [Text.assemble(f"  {each.what}", (f": {each.why}", "yellow")) for each in pair.absent]
@@ -208,6 +226,8 @@ def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
     if pair.overall:
         blocks.append("Geometric means over cells, above 1 is better:")
         blocks.append(markdown(_overall_table(pair.overall, "workload")))
+    if pair.survival:
+        blocks += [f"## {_SURVIVAL}", markdown(replace(_survival_table(pair.survival), title=""))]
     differences = markdown(Table(columns("", "A", "B"), list(difference_groups(pair))))
     blocks += ["## What differs", differences or "No version, setting, option or plan."]
     if pair.absent:
@@ -231,6 +251,7 @@ def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
         },
         "comparisons": [_row_plain(row) for row in rows],
         "overall": [_overall_plain(each) for each in pair.overall],
+        "survival": plain(pair.survival),
         "absent": plain(pair.absent),
         "differences": plain(pair.differences),
     }

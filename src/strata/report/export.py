@@ -21,13 +21,15 @@ from strata.files import explained, make_folder, read_plain, refuse_link, write_
 from strata.plan.commands import build_commands
 from strata.report.advice_tables import in_short
 from strata.report.answer import answer, check_reportable, overall, shown_kinds, standings
-from strata.report.capability_table import SURVIVAL_TITLE, capability_table, survival_table
+from strata.report.capability_table import capability_table
 from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
 from strata.report.sections import comparison_table
 from strata.report.stack import study_of
 from strata.report.stack_facts import SOURCES, facts_of, facts_table
+from strata.report.survival import TITLE as SURVIVAL_TITLE
+from strata.report.survival import survival_tables
 from strata.report.svg import to_png
 from strata.report.table import Table, csv_text, escaped, markdown, parquet
 from strata.report.warnings import grouped_warnings
@@ -228,6 +230,11 @@ def _lines(
         )
     if (study := study_of(snapshot)) is not None:
         yield from _stacks(study, capabilities)
+    if survived := survival_tables(capabilities, results):
+        yield f"## {SURVIVAL_TITLE}\n"
+        for table in survived:
+            yield f"**{table.title}**\n"
+            yield markdown(replace(table, title=""))
     if capabilities is not None:
         yield from _capabilities(capabilities)
     yield from _origin(results)
@@ -273,9 +280,6 @@ def _stacks(study: Study, capabilities: Capabilities | None) -> Iterator[str]:
 
 
 def _capabilities(found: Capabilities) -> Iterator[str]:
-    if found.cuts:
-        yield f"## {SURVIVAL_TITLE}\n"
-        yield markdown(replace(survival_table(found), title=""))
     if not found.cells:
         return
     yield "## What the stacks can do\n"

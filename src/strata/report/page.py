@@ -18,7 +18,7 @@ from strata.advice.model import Advice
 from strata.report.advice_tables import ranking
 from strata.report.advice_text import headline, recommendation
 from strata.report.answer import check_reportable, overall
-from strata.report.capability_table import capability_table, survival_table
+from strata.report.capability_table import capability_table
 from strata.report.data import raw_values
 from strata.report.effects import curves, effects_views
 from strata.report.heat_map import cells_view
@@ -27,6 +27,8 @@ from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
 from strata.report.sections import section
 from strata.report.stack import stack_views, study_of
 from strata.report.stack_facts import SOURCES, facts_of, facts_table
+from strata.report.survival import TITLE as SURVIVAL_TITLE
+from strata.report.survival import survival_tables
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
 from strata.report.wording import SIGNS, coded, covered_words
@@ -74,6 +76,8 @@ def render(
         facts=None if study is None else facts_table(facts_of(study, capabilities)),
         sources=SOURCES,
         capabilities=capabilities,
+        survival=survival_tables(capabilities, results),
+        survival_title=SURVIVAL_TITLE,
         advice=[each for each in advice if each.standings],
         unadvised=[each.use.title for each in advice if not each.standings],
         raw=raw_values(results),
@@ -105,7 +109,6 @@ def _templates() -> Environment:
         advised_headline=headline,
         ranking=ranking,
         capability_table=capability_table,
-        survival_table=survival_table,
         seeds_words=seeds_words,
     )
     return environment

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
+from pydantic import Field
+
 from strata.errors import ResultError
 from strata.files import explained, make_folder, write_durably
 from strata.results.reading import read_model
@@ -37,6 +39,7 @@ class Capability(Frozen):
         duration_ns: Virtual time of the operation itself, without preparing and verifying.
         read_bytes: Read by the disks during the operation; ``write_bytes`` written.
         commands: The operation's command lines, with variables.
+        returned_as_data: Of damaged content: whether it was read without an error; null: not tried.
     """
 
     stack: str
@@ -47,6 +50,7 @@ class Capability(Frozen):
     read_bytes: int | None = None
     write_bytes: int | None = None
     commands: tuple[str, ...] = ()
+    returned_as_data: bool | None = None
 
 
 class ProbeTitle(Frozen):
@@ -69,6 +73,7 @@ class PowerCutFinding(Frozen):
         acknowledged: The operations that the load had acknowledged; null: it cannot be judged.
         lost: The acknowledged operations that cannot be read after recovery; null: it cannot be judged.
         recovery_ns: The virtual time until the content could be used again; null: never.
+        uncounted: Why nobody can say what was acknowledged; empty: it was counted.
     """
 
     stack: str
@@ -84,6 +89,7 @@ class PowerCutFinding(Frozen):
     acknowledged: int | None = None
     lost: int | None = None
     recovery_ns: int | None = None
+    uncounted: str = ""
 
     @property
     def kept_its_word(self) -> bool | None:
@@ -93,6 +99,12 @@ class PowerCutFinding(Frozen):
         if self.verdict != "sound" or self.lost:
             return False
         return None if self.lost is None else True
+
+
+def mean_recovery_ns(cuts: Sequence[PowerCutFinding]) -> float | None:
+    """The mean over the cuts after which the content could be used again; None: after none."""
+    taken = [cut.recovery_ns for cut in cuts if cut.recovery_ns is not None]
+    return sum(taken) / len(taken) if taken else None
 
 
 def lost_words(cuts: Sequence[PowerCutFinding]) -> str:
@@ -112,6 +124,7 @@ class Capabilities(Frozen):
         time_domain: Of the durations. Probes run in the lab, even for a study that is measured on a host.
         stacks: The columns in the study's order: each stack's title when it was probed.
         cells: At most one for each stack and probe.
+        uncut: The workloads during which the power was not cut, each with the reason.
     """
 
     capabilities_version: Literal[1] = CAPABILITIES_VERSION
@@ -122,6 +135,7 @@ class Capabilities(Frozen):
     stacks: dict[str, str]
     cells: tuple[Capability, ...] = ()
     cuts: tuple[PowerCutFinding, ...] = ()
+    uncut: dict[str, str] = Field(default={})
 
     def of(self, stack: str, probe: str) -> Capability | None:
         return next((each for each in self.cells if (each.stack, each.probe) == (stack, probe)), None)
@@ -168,6 +182,7 @@ def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabiliti
             update={
                 "cells": tuple(cells[at] for at in ordered if at in cells),
                 "cuts": found.cuts or before.cuts,
+                "uncut": found.uncut if found.cuts else before.uncut,
             }
         )
     make_folder(folder.path)

@@ -129,7 +129,8 @@ class Purpose(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     what: Literal["age-fill", "age-churn", "age-sync", "extents", "free-space", "linear-read", "scrub",
-                  "snapshot", "recover", "check", "verify", "restart", "machine-accounts"]  # fmt: skip
+                  "snapshot", "recover", "check", "verify", "restart", "machine-accounts",
+                  "rebuild", "rebuilt"]  # fmt: skip
     layer: str | None = None  # that acts or is examined
     tenant: str | None = None  # None: everyone's
     when: Literal["before", "after"] | None = None  # the measured window

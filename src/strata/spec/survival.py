@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 WINDOW_NS_MIN: Final = 2 * NS_PER_S
 """The shortest measured window in which an instant is drawn: a server has to work before it is cut."""
 CUTS_MAX: Final = 1000
+DEGRADED: Final = "degraded"
+REBUILDING: Final = "rebuilding"
+"""What the names of workloads end in that are measured with a disk lost, and while it is replaced."""
+REBUILT: Final = "rebuild_ns"
+"""The metric of the time from the loss of a disk to the end of the rebuild under the load."""
 
 
 class Survival(BaseModel):
@@ -28,18 +33,19 @@ class Survival(BaseModel):
 
     power_cuts: Annotated[StrictInt, Field(ge=0, le=CUTS_MAX)] = Field(0, examples=[4])
     """Power cuts under each workload on each stack: cut N is at the same drawn instant of the measured window
-    on every stack. The stack is recovered and checked, and what pgbench had acknowledged is counted again"""
+    on every stack. The stack is recovered and checked, and what `pgbench`, `sysbench-oltp` and `load` had
+    acknowledged is looked for again"""
     disk_loss: StrictBool = Field(False, examples=[True])
-    """Lose each disk of each stack in turn, as `strata capabilities --probe disk-loss` does, and measure each
-    workload also with a disk lost, as the workload NAME-degraded; where a stack has spares also while it is
-    rebuilt onto one, as NAME-rebuilding"""
+    """Lose each disk of each stack in turn, and each two, as the probes `disk-loss` and `second-disk-loss` of
+    `strata capabilities` do, and measure each workload also with a disk lost, as the workload NAME-degraded;
+    where a stack has spares also while it is rebuilt onto one, as NAME-rebuilding"""
     corruption: StrictBool = Field(False, examples=[True])
     """Change data on a disk behind the stack's back, as the capability probes of corruption do"""
 
     def probes(self) -> list[str]:
         """The probes of `strata capabilities` that it asks for."""
-        tried = {"disk-loss": self.disk_loss, "corruption-detected": self.corruption}
-        tried["corruption-healed"] = self.corruption
+        tried = dict.fromkeys(("disk-loss", "second-disk-loss"), self.disk_loss)
+        tried |= dict.fromkeys(("corruption-detected", "corruption-healed"), self.corruption)
         return [name for name, is_asked in tried.items() if is_asked]
 
 
@@ -49,10 +55,10 @@ def survival_diagnostics(survival: Survival, workloads: Mapping[str, Workload]) 
         cause = "nothing is to be survived"
         yield Diagnostic(cause, remedy="write for example power_cuts = 4, or leave the table out")
     for name in workloads if survival.disk_loss else ():
-        if (base := name.removesuffix("-degraded")) != name and base in workloads:
+        if (base := name.removesuffix(f"-{DEGRADED}")) != name and base in workloads:
             cause = f'the workload "{name}" has the name of a variant that disk_loss makes'
             yield Diagnostic(cause, remedy="call it otherwise, or leave disk_loss out", key="disk_loss")
-    if survival.power_cuts and workloads and not any(map(has_instants, workloads.values())):
+    if survival.power_cuts and workloads and all(map(without_instants, workloads.values())):
         yield Diagnostic(
             "no workload has a measured window of 2s or more, in which an instant could be drawn",
             remedy="give one a longer duration, or leave power_cuts out",
@@ -60,17 +66,21 @@ def survival_diagnostics(survival: Survival, workloads: Mapping[str, Workload]) 
         )
 
 
-def has_instants(load: Workload) -> bool:
-    """Whether the power can be cut within a load's measured window: its other boot has all disks again."""
-    return load.window_ns >= WINDOW_NS_MIN and not load.loses_disk
+def without_instants(load: Workload) -> str | None:
+    """Why the power cannot be cut within a load's measured window, as a clause; None: it can."""
+    if load.loses_disk:
+        return "the boot after the cut would have the lost disk again"
+    if not load.window_ns:
+        return "its window ends when its work is done, so that no instant can be drawn in it"
+    return None if load.window_ns >= WINDOW_NS_MIN else "its window is shorter than 2s"
 
 
 def with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
     """The workloads that are measured also with a disk lost, by the names of these variants."""
     spared = any(layer.named_devices().get("spares") for stack in stacks for layer in stack.layers)
-    variants: dict[str, list[Intervention]] = {"degraded": ["lose-disk"]}
+    variants: dict[str, list[Intervention]] = {DEGRADED: ["lose-disk"]}
     if spared:
-        variants["rebuilding"] = ["lose-disk", "rebuild"]
+        variants[REBUILDING] = ["lose-disk", "rebuild"]
     return {
         f"{name}-{variant}": load.model_copy(update={"before_measure": interventions})
         for name, load in workloads.items()

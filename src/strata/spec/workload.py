@@ -293,9 +293,14 @@ class Workload(BaseModel, Allowing, ABC):
         """
         return ()
 
-    def acknowledged(self, context: WorkloadContext) -> Step | None:
-        """The step that prints, beside the load, which operations are acknowledged; None: nobody can say."""
-        return None
+    @property
+    def uncounted(self) -> str | None:
+        """Why nobody can say what was acknowledged before a power cut, as a clause; None: it is counted."""
+        return f"{self.workload} keeps no count of what is acknowledged to it"
+
+    def acknowledged(self, context: WorkloadContext) -> Step:
+        """The step that prints, beside the load, which operations are acknowledged, if it is counted."""
+        raise NotImplementedError
 
     def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
         """The steps that bring up its server after a power cut and compare with what `acknowledged` said."""

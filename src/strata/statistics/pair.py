@@ -27,6 +27,7 @@ from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.level import estimate
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Series
+from strata.statistics.survival_pair import SurvivalRow, survival_rows
 
 _GAIN: Final = MetricKind("gain", "1", "higher", headline=True)
 
@@ -92,6 +93,7 @@ class Pair:
     overall: tuple[Overall, ...]
     absent: tuple[pairing.Absence, ...]
     differences: tuple[Difference, ...]
+    survival: tuple[SurvivalRow, ...] = ()
 
     def count(self, likeness: pairing.Likeness) -> int:
         return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
@@ -130,6 +132,7 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
         overall=tuple(_overall(first.results, _ranked(first.results, second.results, cells), options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
+        survival=tuple(survival_rows(first.capabilities, second.capabilities, named)),
     )
 
 

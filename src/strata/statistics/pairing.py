@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from strata.errors import ResultError
+from strata.results.capabilities import Capabilities
 from strata.results.differences import Naming
 from strata.results.store import Reading
 from strata.spec.trial import CellKey
@@ -24,6 +25,7 @@ class Side:
     results: StudyResults
     name: str
     stack: str | None = None
+    capabilities: Capabilities | None = None
 
 
 @dataclass(frozen=True)

@@ -169,9 +169,13 @@ class Pgbench(OwnTables):
     def _server(self, context: WorkloadContext) -> PostgresqlServer:
         return PostgresqlServer("pgbench", context, self.clients + 10, self.settings, self.log_place)
 
-    def acknowledged(self, context: WorkloadContext) -> Step | None:
-        if self.script_text is not None or self.script == "select-only":
-            return None
+    @property
+    def uncounted(self) -> str | None:
+        if self.script_text is not None:
+            return "a script of one's own leaves no history to count"
+        return "select-only writes nothing" if self.script == "select-only" else None
+
+    def acknowledged(self, context: WorkloadContext) -> Step:
         title = "Ask another session which transactions are acknowledged"
         argv = (*_PSQL, f"--command={_SEEN}")
         return self._server(context).client(id="acknowledged", phase="measure", title=title, argv=argv)

@@ -11,5 +11,6 @@ PROBES: Final[tuple[type[Probe], ...]] = (
     *(space.Quota, space.Grow, space.Shrink, space.Discard),
     *(snapshots.CopyOnWrite, space.Nesting),
     *(integrity.CorruptionDetected, integrity.CorruptionHealed, integrity.DiskLoss),
+    integrity.SecondDiskLoss,
 )
 """In the order of the matrix."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -104,6 +105,9 @@ class _Corruption(Probe):
     def go_on(self, plan: ProbePlan) -> None:
         """Add the steps that follow the first reading."""
 
+    def returned_as_data(self, output: ProbeOutput) -> bool | None:
+        return output.code(self.read_step) == 1
+
     def scrub(self, plan: ProbePlan) -> Scrubs:
         scrubs = []
         for index in range(plan.height - 1, -1, -1):
@@ -171,8 +175,9 @@ class DiskLoss(Probe):
     title = "Survives the loss of any disk"
     question = "When one disk fails, whichever it is, is the content there, and can it be written?"
 
-    def __init__(self, disk: str = "") -> None:
-        self.disk = disk
+    def __init__(self, *lost: str) -> None:
+        self.lost = lost
+        self.disk = " and ".join(lost)
 
     @classmethod
     def tries(cls, stack: Stack) -> Sequence[Probe]:
@@ -184,7 +189,10 @@ class DiskLoss(Probe):
         if len(plan.stack.all_devices) == 1:
             return "it stands on a single disk"
         plan.begin("a", "b")
-        plan.add([lose_disk(self.disk).model_copy(update={"phase": "measure"})])
+        for number, disk in enumerate(self.lost, start=1):
+            losing = lose_disk(disk)
+            step_id = losing.id if number == 1 else f"{losing.id}-{number}"
+            plan.add([losing.model_copy(update={"phase": "measure", "id": step_id})])
         before = len(plan.steps)
         self._read = plan.compare("a")
         self._write = plan.write("b", expect=ANY_EXIT)
@@ -201,4 +209,15 @@ class DiskLoss(Probe):
             return "no", f"the content cannot be read: {output.said(self._read).rpartition(': ')[2]}"
         if output.code(self._write) != 0 or output.code(self._again) != 0:
             return "partial", "the content can be read, but not written any more"
-        return "yes", "read and written without it"
+        return "yes", f"read and written without {'them' if self.lost[1:] else 'it'}"
+
+
+class SecondDiskLoss(DiskLoss):
+    name = "second-disk-loss"
+    title = "Survives the loss of a second disk"
+    question = "When a second disk fails before the first is replaced, is the content there?"
+    every = "any two disks"
+
+    @classmethod
+    def tries(cls, stack: Stack) -> Sequence[Probe]:
+        return [cls(*pair) for pair in combinations(stack.all_devices, 2)] or [cls()]

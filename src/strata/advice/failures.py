@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lost disks and wrong data did to a stack, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from strata.results.capabilities import Capabilities, Verdict
+from strata.spec.survival import DEGRADED, REBUILDING
+from strata.statistics.comparison import Comparison, compare_measured
+from strata.statistics.study import StudyResults
+from strata.units import times
+from strata.words import listed
+
+_SECOND_LOSS: Final[dict[Verdict, str]] = {
+    "yes": "any two disks may fail",
+    "partial": "after a second lost disk its content can only be read",
+    "no": "a second lost disk takes its content",
+}
+_VARIANTS: Final = {DEGRADED: "with a disk lost", REBUILDING: "while it is rebuilt"}
+
+
+def failure_words(
+    results: StudyResults, stack: str, workloads: Sequence[str], capabilities: Capabilities | None
+) -> str:
+    """The findings as clauses; empty: nothing of it was tried."""
+    found = list(_slower(results, stack, workloads))
+    second = capabilities.of(stack, "second-disk-loss") if capabilities is not None else None
+    survives = capabilities.of(stack, "disk-loss") if capabilities is not None else None
+    if survives is not None and survives.verdict != "no" and second is not None:
+        found += filter(None, [_SECOND_LOSS.get(second.verdict)])
+    noticed = capabilities.of(stack, "corruption-detected") if capabilities is not None else None
+    if noticed is not None and noticed.returned_as_data is not None:
+        known = "a scrub notices it" if noticed.verdict == "partial" else "nobody notices"
+        wrong = f"it returns wrong data of a disk as data, and {known}"
+        found.append(wrong if noticed.returned_as_data else "it never returned wrong data of a disk as data")
+    return "; ".join(found)
+
+
+def _slower(results: StudyResults, stack: str, workloads: Sequence[str]) -> Iterator[str]:
+    for suffix, when in _VARIANTS.items():
+        gains = [
+            f"{times(gain)} as good under {name}"
+            for name in workloads
+            if (gain := _gain(results, stack, name, f"{name}-{suffix}")) is not None
+        ]
+        if gains:
+            yield f"{when} it is {listed(gains)}"
+
+
+def _gain(results: StudyResults, stack: str, workload: str, variant: str) -> float | None:
+    sound, lost = (results.cells.get((stack, name)) for name in (workload, variant))
+    if sound is None or lost is None or not sound.records or not lost.records:
+        return None
+    kind = results.metrics(workload)[0]
+    ratio = compare_measured(lost.series(kind.name), sound.series(kind.name))
+    return None if ratio is None else Comparison(variant, stack, stack, kind, ratio).gain
