@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lab_factory import bare_task, head, labs_of, mix, shell_step, stacks
 
+from present import present
 from strata.cli import app
 from strata.errors import RunError
 from strata.lab import Lab
@@ -72,12 +73,10 @@ def cut_once(lab: Lab, folder: Path, cut: PowerCut) -> tuple[PowerCutDamage, str
     folder.mkdir()
     with DiskImage(folder) as image:
         boots = Boots(lab, folder, image)
-        losses = boots.boot("cut", (*MAKE, KEPT, LOOSE), cut)
-        assert losses is not None
+        losses = present(boots.boot("cut", (*MAKE, KEPT, LOOSE), cut))
         left = image.sha256()
         assert boots.boot("again", AGAIN) is None
-        end = boots.events("again").end
-        assert end is not None
+        end = present(boots.events("again").end)
         assert end.outcome == "ok", end
         before = boots.events("cut").output("kept").split()[-2]
         after = boots.events("again").output("verify").split()[0]
@@ -111,8 +110,7 @@ def test_the_power_is_cut_at_a_step_and_at_a_number_of_commands(
         assert at_step is not None
         assert boots.events("step").output("verify") != ""
         assert boots.events("step").end is None
-        at_command = boots.boot("command", AGAIN[:2], PowerCut(after_ios=20))
-        assert at_command is not None
+        at_command = present(boots.boot("command", AGAIN[:2], PowerCut(after_ios=20)))
         assert at_command[0].at_ns < boots.events("step").last_ns
         assert boots.boot("last", AGAIN) is None
         assert boots.events("last").output("verify").split()[0] in boots.events("make").output("kept")
@@ -124,8 +122,7 @@ def test_with_its_write_cache_off_a_disk_loses_nothing_that_it_acknowledged(lab:
     with DiskImage(tmp_path) as image:
         boots = Boots(lab, tmp_path, image, replace(DEVICE, write_cache=False))
         shown = shell_step("shown", "cat /sys/block/sda/queue/write_cache")
-        losses = boots.boot("cut", (shown, *MAKE, KEPT, LOOSE), PowerCut(at_ns=3 * NS_PER_S, seed=3))
-        assert losses is not None
+        losses = present(boots.boot("cut", (shown, *MAKE, KEPT, LOOSE), PowerCut(at_ns=3 * NS_PER_S, seed=3)))
         assert losses[0].writes_acknowledged > 50
         assert losses[0].lost_acknowledged == 0
         assert boots.events("cut").output("shown") == "write through\n"
@@ -149,8 +146,7 @@ def test_a_drive_that_lies_about_flushes_loses_what_was_synced(lab: Lab, tmp_pat
             verify = shell_step("verify", "cd ${mount} && sha256sum [1-8]")
             honest = replace(liar, device=DEVICE)
             assert honest.boot("again", (AGAIN[0], verify, *AGAIN[2:])) is None
-            end = honest.events("again").end
-            assert end is not None
+            end = present(honest.events("again").end)
             same = honest.events("again").output("verify") == liar.events("cut").output("kept")
             lost += end.outcome != "ok" or not same
     assert lost > 0

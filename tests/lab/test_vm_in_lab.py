@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lab_factory import head, shell_step
 
+from present import present
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut
@@ -90,14 +91,12 @@ def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats
 
     one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
 
-    assert one.end is not None
-    assert one.end.outcome == "ok", one.end
+    assert present(one.end).outcome == "ok", present(one.end)
     counts = [int(one.output(name).split()[FLUSH_COUNT]) for name in ("before", "after")]
     disk = [each.account["flushes"] for each in one.accounts if each.step == "fio-measure"]
     assert disk[1] - disk[0] == counts[1] - counts[0] >= FSYNCS
     # A flush of this disk takes milliseconds; what the machine alone acknowledges takes microseconds.
-    ending = one.steps["fio-measure"].ending
-    assert ending is not None
+    ending = present(one.steps["fio-measure"].ending)
     assert ending.duration_ns > FSYNCS * 5_000_000
     assert one.sha256 == two.sha256
 
@@ -121,8 +120,7 @@ def test_layers_that_write_from_the_page_of_zeros_work_in_a_machine(
 
     events = run(lab, tmp_path / "run", study, plan)
 
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.end
+    assert present(events.end).outcome == "ok", present(events.end)
     accounts = machine_accounts(plan, events)["vm"]
     # On ZFS one flush can commit several fsyncs.
     assert accounts["disk"]["flushes"] > FSYNCS // 2
@@ -159,8 +157,7 @@ def test_several_machines_run_at_once_and_repeat(lab: Lab, tmp_path: Path) -> No
 
     one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
 
-    assert one.end is not None
-    assert one.end.outcome == "ok", one.end
+    assert present(one.end).outcome == "ok", present(one.end)
     accounts = machine_accounts(plan, one)
     reads = [accounts[name]["disk"]["reads"] for name in sorted(accounts)]
     disk = disk_accounts(plan, one)["disk0"]["reads"]
@@ -200,8 +197,7 @@ def test_a_machine_that_is_killed_loses_only_what_it_has_not_synced(
 
     acknowledged, found = first.output("count").split(), second.output("read").split()
     assert len(acknowledged) > 10
-    assert second.end is not None
-    assert second.end.outcome == "ok", second.last_words("read")
+    assert present(second.end).outcome == "ok", second.last_words("read")
     assert (found[: len(acknowledged)] == acknowledged) is synced
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from present import present
 from strata.spec.steadiness import Steadiness, steadiness, transient_intervals
 
 rates = st.floats(min_value=1.0, max_value=1e6)
@@ -15,9 +16,8 @@ rates = st.floats(min_value=1.0, max_value=1e6)
 
 @given(rounds=st.lists(rates, min_size=5, max_size=5), each=st.integers(1, 30))
 def test_the_rule_is_snias(rounds: list[float], each: int) -> None:
-    judged = steadiness([rate for rate in rounds for _ in range(each)])
+    judged = present(steadiness([rate for rate in rounds for _ in range(each)]))
 
-    assert judged is not None
     mean = np.mean(rounds)
     slope = np.polyfit(range(5), rounds, 1)[0]
     assert judged.rounds == pytest.approx(rounds)
@@ -30,9 +30,8 @@ def test_the_rule_is_snias(rounds: list[float], each: int) -> None:
 
 @given(st.lists(rates, min_size=5, max_size=200))
 def test_no_interval_is_lost_at_any_number_of_them(values: list[float]) -> None:
-    judged = steadiness(values)
+    judged = present(steadiness(values))
 
-    assert judged is not None
     assert np.mean(judged.rounds) == pytest.approx(np.mean(values))
     assert min(values) * 0.999999 <= min(judged.rounds)
     assert max(judged.rounds) <= max(values) * 1.000001
@@ -50,8 +49,7 @@ def windows(count: int, seconds: int, *, scatter: float, correlation: float = 0.
     for at in range(1, seconds + 50):
         noise[:, at] += correlation * noise[:, at - 1]
     for row in noise[:, 50:] * scatter * np.sqrt(1 - correlation**2):
-        found = steadiness((1 + row).tolist())
-        assert found is not None
+        found = present(steadiness((1 + row).tolist()))
         yield found
 
 
@@ -82,9 +80,10 @@ def test_a_fall_of_a_tenth_is_found_where_the_noise_allows_and_never_passes() ->
 
 def test_a_slow_beginning_is_not_steady() -> None:
     rng = np.random.default_rng(5)
-    found = steadiness((np.repeat([0.5, 1, 1, 1, 1], 12) * (1 + 0.02 * rng.standard_normal(60))).tolist())
+    found = present(
+        steadiness((np.repeat([0.5, 1, 1, 1, 1], 12) * (1 + 0.02 * rng.standard_normal(60))).tolist())
+    )
 
-    assert found is not None
     assert found.verdict == "no"
 
 
@@ -96,20 +95,17 @@ def test_a_quiet_window_is_steady_and_says_what_its_scatter_could_hide() -> None
 
 
 def test_a_rise_of_a_tenth_over_the_window_is_the_most_that_is_steady() -> None:
-    steady = steadiness([100, 102.4, 104.9, 107.3, 109.8])
-    rising = steadiness([100, 103, 106, 109, 112])
+    steady = present(steadiness([100, 102.4, 104.9, 107.3, 109.8]))
+    rising = present(steadiness([100, 103, 106, 109, 112]))
 
-    assert steady is not None
     assert steady.is_steady
-    assert rising is not None
     assert not rising.is_steady
     assert rising.excursion < 0.2
 
 
 def test_one_round_that_falls_out_is_not_steady() -> None:
-    judged = steadiness([100, 100, 78, 100, 100])
+    judged = present(steadiness([100, 100, 78, 100, 100]))
 
-    assert judged is not None
     assert abs(judged.drift) < 0.1
     assert not judged.is_steady
 

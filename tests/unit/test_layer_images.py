@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 from pydantic import ValidationError
 
+from present import present
 from strata.layers.guest import Guest
 from strata.layers.image.file import ImageFile, Raw
 from strata.layers.image.qcow2 import Qcow2
@@ -101,8 +102,7 @@ def test_what_is_served_is_taken_down_in_reverse(kind: type[ImageFile], server: 
     assert make.undo is None, "the file is kept for when the stack is assembled again"
     assert serve.background
     assert serve.ready is not None
-    assert connect.undo is not None
-    assert connect.undo.argv == ("nbd-client", "-d", layer.path(placed(layer)))
+    assert present(connect.undo).argv == ("nbd-client", "-d", layer.path(placed(layer)))
     assert [step.id for step in layer.assemble(placed(layer))] == [serve.id, connect.id]
 
 
@@ -135,17 +135,15 @@ def test_a_loop_device_is_named_by_the_step_that_attaches_it() -> None:
     (attach,) = layer.assemble(placed(layer))
 
     assert layer.path(placed(layer)) == f"${{{attach.binds}}}"
-    assert attach.undo is not None
-    assert attach.undo.argv == ("losetup", "--detach", "${loop-raw}")
+    assert present(attach.undo).argv == ("losetup", "--detach", "${loop-raw}")
     assert "--direct-io=on" in attach.argv
     assert layer.needs().features == ("driver:loop",)
     assert "nbd-client" not in layer.needs().tools
 
 
 def test_only_a_loop_device_changes_its_size_while_it_is_in_use() -> None:
-    grown = made(Raw, server="loop").resize(placed(Raw()), 20 * GIB, grow=True)
+    grown = present(made(Raw, server="loop").resize(placed(Raw()), 20 * GIB, grow=True))
 
-    assert grown is not None
     assert [step.argv[0] for step in grown] == ["truncate", "losetup"]
     assert Raw().resize(placed(Raw()), 20 * GIB, grow=True) is None
 
@@ -248,8 +246,7 @@ def test_a_guest_makes_its_control_group_before_it_limits_it() -> None:
 
     assert enable.stdin == "+memory\n"
     assert group.argv == ("mkdir", layer.cgroup(context))
-    assert group.undo is not None
-    assert group.undo.argv == ("rmdir", layer.cgroup(context))
+    assert present(group.undo).argv == ("rmdir", layer.cgroup(context))
     assert (memory.argv[-1], memory.stdin) == (f"{layer.cgroup(context)}/memory.high", f"{256 << 20}\n")
     assert (burst.argv[-1], burst.stdin) == (f"{layer.cgroup(context)}/memory.max", f"{320 << 20}\n")
     assert swap.expect_exit == (0, 1), "a kernel without swap has no such limit"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from layer_factory import GIB, context, on, refused, refused_keys, step_of
 
+from present import present
 from strata.layers.lvm.lvm import Lvm
 from strata.layers.lvm.lvm_thin import LvmThin
 from strata.spec.layer import Geometry, Layer, Provided
@@ -43,9 +44,8 @@ def test_physical_volumes_are_the_seeds_and_destroy_one_device_each(layer: Layer
 
 @pytest.mark.parametrize("layer", [lvm(), thin()])
 def test_it_is_taken_down_as_a_group_however_it_came_up(layer: Layer) -> None:
-    undo = step_of(layer.build(context("lvm")), "volume").undo
+    undo = present(step_of(layer.build(context("lvm")), "volume").undo)
 
-    assert undo is not None
     assert undo.argv[-3:] == ("--activate", "n", "${stack}_lvm")
     assert layer.assemble(context("lvm"))[0].undo == undo
     assert layer.path(context("lvm")) == "/dev/${stack}_lvm/data"
@@ -200,15 +200,13 @@ def test_space_for_snapshots_is_rounded_to_whole_stripes() -> None:
 
 def test_what_was_merged_is_there_again_as_a_snapshot() -> None:
     for layer in (lvm(snapshot_size="1GiB"), thin()):
-        steps = layer.restore(context("lvm").during("alter", "lvm-restore"), "before")
-        assert steps is not None
+        steps = present(layer.restore(context("lvm").during("alter", "lvm-restore"), "before"))
         assert [each.argv[0] for each in steps] == ["lvconvert", "lvcreate"]
 
 
 def test_only_thin_snapshots_have_clones() -> None:
     assert lvm(snapshot_size="1GiB").clone(context("lvm"), "before") is None
-    cloned = thin().clone(context("lvm"), "before")
-    assert cloned is not None
+    cloned = present(thin().clone(context("lvm"), "before"))
     assert cloned.path == "/dev/${stack}_lvm/before_clone"
     assert cloned.steps[0].argv[-1] == "${stack}_lvm/before"
 
@@ -219,8 +217,7 @@ def test_raids_are_synchronised_only_if_it_is_waited_for() -> None:
 
     assert "--nosync" in step_of(clean, "volume").argv
     assert "--nosync" not in step_of(waiting, "volume").argv
-    ready = step_of(waiting, "sync").ready
-    assert ready is not None
+    ready = present(step_of(waiting, "sync").ready)
     assert ready.argv == ("dmsetup", "message", "${stack}_lvm-data", "0", "resync")
 
 
@@ -236,11 +233,9 @@ def test_a_spare_of_the_group_or_a_new_one_takes_the_lost_ones_place() -> None:
     layer = lvm(type="raid1", spares=["disk9"])
     where = context("lvm", 2, ("disk9",)).during("alter", "lvm-rebuild")
 
-    own = layer.rebuild(where, "${disk1}", "${disk9}")
-    new = layer.rebuild(where, "${disk1}", "${disk8}")
+    own = present(layer.rebuild(where, "${disk1}", "${disk9}"))
+    new = present(layer.rebuild(where, "${disk1}", "${disk8}"))
 
-    assert own is not None
-    assert new is not None
     assert [each.argv[0] for each in own] == ["lvconvert"]
     assert [each.argv[0] for each in new] == ["vgreduce", "pvcreate", "vgextend", "lvconvert"]
     waited = layer.rebuilt(where.during("alter", "lvm-rebuilt"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from layer_factory import GIB, context, on, refused, step_of
 
+from present import present
 from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
@@ -105,8 +106,7 @@ def test_what_is_set_in_the_module_is_set_back() -> None:
     ):
         read, written = step_of(steps, f"read-{name}"), step_of(steps, f"set-{name}")
         assert written.stdin == value
-        assert written.undo is not None
-        assert written.undo.stdin == f"${{{read.binds}}}\n"
+        assert present(written.undo).stdin == f"${{{read.binds}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,7 @@ def test_a_spare_replaces_a_lost_disk() -> None:
 
 
 def test_a_disk_that_is_no_spare_of_the_pool_can_replace_a_lost_one() -> None:
-    steps = zpool(vdev="raidz1").rebuild(context("zpool", 3), "${disk1}", "${other}")
-    assert steps is not None
+    steps = present(zpool(vdev="raidz1").rebuild(context("zpool", 3), "${disk1}", "${other}"))
     node, replace = steps
 
     assert node.argv[-2:] == ("${other}", "/dev/${stack}_zpool/spare")
@@ -306,8 +305,7 @@ def test_copies_take_their_space() -> None:
 
 def test_a_clone_has_the_properties_of_its_origin() -> None:
     layer = zfs(recordsize="16KiB")
-    outcome = layer.clone(in_pool(layer), "before")
-    assert outcome is not None
+    outcome = present(layer.clone(in_pool(layer), "before"))
     make, mount = outcome.steps
 
     assert make.argv[-2:] == ("${stack}_zpool/zfs@before", "${stack}_zpool/zfs-before")
@@ -322,8 +320,7 @@ def test_what_changed_between_two_snapshots_is_sent_and_applied_to_a_clone_of_th
 ) -> None:
     where = in_pool(layer)
     (sent,) = layer.send(where, "before", "after", "${scratch}/stream") or []
-    received = layer.receive(where, "before", "${scratch}/stream")
-    assert received is not None
+    received = present(layer.receive(where, "before", "${scratch}/stream"))
     dataset = f"${{stack}}_zpool/{layer.layer}"
 
     assert sent.argv[-6:] == ("${scratch}/stream", "zfs", "send", "-i", "@before", f"{dataset}@after")
@@ -344,8 +341,7 @@ def test_going_back_to_a_snapshot_destroys_later_snapshots(layer: Dataset) -> No
 
 def test_a_quota_is_that_of_a_filesystem_within() -> None:
     layer = zfs(recordsize="16KiB")
-    outcome = layer.quota(in_pool(layer), 3 * GIB)
-    assert outcome is not None
+    outcome = present(layer.quota(in_pool(layer), 3 * GIB))
     limited, mounted = outcome.steps
 
     assert limited.argv == (
@@ -364,8 +360,7 @@ def test_a_volume_is_resized_to_what_is_asked(grow: bool) -> None:
 
 def test_the_blocks_of_a_cloned_volume_are_the_origins() -> None:
     layer = zvol(volblocksize="8KiB", sync="disabled")
-    outcome = layer.clone(in_pool(layer), "before")
-    assert outcome is not None
+    outcome = present(layer.clone(in_pool(layer), "before"))
 
     assert "sync=disabled" in outcome.steps[0].argv
     assert "volblocksize=8192" not in outcome.steps[0].argv

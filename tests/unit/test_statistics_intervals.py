@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy
 
+from present import present
 from strata.statistics.comparison import compare
 from strata.statistics.interval import Floats, adjusted, skewness_of_mean, standard_error, student
 from strata.statistics.level import (
@@ -47,9 +48,8 @@ def test_the_interval_of_three_seeds_is_students_of_scipy() -> None:
     logs = np.log([100.0, 103.0, 98.0])
     theirs = scipy.stats.ttest_1samp(logs, 0).confidence_interval()
 
-    found = summarize(series(100, 103, 98)).interval
+    found = present(summarize(series(100, 103, 98)).interval)
 
-    assert found is not None
     assert [found.low, found.high] == pytest.approx([math.exp(theirs.low), math.exp(theirs.high)])
     assert found.method == "Student's t"
 
@@ -58,18 +58,16 @@ def test_without_skewness_the_interval_of_many_seeds_is_students() -> None:
     values = np.exp([-0.03, -0.02, -0.01, 0.01, 0.02, 0.03])
     theirs = scipy.stats.ttest_1samp(np.log(values), 0).confidence_interval()
 
-    found = interval_of(6, MeanLevel(values))
+    found = present(interval_of(6, MeanLevel(values)))
 
-    assert found is not None
     assert [found.low, found.high] == pytest.approx([math.exp(theirs.low), math.exp(theirs.high)], rel=1e-6)
 
 
 def test_the_interval_reaches_further_to_where_the_long_tail_lies() -> None:
     found = summarize(series(100, 101, 102, 103, 104, 140))
-    assert found.interval is not None
     log = math.log(found.estimate)
 
-    assert math.log(found.interval.high) - log > 1.2 * (log - math.log(found.interval.low))
+    assert math.log(present(found.interval).high) - log > 1.2 * (log - math.log(present(found.interval).low))
 
 
 @pytest.mark.parametrize(("n", "shape"), [(n, shape) for n in (6, 10, 20) for shape in SHAPES])
@@ -98,8 +96,7 @@ def test_many_intervals_at_once_are_what_each_is_alone(n: int) -> None:
     low, high = interval_of_means(logs)
 
     for row, *ends in zip(logs, low, high, strict=True):
-        alone = interval_of(n, MeanLevel(np.exp(row)))
-        assert alone is not None
+        alone = present(interval_of(n, MeanLevel(np.exp(row))))
         assert [math.log(alone.low), math.log(alone.high)] == pytest.approx(ends, rel=1e-9, abs=1e-12)
 
 
@@ -152,9 +149,8 @@ def distribution(factors: np.ndarray, latencies: int = 2000) -> Distribution:
 def test_identical_histograms_give_a_ratio_of_exactly_one() -> None:
     level = PercentileLevel(distribution(np.array([1.0, 1.1, 0.9, 1.05, 1.2, 1.0])), 99.0)
 
-    found = interval_of(6, level, level)
+    found = present(interval_of(6, level, level))
 
-    assert found is not None
     assert (found.low, found.high) == (1.0, 1.0)
 
 
@@ -176,18 +172,17 @@ def test_where_both_can_be_known_the_bootstrap_gives_the_interval_of_the_values(
 
     plain, bootstrapped = interval_of(n, MeanLevel(values)), interval_of(n, Merged(values))
 
-    assert plain is not None
-    assert bootstrapped is not None
-    assert [bootstrapped.low, bootstrapped.high] == pytest.approx([plain.low, plain.high], rel=1e-9)
+    assert [present(bootstrapped).low, present(bootstrapped).high] == pytest.approx(
+        [present(plain).low, present(plain).high], rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("n", [3, 6, 9])
 def test_the_interval_of_a_merged_percentile_says_that_it_is_bootstrapped(n: int) -> None:
     level = PercentileLevel(distribution(np.linspace(0.9, 1.1, n)), 99.0)
 
-    found = interval_of(n, level)
+    found = present(interval_of(n, level))
 
-    assert found is not None
     assert "bootstrapped" in found.method
     assert found.low < float(level.at(np.arange(n)[np.newaxis])[0]) < found.high
 
@@ -196,18 +191,20 @@ def test_without_pairs_the_interval_is_welchs_of_scipy_but_for_the_skewness() ->
     upper, lower = np.array([0.3, 0.31, 0.32, 0.29, 0.28]), np.array([0.1, 0.2, 0.0, 0.15, 0.05, 0.1, 0.1])
     theirs = scipy.stats.ttest_ind(upper, lower, equal_var=False).confidence_interval()
 
-    found = interval_between((5, MeanLevel(np.exp(upper))), (7, MeanLevel(np.exp(lower))))
+    found = present(interval_between((5, MeanLevel(np.exp(upper))), (7, MeanLevel(np.exp(lower)))))
 
-    assert found is not None
     assert [math.log(found.low), math.log(found.high)] == pytest.approx([theirs.low, theirs.high], rel=1e-6)
 
 
 def test_equal_values_without_pairs_have_an_interval_of_no_width() -> None:
-    ratio = compare(Series({1: 4.0, 2: 4.0, 3: 4.0}), Series({4: 2.0, 5: 2.0, 6: 2.0, 7: 2.0}))
+    ratio = present(compare(Series({1: 4.0, 2: 4.0, 3: 4.0}), Series({4: 2.0, 5: 2.0, 6: 2.0, 7: 2.0})))
 
-    assert ratio is not None
-    assert ratio.interval is not None
-    assert (ratio.ratio, ratio.interval.low, ratio.interval.high, ratio.paired) == (2.0, 2.0, 2.0, False)
+    assert (ratio.ratio, present(ratio.interval).low, present(ratio.interval).high, ratio.paired) == (
+        2.0,
+        2.0,
+        2.0,
+        False,
+    )
 
 
 def test_without_pairs_intervals_cover_about_what_they_say() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy
 
+from present import present
 from strata.spec.metric import Better
 from strata.statistics.comparison import (
     Comparison,
@@ -53,9 +54,10 @@ def comparison(ratio: Ratio, better: Better = "higher") -> Comparison:
 def test_the_verdict_regards_a_zone_of_three_percent(
     values: tuple[float, ...], better: Better, verdict: str
 ) -> None:
-    ratio = compare(Series(dict(enumerate(values))), Series(dict.fromkeys(range(len(values)), 100.0)))
+    ratio = present(
+        compare(Series(dict(enumerate(values))), Series(dict.fromkeys(range(len(values)), 100.0)))
+    )
 
-    assert ratio is not None
     assert comparison(ratio, better).verdict == verdict
 
 
@@ -72,9 +74,8 @@ def test_the_quantile_of_many_stacks_is_tukeys() -> None:
 
 def test_stacks_that_scatter_alike_share_their_variance() -> None:
     logs = np.random.default_rng(5).normal(0, 0.05, (8, 6))
-    found = family_over(series(logs))
+    found = present(family_over(series(logs)))
 
-    assert found is not None
     assert found.freedom == np.inf
     residuals = logs - logs.mean(axis=1, keepdims=True) - logs.mean(axis=0) + logs.mean()
     assert found.variance == pytest.approx(2 * (residuals**2).sum() / 35), (
@@ -91,27 +92,24 @@ def test_one_stack_that_scatters_much_is_not_taken_for_as_sure_as_the_others() -
     logs[0] *= 30
     found, each = family_over(series(logs)), series(logs)
 
-    assert found is not None
-    assert found.freedom < 10
-    wide, narrow = (compare(each[at], each[1], found) for at in (0, 2))
+    assert present(found).freedom < 10
+    wide, narrow = (compare(each[at], each[1], present(found)) for at in (0, 2))
     assert wide is not None
     assert narrow is not None
-    assert wide.interval is not None
-    assert narrow.interval is not None
-    assert wide.interval.high / wide.interval.low > 2 * narrow.interval.high / narrow.interval.low
+    assert (
+        present(wide.interval).high / present(wide.interval).low
+        > 2 * present(narrow.interval).high / present(narrow.interval).low
+    )
 
 
 def test_two_stacks_with_the_same_numbers_are_exactly_equal_among_others() -> None:
     logs = np.random.default_rng(5).normal(0, 0.05, (3, 6))
     each = series(np.vstack([logs, logs[:1]]))
     found = family_over(each)
-    ratio = compare(each[0], each[3], found)
+    ratio = present(compare(each[0], each[3], found))
 
-    assert found is not None
-    assert found.stacks == 3
-    assert ratio is not None
-    assert ratio.interval is not None
-    assert (ratio.ratio, ratio.interval.low, ratio.interval.high) == (1.0, 1.0, 1.0)
+    assert present(found).stacks == 3
+    assert (ratio.ratio, present(ratio.interval).low, present(ratio.interval).high) == (1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(("stacks", "seeds"), [(2, 3), (2, 6), (3, 3), (5, 6)])
@@ -121,37 +119,36 @@ def test_the_selftest_judges_as_reports_do(stacks: int, seeds: int) -> None:
     best, low, high = against_best(logs)
 
     for at in range(stacks):
-        ratio = compare(each[at], each[best], family_over(each))
-        assert ratio is not None
-        assert ratio.interval is not None
-        assert np.log([ratio.interval.low, ratio.interval.high]) == pytest.approx([low[at], high[at]])
+        ratio = present(compare(each[at], each[best], family_over(each)))
+        assert np.log([present(ratio.interval).low, present(ratio.interval).high]) == pytest.approx(
+            [low[at], high[at]]
+        )
 
 
 def test_seeds_that_are_all_alike_give_no_interval_and_no_verdict() -> None:
     slow, fast = Series(dict.fromkeys(range(6), 100.0)), Series(dict.fromkeys(range(6), 104.0))
     ratio, same = compare_measured(fast, slow), compare_measured(slow, slow)
 
-    assert ratio is not None
-    assert ratio.interval is None
-    assert comparison(ratio).verdict == "too few seeds"
-    assert same is not None
-    assert comparison(same).verdict == "equal"
+    assert present(ratio).interval is None
+    assert comparison(present(ratio)).verdict == "too few seeds"
+    assert comparison(present(same)).verdict == "equal"
 
 
 def test_what_is_precise_and_lies_on_the_zones_edge_is_marginal() -> None:
-    edge = compare(
-        Series({seed: 103 + 0.4 * (-1) ** seed for seed in range(6)}), Series(dict.fromkeys(range(6), 100.0))
+    edge = present(
+        compare(
+            Series({seed: 103 + 0.4 * (-1) ** seed for seed in range(6)}),
+            Series(dict.fromkeys(range(6), 100.0)),
+        )
     )
 
-    assert edge is not None
     assert comparison(edge).verdict == "marginal"
 
 
 def test_what_is_said_of_doubtful_numbers_is_doubtful() -> None:
     values = Series({seed: 150.0 + seed for seed in range(6)})
-    ratio = compare(values, Series(dict.fromkeys(range(6), 100.0)))
+    ratio = present(compare(values, Series(dict.fromkeys(range(6), 100.0))))
 
-    assert ratio is not None
     kind = MetricKind("x", "1", "higher", headline=True)
     assert Comparison("oltp", "xfs", "ext4", kind, ratio).verdict == "better"
     assert Comparison("oltp", "xfs", "ext4", kind, ratio, doubt="xfs: not steady").verdict == "doubtful"
