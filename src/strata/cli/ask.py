@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -192,10 +191,10 @@ def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> Non
 
 
 def _estimate(study: Study) -> Estimate:
-    from strata.execution.estimate import estimate_of, past_trials  # noqa: PLC0415
+    from strata.execution.estimate import estimate_of, expected_trials, past_trials  # noqa: PLC0415
     from strata.plan.compile import trials  # noqa: PLC0415
 
-    cells = Counter(trial.key.cell for trial in trials(study))
+    cells = expected_trials(study, trials(study))
     return estimate_of(study, cells, past_trials(sorted(Path("results").glob("*"))))
 
 

@@ -15,12 +15,13 @@ import typer
 from strata.cli.output import print_json
 from strata.cli.parameters import argument, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
-from strata.execution.estimate import Estimate, Past, estimate_of, past_trials
+from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
+from strata.spec.find import find_of
 from strata.spec.load import load_study
 from strata.spec.redundancy import stack_warnings
 from strata.spec.study import Study
@@ -93,7 +94,7 @@ def _checked(file: Path, past: Callable[[], list[Past]]) -> _Sound | StrataError
         plans = [compile_trial(read, trial.stack, trial.workload, trial.seed) for trial in firsts]
     except StrataError as error:
         return error
-    cells = Counter(trial.key.cell for trial in runnable)
+    cells = expected_trials(read, runnable)
     shared = sharing(plans)
     estimate = estimate_of(read, cells, past(), {cell: len(group) for group in shared for cell in group})
     warnings = [*stack_warnings(read), *unpriced_warnings(plans, read.processor)]
@@ -131,6 +132,10 @@ def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
     if in_full and study.precision is not None:
         within = f"±{format_share(study.precision)}"
         print(f"  up to {study.seeds_max} seeds a workload, until ratios are within {within}")
+    for name, load in study.workloads.items() if in_full else ():
+        if (find := find_of(load)) is not None:
+            text = f"{name}: on each stack with each seed the highest rate with {find}: several trials each"
+            print(printable(f"  {text}"))
     for name, kept in study.matrix.same.items() if in_full else ():
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
     for cell, why in checked.skipped.items() if in_full else ():

@@ -19,6 +19,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.describe import title
 from strata.spec.device import Device
+from strata.spec.find import probed
 from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.study import Study
@@ -105,14 +106,36 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
     return sha256_hex(canonical_json({"specification": specified, "setting": dict(setting)}))
 
 
-def chosen_trials(study: Study, only: str | None) -> set[TrialKey]:
+@dataclass(frozen=True)
+class Chosen:
+    """The trials of a run, and of these searches every probe that they come to."""
+
+    study: Study
+    only: str | None
+    keys: frozenset[TrialKey]
+
+    def __contains__(self, key: object) -> bool:
+        if key in self.keys:
+            return True
+        is_probe = isinstance(key, TrialKey) and probed(key.workload, self.study.workloads) is not None
+        return is_probe and isinstance(key, TrialKey) and _matches(self.study, key, self.only)
+
+
+def _matches(study: Study, key: TrialKey, only: str | None) -> bool:
+    """Whether the id of a trial, or that of the search that it is a probe of, matches a glob."""
+    probe = probed(key.workload, study.workloads)
+    keys = [key] if probe is None else [key, key._replace(workload=probe[0])]
+    return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in keys)
+
+
+def chosen_trials(study: Study, only: str | None) -> Chosen:
     """The trials whose ids match the glob ``only``; all for None.
 
     Raises PlanError if the study has no trial that can be run, and RunError if none matches.
     """
     keys = [trial.key for trial in runnable_trials(study)]
-    chosen = {each for each in keys if only is None or fnmatch.fnmatchcase(str(each), only)}
-    if not chosen:
+    chosen = Chosen(study, only, frozenset(each for each in keys if _matches(study, each, only)))
+    if not chosen.keys:
         for cell, why in skipped(study).items():
             if is_chosen(study, cell, only):
                 raise RunError(f"{cell} cannot be run: {why}", place="--trial")

@@ -8,6 +8,7 @@ results folders; without any, from a rule of thumb.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from typing import Any, Final, Literal
 from strata.errors import StrataError
 from strata.execution.forecast import Took
 from strata.execution.run import LAB_OVERHEAD_BYTES, lab_jobs, memory_available_bytes
+from strata.plan.model import Trial
 from strata.results.store import ResultsFolder
+from strata.spec.find import probed
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.units import NS_PER_S
@@ -77,6 +80,11 @@ class Past:
     took: Took
 
 
+_FIRST_PROBES: Final = 7
+_FURTHER_PROBES: Final = 4
+"""Probes of a search: the first seed doubles twice and halves the octave; the others begin nearby."""
+
+
 def past_trials(folders: Iterable[Path]) -> list[Past]:
     """One valid trial of each cell of these results folders in virtual time; a bad folder has none."""
     found: list[Past] = []
@@ -97,7 +105,22 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
         stack = described["stacks"][trial.stack]
         models = tuple(described["devices"][name]["model"] for name in stack["devices"])
         processor = described["processor"]["model"]
-        yield Past(described["workloads"][trial.workload], stack, models, processor, Took.of(record))
+        probe = probed(trial.workload, described["workloads"])
+        workload = described["workloads"][probe[0] if probe else trial.workload]
+        yield Past(workload, stack, models, processor, Took.of(record))
+
+
+def expected_trials(study: Study, trials: Iterable[Trial]) -> Counter[CellKey]:
+    """The number of trials to expect of each cell, of searches those that they probably come to."""
+    found: Counter[CellKey] = Counter()
+    for trial in trials:
+        probe = probed(trial.workload, study.workloads)
+        if probe is None:
+            found[trial.key.cell] += 1
+        else:
+            seeds = len(study.seeds_of(probe[0]))
+            found[CellKey(trial.stack, probe[0])] = _FIRST_PROBES + (seeds - 1) * _FURTHER_PROBES
+    return found
 
 
 def estimate_of(
@@ -141,7 +164,7 @@ def _cell(  # noqa: PLR0917
         real_s = sum(each.took.real_s for each in same) / len(same)
         return CellEstimate(cell, count, trial_ns, real_s, "same cell")
     # A pause takes no real time.
-    busy_ns = study.workloads[cell.workload].duration_ns_min + _AROUND_NS // (shared_by or 1)
+    busy_ns = study.workload(cell.workload).duration_ns_min + _AROUND_NS // (shared_by or 1)
     trial_ns = float(busy_ns + (_PAUSE_NS if study.phases == "drawn" else 0))
     if alike:
         ratio = sum(each.took.real_s for each in alike) / sum(each.took.trial_ns for each in alike)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Further seeds for cells that are not precise enough: a study stops on precision, never on a difference.
+"""The rounds of a run: further probes of its searches, further seeds for cells that are not precise enough.
+
+A study stops on precision, never on a difference.
 
 Stopping as soon as a difference is clear finds differences that are not there. Stopping at a fixed width
 costs less, but it does cost: it stops where the scatter happens to look small, so that fewer intervals hold
@@ -26,6 +28,8 @@ from strata.execution.agenda import (
     plan_study,
     snapshot_of,
 )
+from strata.execution.search import with_more_probes
+from strata.results.search import searched
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
@@ -70,7 +74,7 @@ def stated(widths: Mapping[CellKey, float]) -> dict[CellKey, float | None]:
 
 @dataclass
 class Rounds:
-    """The rounds of a run: the declared seeds, then another one for each cell that is not precise enough.
+    """The rounds of a run: the declared seeds, further probes of searches, further seeds for imprecise cells.
 
     For the options see `run_study`. ``added`` has the reasons for the last round, one for each workload.
     """
@@ -102,7 +106,7 @@ class Rounds:
     def next(self, agenda: Agenda, done: Collection[TrialKey]) -> Agenda | None:
         """The round after ``agenda``, given all trials that the run has carried out; None after the last."""
         self._done.update(done)
-        return None if self.only is not None else self._following(agenda)
+        return self._following(agenda, adds_seeds=self.only is None)
 
     def conclude(self, agenda: Agenda, given_up: Mapping[CellKey, str]) -> dict[CellKey, float]:
         """State in study.json the cells that were given up, and those less precise than the study asks.
@@ -140,9 +144,12 @@ class Rounds:
         skipped = {cell: why for cell, why in left_out.items() if is_chosen(study, cell, self.only)}
         return Agenda(study, snapshot, tuple(to_run), tuple(kept), skipped, disturbed)
 
-    def _following(self, agenda: Agenda) -> Agenda | None:
+    def _following(self, agenda: Agenda, *, adds_seeds: bool = True) -> Agenda | None:
         study = agenda.study
-        if study.precision is None or self.unconverged is None:
+        self.added = []
+        if (grown := with_more_probes(study, self.folder, self.chosen)) is not None:
+            return self._round(grown)
+        if study.precision is None or self.unconverged is None or not adds_seeds:
             return None
         unsure = self._unsure()
         grown = with_more_seeds(study, unsure)
@@ -154,7 +161,9 @@ class Rounds:
     def _unsure(self) -> dict[CellKey, float]:
         """Cells that more seeds could make precise; where trials fail, seeds do not help."""
         assert self.unconverged is not None
-        failed = {reading.trial.cell for reading in self.folder.readings() if not reading.usable}
+        study = self.folder.study()
+        unusable = [reading.trial for reading in self.folder.readings() if not reading.usable]
+        failed = {(searched(study, trial) or (trial, 0))[0].cell for trial in unusable}
         return {cell: width for cell, width in self.unconverged(self.folder).items() if cell not in failed}
 
     def _all_carried_out(self, agenda: Agenda) -> bool:

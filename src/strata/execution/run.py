@@ -109,7 +109,7 @@ def run_study(
     rounds = Rounds(folder, runner, unconverged, chosen, only, fresh, retries, command)
     with folder.lock():
         agenda = rounds.first(study)
-        if not chosen.intersection(agenda.snapshot.trials) and not agenda.skipped:
+        if not any(trial in chosen for trial in agenda.snapshot.trials) and not agenda.skipped:
             chosen_trials(agenda.study, only)  # refuses a seed that could have been added, but was not
         for trial in agenda.snapshot.trials:
             discard_unfinished(folder, trial)

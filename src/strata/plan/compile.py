@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -37,6 +38,7 @@ from strata.plan.placement import (
 )
 from strata.plan.power_cut import cut_in_window
 from strata.plan.prepared import after_restart, restarted, unmet_restart
+from strata.spec.find import find_of, probed
 from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
 from strata.spec.packages import asked_packages
@@ -90,10 +92,11 @@ def trials(study: Study) -> list[Trial]:
     left_out = skipped(study)
     blocks = list(_blocks(study))
     return [
-        Trial.of(study.name, TrialKey(stack, workload, seed))
+        Trial.of(study.name, key)
         for workload, seed in blocks
         for stack in _stacks_in_order(study, workload, seed, opens=workload == blocks[0][0])
         if (stack, workload) not in left_out
+        for key in study.trial_keys(stack, workload, seed)
     ]
 
 
@@ -175,6 +178,11 @@ def skipped(study: Study) -> dict[CellKey, str]:
 def find_trial(study: Study, wanted: str) -> Trial:
     """The trial with the id ``wanted``; a `PlanError` if the study has none."""
     by_id = {trial.id: trial for trial in trials(study)}
+    with suppress(ValueError):
+        key = TrialKey.parse(wanted)
+        probe = probed(key.workload, study.workloads)
+        if probe and key.stack in study.stacks and find_of(study.workloads[probe[0]]):
+            return Trial.of(study.name, key)
     if wanted not in by_id:
         raise PlanError(f'there is no trial "{wanted}"', place=str(study.file), remedy=nearest(wanted, by_id))
     return by_id[wanted]
@@ -362,7 +370,7 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     trial = plan.trial
     drawn = study.of(trial.stack).drawn_devices(trial.stack, trial.seed)
     devices = {name: device.identity() for name, device in drawn.items()}
-    versions = [each.metrics_version for each in loads_of(study.workloads[trial.workload])]
+    versions = [each.metrics_version for each in loads_of(study.workload(trial.workload))]
     specification = {
         "plan": plan.model_dump(mode="json"),
         "devices": devices,

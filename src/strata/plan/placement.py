@@ -148,7 +148,7 @@ def placements_of(
     study: Study, stack: Stack, workload: str, seed: int
 ) -> tuple[list[LayerPlace], list[Placement]]:
     """The layers that tenants share, and a placement for each tenant or for the only workload."""
-    tenants = study.workloads[workload].tenants()
+    tenants = study.workload(workload).tenants()
     if not tenants:
         alone = _alone(study, stack, workload, seed)
         if not stack.filesystems:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from strata.printable import plain
 from strata.report.effects import effects_objects
+from strata.report.knee import searches_plain
 from strata.report.table import Column, Table, columns, objects
 from strata.report.wording import ends_plain, picked
 from strata.results.store import Reading
@@ -136,6 +137,7 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
         ],
         "skipped": {str(cell): why for cell, why in snapshot.skipped.items()},
         "effects": effects_objects(results),
+        "searches": searches_plain(results),
         "added_seeds": plain(snapshot.added_seeds),
         "not_converged": {str(cell): width for cell, width in snapshot.not_converged.items()},
     }

@@ -20,8 +20,10 @@ from strata.report.charts import (
     shares,
 )
 from strata.report.heat_map import draw_heat_map, heat_map
+from strata.report.knee import knee
 from strata.report.palette import INK, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
+from strata.report.table import Table
 from strata.report.wording import metric_title, name_title
 from strata.results.record import ResultRecord
 from strata.spec.metric import LATENCY
@@ -77,6 +79,8 @@ def figures(results: StudyResults, reference: str | None = None) -> Iterator[Nam
 
 def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
     found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
+    if (searched := knee_figure(results, workload)) is not None:
+        found.append(searched[0])
     found += rate_figures(results, workload)
     for kind in latency_medians(results, workload):
         found += latency_figures(results, workload, kind, latency_distributions(results, workload, kind))
@@ -90,6 +94,15 @@ def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Nam
     drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))
     caption = f"{more} The line is the 95 % interval, the points are the seeds."
     return NamedFigure(_name(workload, kind.name), sentence_case(title), caption, drawing, workload)
+
+
+def knee_figure(results: StudyResults, workload: str) -> tuple[NamedFigure, Table] | None:
+    """The knee of a search with its numbers; None for a workload without one."""
+    found = knee(results, workload)
+    if found is None:
+        return None
+    title, caption, drawing, table = found
+    return NamedFigure(_name(workload, "knee"), sentence_case(title), caption, drawing, workload), table
 
 
 def rate_figures(

@@ -62,7 +62,12 @@ def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
         "checks": checks,
         "figures": [figures.metric_figure(results, workload, kind) for kind in leading],
         "tables": [comparison_table(results, workload, each) for each in found],
-        "wide": [*_rates(results, workload), *chain(*latencies[:shown]), *_disks(results, workload)],
+        "wide": [
+            *_knee(results, workload),
+            *_rates(results, workload),
+            *chain(*latencies[:shown]),
+            *_disks(results, workload),
+        ],
         "folded": [*chain(*latencies[shown:])],
         "costs": [table for table in _costs(results, workload) if table.rows],
         "others": _others(results, workload, leading),
@@ -109,6 +114,11 @@ def _percentiles(distribution: Distribution) -> list[float | None]:
         value if distribution.total * (100 - percentile) / 100 >= 10 else None
         for percentile, value in zip(_PERCENTILES, found, strict=True)
     ]
+
+
+def _knee(results: StudyResults, workload: str) -> Iterable[Shown]:
+    if (found := figures.knee_figure(results, workload)) is not None:
+        yield Shown(*found)
 
 
 def _rates(results: StudyResults, workload: str) -> Iterable[Shown]:

@@ -14,6 +14,7 @@ from rich.text import Text
 from strata.report.answer import Standing, chosen_metrics, standings
 from strata.report.effects import effects_views
 from strata.report.figures import window_ns
+from strata.report.knee import search_table, searches_of
 from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
@@ -104,6 +105,8 @@ def _workload_tables(
     width = min(30, max(len(each) for each in (*map(metric_title, kinds), *results.stacks)))
     for standing in standings(results, workload, kinds):
         yield terminal(_standing_table(results, workload, standing, notes, width), indent=2)
+    if searches_of(results, workload):
+        yield terminal(search_table(results, workload), indent=2)
     if not kinds:
         yield Text("  no valid result yet", style="yellow")
         for stack in results.stacks:
@@ -172,8 +175,8 @@ def _denials(results: StudyResults, stack: str, workload: str) -> list[ResultWar
 def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
     """A line for each trial of a cell without a valid result, with the reason."""
     left: dict[str, list[int]] = {}
-    for reading in results.readings:
-        if reading.trial.cell != (stack, workload) or not reading.problem:
+    for reading in results.readings_of(stack, workload):
+        if not reading.problem:
             continue
         if reading.attempts:
             yield f"{reading.trial_id}: {reading.problem}"

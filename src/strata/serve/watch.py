@@ -29,6 +29,7 @@ from strata.report.wording import metric_title
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
+from strata.spec.find import probed
 from strata.spec.trial import TrialKey
 from strata.units import format_value
 
@@ -85,7 +86,8 @@ class StudyNow:
         """A row per workload: for each stack its trials, by seed."""
         found: dict[tuple[str, str], list[TrialNow]] = {}
         for each in sorted(self.trials, key=lambda trial: trial.seed):
-            found.setdefault((each.stack, each.workload), []).append(each)
+            probe = probed(each.workload, self.workloads)
+            found.setdefault((each.stack, probe[0] if probe else each.workload), []).append(each)
         return [(row, [found.get((stack, row), []) for stack in self.stacks]) for row in self.workloads]
 
     def newest(self, count: int) -> list[TrialNow]:

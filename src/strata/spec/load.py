@@ -19,6 +19,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import FAULTS, FAULTS_MAX, Fault
+from strata.spec.find import find_diagnostics
 from strata.spec.fit import (
     capacity_bytes,
     interval_diagnostics,
@@ -337,6 +338,7 @@ class _Reader:
         self.found.extend(path, read_inputs(workload, self.file.parent, self.inputs))
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         self.found.extend(path, interval_diagnostics(workload))
+        self.found.extend(path, find_diagnostics(name, workload, self.tables["workloads"]))
         self.check_places(workload, path)
         least_bytes = AMPLE_BYTES
         for whole in self.stacks.values():

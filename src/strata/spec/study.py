@@ -38,6 +38,7 @@ from strata.spec.design import (
 )
 from strata.spec.device import Device
 from strata.spec.device_kind import ASKED
+from strata.spec.find import OpenLoop, find_of, probe_name, probed
 from strata.spec.inputs import InputFile
 from strata.spec.matrix import Matrix
 from strata.spec.names import Diagnostic, KebabName, checked, disk_of, nearest
@@ -48,6 +49,7 @@ from strata.spec.processor import DEFAULT_PROCESSOR, Processor, find_processor
 from strata.spec.stack import Stack
 from strata.spec.step import BROUGHT, MEMORY_BYTES
 from strata.spec.survival import Survival
+from strata.spec.trial import TrialKey
 from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Rate, Size, describe_size
 
@@ -268,6 +270,7 @@ class Study:
         reference: The stack that opens the first block, and that reports compare with.
         precision: The half-width of a ratio's interval at which no more seeds are added, as a fraction of 1.
         added_seeds: The seeds that a run has added for precision, by workload.
+        probes: The rates that a run has tried, of each search in their order.
         matrix: The factors of which its stacks and workloads are combinations.
         survival: The failures that it tries beside its trials.
         own: The fields that differ for a stack, by its name, as `of` has them.
@@ -297,6 +300,7 @@ class Study:
     prepare: Prepare = "each"
     age: Age | None = None
     added_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    probes: Mapping[TrialKey, tuple[int, ...]] = field(default_factory=dict)
     matrix: Matrix = field(default_factory=Matrix)
     survival: Survival | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -323,7 +327,22 @@ class Study:
 
     def load(self, stack: str, workload: str) -> Workload:
         """A workload as it runs on a stack, with the stack's settings."""
-        return self.workloads[workload].with_settings(self.stacks[stack].settings)
+        return self.workload(workload).with_settings(self.stacks[stack].settings)
+
+    def workload(self, name: str) -> Workload:
+        """A workload, or a probe of its search, by name."""
+        if (probe := probed(name, self.workloads)) is None:
+            return self.workloads[name]
+        return self.workloads[probe[0]].model_copy(update={"rate_per_s": probe[1], "find": None})
+
+    def trial_keys(self, stack: str, workload: str, seed: int) -> list[TrialKey]:
+        """The trials of a cell with a seed: one, or the probes of its search so far."""
+        key, load = TrialKey(stack, workload, seed), self.workloads[workload]
+        if not isinstance(load, OpenLoop) or find_of(load) is None:
+            return [key]
+        # The other seeds begin near what the first one finds.
+        begun = (int(load.rate_per_s or 1),) if seed == self.seeds[0] else ()
+        return [TrialKey(stack, probe_name(workload, rate), seed) for rate in self.probes.get(key, begun)]
 
     def power_risks(self, stack: str, workload: str) -> list[str]:
         """The settings by which a power failure takes what was acknowledged as durable, by their places."""

@@ -10,9 +10,10 @@ from functools import cached_property
 
 from strata.errors import ResultError
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
+from strata.results.search import Search, searched, searches
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
-from strata.spec.trial import CellKey
+from strata.spec.trial import CellKey, TrialKey
 from strata.spec.warning import ResultWarning, doubted_by, unranked_by
 from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare_measured, family_over
 from strata.statistics.family import Family
@@ -51,12 +52,15 @@ class StudyResults(Remembering):
     """The source of every figure in tables and reports.
 
     Attributes:
-        cells: By ``(stack, workload)``, in the study's order; a cell without results is empty.
+        cells: By ``(stack, workload)``, in the study's order; a cell without results is empty. Of a search it
+            has what the probes found together.
+        searches: The probes, by search.
     """
 
     snapshot: StudySnapshot
     readings: tuple[Reading, ...]
     cells: Mapping[tuple[str, str], Cell] = field(repr=False)
+    searches: Mapping[TrialKey, Search] = field(default_factory=dict, repr=False)
 
     @property
     def stacks(self) -> list[str]:
@@ -89,7 +93,8 @@ class StudyResults(Remembering):
     def _readings(self) -> dict[tuple[str, str], list[Reading]]:
         found: dict[tuple[str, str], list[Reading]] = {}
         for reading in self.readings:
-            found.setdefault(reading.trial.cell, []).append(reading)
+            search = searched(self.snapshot, reading.trial)
+            found.setdefault((search[0] if search else reading.trial).cell, []).append(reading)
         return found
 
     def metrics(self, workload: str) -> list[MetricKind]:
@@ -252,9 +257,11 @@ def gather(folder: ResultsFolder) -> StudyResults:
     usable = [reading.record for reading in readings if reading.record is not None and reading.usable]
     if len({record.time_domain for record in usable}) > 1:
         raise ResultError("virtual and wall results are never pooled", place=str(folder.path))
+    found = searches(snapshot, usable)
+    whole = (search.as_record(key) for key, search in found.items())
     by_cell: dict[tuple[str, str], dict[int, ResultRecord]] = {}
-    for record in usable:
+    for record in (*usable, *filter(None, whole)):
         by_cell.setdefault((record.trial.stack, record.trial.workload), {})[record.trial.seed] = record
     names = ((stack.name, workload.name) for stack in snapshot.stacks for workload in snapshot.workloads)
     cells = {cell: Cell(*cell, by_cell.get(cell, {})) for cell in names}
-    return StudyResults(snapshot, readings, cells)
+    return StudyResults(snapshot, readings, cells, found)

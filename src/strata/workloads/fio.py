@@ -7,16 +7,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.allowed import Forms, option_text, pair_diagnostics
+from strata.spec.find import OpenLoop
 from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.layer import Interface
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, checked
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, buffer_bytes
 from strata.workloads.keys import (
@@ -107,7 +108,7 @@ def _owned(name: str) -> str | None:
     return next((remedy for owned, remedy in _OWNED.items() if owned.startswith(plain)), None)
 
 
-class Fio(Workload):
+class Fio(OpenLoop):
     """fio on one file of the measured stack.
 
     Prepare: the file is written from end to end and synced, so that reads do not meet holes. Warm-up and
@@ -146,6 +147,15 @@ class Fio(Workload):
         None, "The measured window; default: one pass over the file", "60s", alias="duration"
     )
 
+    rate_per_s: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = key(
+        None,
+        "Open loop: this many requests a second are issued, at random times (a Poisson process), divided "
+        "among jobs and directions, as long as the queue's depth is not reached; default: as fast as they "
+        "complete",
+        500,
+        alias="rate",
+    )
+
     @property
     def data_bytes(self) -> int | None:
         return self.size_bytes
@@ -157,7 +167,9 @@ class Fio(Workload):
 
     @property
     def is_paced(self) -> bool:
-        return any(name.startswith(("rate", "thinktime")) for name in self.all_options)
+        return self.rate_per_s is not None or any(
+            name.startswith(("rate", "thinktime")) for name in self.all_options
+        )
 
     @property
     def all_options(self) -> dict[str, Option]:
@@ -182,6 +194,9 @@ class Fio(Workload):
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
             cause = f"fio would need more than {describe_size(_BUFFER_BYTES_MAX)} for the blocks in flight"
             yield Diagnostic(cause, remedy="lower bs, iodepth or numjobs", key="options")
+        if self.rate_per_s is not None and (rates := [each for each in self.options if each[:4] == "rate"]):
+            cause = f"there are two rates, rate and {rates[0]}"
+            yield Diagnostic(cause, remedy=f"leave {rates[0]} out", key="rate")
         if self.duration_ns is not None and self._is_verified:
             cause = "fio stops verifying when its time is over"
             yield Diagnostic(cause, remedy="leave duration out, to run over the whole file", key="duration")
@@ -200,6 +215,7 @@ class Fio(Workload):
         options: dict[str, object] = {
             name: literal(option_text(value)) for name, value in self.all_options.items()
         }
+        options |= self._rate_options()
         if time_ns is None:
             # One pass, in 4 KiB blocks at ten a second.
             limit_ns = _SLACK_NS + self.size_bytes // 4096 * NS_PER_S // 10
@@ -214,6 +230,22 @@ class Fio(Workload):
         title = "Drop the device's cache: fio does so for files, and needs root for devices"
         argv = ("blockdev", "--flushbufs", context.target)
         return [context.step(f"fio-forget-{phase}", phase, title, argv, user="root"), load]
+
+    def _rate_options(self) -> dict[str, object]:
+        """Fio's rates are those of each job, and of each direction."""
+        if self.rate_per_s is None:
+            return {}
+        options = self.all_options
+        each = self.rate_per_s / int(str(options.get("numjobs", 1)))
+        pattern = str(options.get("rw", options.get("readwrite", "read"))).partition(":")[0]
+        reads = 1.0 if "write" not in pattern and "trim" not in pattern else 0.0
+        if pattern in ("rw", "readwrite", "randrw"):
+            reads = (
+                float(str(options.get("rwmixread", 100 - float(str(options.get("rwmixwrite", 50)))))) / 100
+            )
+        parts = (each * reads, each * (1 - reads))
+        rates = ",".join(str(max(1, round(part))) if part else "" for part in parts)
+        return {"rate_iops": rates, "rate_process": "poisson"}
 
     def _fio(
         self, context: WorkloadContext, phase: Phase, title: str, options: Mapping[str, object], limit_ns: int

@@ -10,10 +10,11 @@ from typing import ClassVar, Final
 from pydantic import StrictStr
 
 from strata.servers.database import DatabaseServer
+from strata.spec.find import OpenLoop
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step, literal
-from strata.spec.workload import InputKind, Workload
+from strata.spec.workload import InputKind
 from strata.workloads.keys import key
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -21,7 +22,7 @@ _INPUT: Final = "dump"
 _FILE: Final = "init.sql"
 
 
-class OwnTables(Workload):
+class OwnTables(OpenLoop):
     """The base of workloads whose tables a study can make itself."""
 
     input_kind: ClassVar[InputKind] = "file"

@@ -11,13 +11,14 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
+from strata.spec.find import OpenLoop
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
 from strata.workloads.keys import (
@@ -64,7 +65,7 @@ PACED: Final = ("videoserver",)
 _PACING: Final = re.compile(r"""\bop\s*=\s*["'](?:delay|limit)["']""")
 
 
-class Load(Mixture, Workload):
+class Load(Mixture, OpenLoop):
     """A personality's threads on its files.
 
     Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured

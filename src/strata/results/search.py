@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the probes of a search have found: the highest rate that keeps a target, of a stack with a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strata.plan.model import Trial
+from strata.results.record import ResultRecord, StudySnapshot
+from strata.spec.find import RATE_MAX, Find, probed
+from strata.spec.metric import Metric
+from strata.spec.trial import TrialKey
+from strata.units import NS_PER_S
+
+_REACHED: Final = ("transactions_per_s", "operations_per_s")
+"""What a rate counts, by the load's own account."""
+_SHORT_OF: Final = 0.05  # a judgement: who asks for 200 a second is not served by less than 190
+_DEVIATIONS: Final = 3.0  # of the number of Poisson arrivals within the window
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One rate that was tried.
+
+    Attributes:
+        value: The searched metric; None where the load did not yield it.
+        reached: The rate that the load came to.
+        kept: Whether the metric stayed within the limit, and the load came to the rate.
+    """
+
+    rate: int
+    record: ResultRecord
+    value: float | None
+    reached: float | None
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Search:
+    """The probes of a stack with a seed, by rising rate."""
+
+    find: Find
+    probes: tuple[Probe, ...]
+
+    @property
+    def missed(self) -> Probe | None:
+        """The lowest rate that missed the target."""
+        return next((each for each in self.probes if not each.kept), None)
+
+    @property
+    def kept(self) -> Probe | None:
+        """The highest rate below it that kept the target."""
+        limit = self.missed.rate if self.missed else math.inf
+        return next((each for each in reversed(self.probes) if each.kept and each.rate < limit), None)
+
+    @property
+    def is_ended(self) -> bool:
+        kept, missed = self.kept, self.missed
+        if kept is None:
+            return missed is not None and missed.rate == 1
+        if missed is None:
+            return kept.rate >= RATE_MAX
+        return missed.rate <= max(kept.rate * (1 + self.find.within), kept.rate + 1)
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Where the metric meets the limit, between the highest rate that kept it and the lowest that missed.
+
+        The logarithm of the metric is taken as linear in that of the rate. None: no rate kept the target.
+        """
+        kept, missed = self.kept, self.missed
+        if kept is None:
+            return None
+        if missed is None or not kept.value or not missed.value or missed.value <= self.find.below_ns:
+            return float(kept.rate)
+        way: float = math.log(self.find.below_ns / kept.value) / math.log(missed.value / kept.value)
+        return float(kept.rate * (missed.rate / kept.rate) ** way)
+
+    def as_record(self, key: TrialKey) -> ResultRecord | None:
+        """The result of the whole search: that of the highest rate that kept the target, with what it found.
+
+        None while it has not ended, and where no rate kept the target.
+        """
+        rate, kept = self.rate_per_s, self.kept
+        if not self.is_ended or rate is None or kept is None:
+            return None
+        others = (each.model_copy(update={"headline": False}) for each in kept.record.metrics)
+        counted = next((name for name in _REACHED if kept.record.metric(name) is not None), "requests_per_s")
+        found = Metric.of(found_name(counted), rate, "1/s", headline=True)
+        trial = Trial.of(kept.record.trial.study, key)
+        return kept.record.model_copy(update={"trial": trial, "metrics": (found, *others)})
+
+
+def found_name(counted: str) -> str:
+    """The metric of a search's result: ``transactions_within_target_per_s``."""
+    return counted.replace("_per_s", "_within_target_per_s")
+
+
+def finds(snapshot: StudySnapshot) -> dict[str, Find]:
+    """The searches that a study declares, by workload."""
+    declared: Mapping[str, Mapping[str, Any]] = snapshot.described.get("workloads", {})
+    found = {name: each.get("find") for name, each in declared.items()}
+    return {name: Find.model_construct(**each) for name, each in found.items() if each}
+
+
+def searched(snapshot: StudySnapshot, trial: TrialKey) -> tuple[TrialKey, int] | None:
+    """The search that a trial is a probe of, and its rate; None: it is none."""
+    probe = probed(trial.workload, {choice.name for choice in snapshot.workloads})
+    return None if probe is None else (trial._replace(workload=probe[0]), probe[1])
+
+
+def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[TrialKey, Search]:
+    """The searches among the usable records of a study, in the order of their first probes."""
+    declared = finds(snapshot)
+    found: dict[TrialKey, list[Probe]] = {}
+    for record in records if declared else ():
+        place = searched(snapshot, record.trial.key)
+        if place is not None and place[0].workload in declared:
+            key, rate = place
+            found.setdefault(key, []).append(_probe(declared[key.workload], rate, record))
+    return {
+        key: Search(declared[key.workload], tuple(sorted(probes, key=lambda each: each.rate)))
+        for key, probes in found.items()
+    }
+
+
+def _probe(find: Find, rate: int, record: ResultRecord) -> Probe:
+    metric = record.metric(find.metric)
+    rates = (record.metric(name) for name in _REACHED)
+    reached = next((each.value for each in rates if each is not None), None)
+    window_s = record.phases_ns.get("measure", 0) / NS_PER_S
+    tolerance = max(_SHORT_OF, _DEVIATIONS / math.sqrt(max(rate * window_s, 1.0)))
+    is_carried = reached is None or reached >= rate * (1 - tolerance)
+    value = None if metric is None else metric.value
+    return Probe(rate, record, value, reached, value is not None and value <= find.below_ns and is_carried)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The highest rate that a real load keeps a target at, on a modelled disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lab_factory import environment, hashes, public_folder, shared_lab, strata
+
+from strata.lab import Lab
+from strata.results.store import ResultsFolder
+from strata.statistics.study import StudyResults, gather
+
+pytestmark = pytest.mark.lab
+
+TEXT = """\
+[study]
+name = "knee"
+question = "How many random reads a second within 60 ms?"
+seeds = [1, 2]
+phases = "fixed"
+cpu = "free"
+[devices.hdd]
+model = "wd-re4-500gb"
+[stacks.bare]
+layers = []
+[workloads.reads]
+workload = "fio"
+size = "64MiB"
+duration = "4s"
+options = { rw = "randread", bs = "4k", iodepth = 32, ioengine = "libaio", direct = 1 }
+rate = 40
+find = { metric = "read_latency_ns_p99", below = "60ms", within = "25%" }
+"""
+
+
+def run(folder: Path, lab: Lab, *words: str) -> StudyResults:
+    (folder / "study.toml").write_text(TEXT)
+    env = environment(folder / "cache", shared_lab(lab, folder / "shared"), HOME="/root")
+    strata("run", "study.toml", "--results", "results", *words, env=env, cwd=folder)
+    return gather(ResultsFolder.open(folder / "results"))
+
+
+def test_a_rate_is_found_by_real_trials_and_again_the_same(lab: Lab) -> None:
+    with public_folder() as folder:
+        results = run(folder, lab)
+        first = hashes(folder / "results")
+
+        assert {key.seed for key in results.searches} == {1, 2}
+        for search in results.searches.values():
+            assert search.is_ended
+            assert search.kept is not None
+            assert search.missed is not None
+            assert search.kept.value is not None
+            assert search.kept.value <= 60_000_000
+            # A drive of 7200 rpm does about 75 random reads a second one at a time, and twice that in order.
+            assert 20 <= search.kept.rate < search.missed.rate <= 300
+        found = results.cells["bare", "reads"].series("operations_within_target_per_s").values
+        assert set(found) == {1, 2}
+
+        run(folder, lab)
+        assert hashes(folder / "results") == first

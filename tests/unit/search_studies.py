@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study that searches a rate, and a runner whose stacks have a planted capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strata.plan.model import Plan
+from strata.runners.fake import FakeRunner, Output
+from strata.spec.step import Step
+
+TEXT = """\
+[study]
+name = "knee"
+question = "How much can each carry?"
+seeds = [1, 2, 3]
+
+[devices.disk0]
+model = "wd-re4-500gb"
+
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+
+[stacks.xfs]
+layers = [{ layer = "xfs" }]
+
+[workloads.oltp]
+workload = "pgbench"
+scale = 1
+clients = 10
+warmup = "1s"
+duration = "60s"
+rate = 200
+find = { metric = "latency_ns_p99", below = "20ms" }
+"""
+BELOW_US = 20_000
+IDLE_US = 4_000
+
+
+def rate_of(plan: Plan) -> float:
+    load = next(step for step in plan.steps if step.id == "pgbench-measure")
+    return next(float(word.partition("=")[2]) for word in load.argv if word.startswith("--rate="))
+
+
+def latency_us(rate: float, capacity: float) -> int:
+    """The latency of a queue, which grows without limit towards the capacity."""
+    return round(min(IDLE_US / (1 - rate / capacity), 1e7)) if rate < capacity else 10_000_000
+
+
+def highest_rate(capacity: float) -> float:
+    """The rate at which this latency is the limit."""
+    return capacity * (1 - IDLE_US / BELOW_US)
+
+
+def capacity_runner(
+    capacities: Mapping[str, float], scatter: Mapping[int, float] | None = None, **options: Any
+) -> FakeRunner:
+    """pgbench on stacks of these capacities, each times the factor of its seed."""
+
+    def output(plan: Plan, step: Step) -> Output:
+        if step.id != "pgbench-measure":
+            return "", {}
+        trial, rate = plan.trial, rate_of(plan)
+        capacity = capacities[trial.stack] * (scatter or {}).get(trial.seed, 1.0)
+        line = f"0 1 {latency_us(rate, capacity)} 0 1000 0 0\n"
+        text = f"tps = {min(rate, capacity):.3f} (without initial connection time)\n"
+        return text, {"transactions": line * 20}
+
+    return FakeRunner(output=output, **options)

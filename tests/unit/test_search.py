@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searching the highest rate that keeps a target: the probes, their order, and what comes of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from execution_factory import RecordingDisplay, study_in
+from search_studies import TEXT, capacity_runner, highest_rate
+
+from strata.execution.run import Summary, run_study
+from strata.results.store import ResultsFolder
+from strata.runners.fake import FakeRunner
+from strata.spec.trial import CellKey, TrialKey
+from strata.statistics.study import StudyResults, gather
+from study_texts import mistakes
+
+RATE_FOUND = "transactions_within_target_per_s"
+SCATTER = {1: 1.0, 2: 1.07, 3: 0.95, 4: 1.02, 5: 0.98, 6: 1.04}
+
+
+def run(folder: Path, runner: FakeRunner, text: str = TEXT, **options: Any) -> Summary:
+    folder.mkdir(exist_ok=True)
+    display = options.pop("display", RecordingDisplay())
+    return run_study(study_in(folder, text), folder / "results", runner, display, **{"jobs": 1, **options})
+
+
+def results(folder: Path) -> StudyResults:
+    return gather(ResultsFolder.open(folder / "results"))
+
+
+def found(folder: Path, stack: str) -> Mapping[int, float]:
+    return results(folder).cells[stack, "oltp"].series(RATE_FOUND).values
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    each = folder.glob("results/trials/*/attempt-*/result.json")
+    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in each}
+
+
+def test_the_planted_rate_is_found_for_every_stack_and_seed(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 1000, "xfs": 90}, SCATTER))
+
+    for stack, capacity in (("ext4", 1000), ("xfs", 90)):
+        for seed, rate in found(tmp_path, stack).items():
+            assert rate == pytest.approx(highest_rate(capacity * SCATTER[seed]), rel=0.05)
+        assert set(found(tmp_path, stack)) == {1, 2, 3}
+
+
+def test_the_ratio_of_two_stacks_has_an_interval_over_the_seeds(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+
+    ratio = results(tmp_path).ratio("oltp", RATE_FOUND, "ext4", "xfs")
+    assert ratio is not None
+    assert ratio.interval is not None
+    assert ratio.interval.low < 4 / 3 < ratio.interval.high
+
+
+def test_probes_are_ordinary_trials_that_are_kept(tmp_path: Path) -> None:
+    done = run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+
+    kept = set(hashes(tmp_path))
+    assert {str(each) for each in done.valid} == kept
+    assert {"ext4.oltp-rate-200.s1", "xfs.oltp-rate-200.s1"} <= kept
+    assert {reading.trial_id for reading in results(tmp_path).readings} == kept
+
+
+def test_the_other_seeds_begin_at_what_the_first_one_found_and_take_fewer_probes(tmp_path: Path) -> None:
+    done = run(tmp_path, capacity_runner({"ext4": 40_000, "xfs": 300}, SCATTER))
+
+    count = {seed: sum(each.stack == "ext4" and each.seed == seed for each in done.valid) for seed in (1, 2)}
+    assert count[2] < count[1] / 2
+
+
+def test_a_study_interrupted_anywhere_comes_to_the_same_probes(tmp_path: Path) -> None:
+    run(tmp_path / "whole", capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+    whole = hashes(tmp_path / "whole")
+
+    for wait in sorted(whole)[::7]:
+        folder = tmp_path / wait
+        runner = capacity_runner({"ext4": 400, "xfs": 300}, SCATTER, behaviours={wait: "wait"})
+        interrupted(folder, runner)
+        run(folder, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+        assert hashes(folder) == whole
+
+
+def interrupted(folder: Path, runner: FakeRunner) -> None:
+    """Run until the runner waits, and then interrupt: in a thread, where nobody handles signals."""
+    stopped = threading.Event()
+
+    class Display(RecordingDisplay):
+        def progress(self, trial: Any, progress: Any) -> None:
+            if runner.behaviours.get(trial.id) == "wait" and not stopped.is_set():
+                stopped.set()
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, runner, display=Display())
+
+
+def test_a_finished_search_is_not_run_again(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+    again = capacity_runner({"ext4": 400, "xfs": 300}, SCATTER)
+
+    done = run(tmp_path, again)
+
+    assert again.begun == []
+    assert len(done.kept) == len(hashes(tmp_path))
+
+
+def test_a_stack_that_keeps_the_target_at_no_rate_has_no_value(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 0.5}, SCATTER))
+
+    assert found(tmp_path, "xfs") == {}
+    assert set(found(tmp_path, "ext4")) == {1, 2, 3}
+    tried = [each.trial.workload for each in results(tmp_path).readings if each.trial.stack == "xfs"]
+    assert "oltp-rate-1" in tried
+
+
+def test_a_rate_that_the_load_does_not_reach_is_not_kept(tmp_path: Path) -> None:
+    text = TEXT.replace("20ms", "60s")  # the latency never misses it
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), text)
+
+    for seed, rate in found(tmp_path, "ext4").items():
+        assert 390 * SCATTER[seed] < rate < 640 * SCATTER[seed]
+
+
+def test_a_failed_probe_ends_its_search_alone(tmp_path: Path) -> None:
+    runner = capacity_runner({"ext4": 400, "xfs": 300}, SCATTER)
+    runner.behaviours["ext4.oltp-rate-200.s1"] = "fail"
+
+    done = run(tmp_path, runner)
+
+    assert list(done.invalid) == [TrialKey("ext4", "oltp-rate-200", 1)]
+    assert set(found(tmp_path, "ext4")) == {2, 3}
+    assert set(found(tmp_path, "xfs")) == {1, 2, 3}
+
+
+def test_a_glob_searches_only_what_it_names(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), only="ext4.*")
+
+    assert set(found(tmp_path, "ext4")) == {1, 2, 3}
+    assert not [name for name in hashes(tmp_path) if name.startswith("xfs")]
+
+
+def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
+    text = TEXT.replace("seeds = [1, 2, 3]", 'seeds = [1, 2, 3]\nprecision = "10%"\nseeds_max = 6')
+    study = study_in(tmp_path, text)
+
+    def unsure(folder: ResultsFolder) -> Mapping[CellKey, float]:
+        return gather(folder).unconverged(study.precision or 0)
+
+    done = run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), text, unconverged=unsure)
+
+    assert done.added_seeds == {"oltp": (4, 5, 6)}
+    assert set(found(tmp_path, "ext4")) == {1, 2, 3, 4, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        ("rate = 200\n", "", "the search has no rate to begin at"),
+        ("rate = 200\n", "rate = 2.5\n", "a search begins at a whole rate"),
+        ("latency_ns_p99", "latency_p99", '"latency_p99" is no time that pgbench measures'),
+        ("latency_ns_p99", "transactions_per_s", '"transactions_per_s" is no time'),
+        ('"20ms"', '"0s"', "no time is below 0"),
+        ('"20ms" }', '"20ms", within = "0.1%" }', "a rate is found within 0.5 % to 100 %"),
+        (
+            "[workloads.oltp]",
+            '[workloads.oltp-rate-9]\nworkload = "fio"\npreset = "random-read-4k"\nduration = "2s"\n'
+            "[workloads.oltp]",
+            '"oltp-rate-9" has the name of a probe of oltp',
+        ),
+    ],
+)
+def test_mistakes_of_a_search_are_found_before_it_runs(
+    tmp_path: Path, before: str, after: str, cause: str
+) -> None:
+    assert any(cause in each for each in mistakes(tmp_path, TEXT.replace(before, after)).values())
