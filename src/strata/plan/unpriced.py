@@ -22,22 +22,22 @@ _CELLS_MAX: Final = 3
 
 
 def unpriced_warnings(plans: Iterable[Plan], processor: Processor) -> list[ResultWarning]:
-    """A warning of each program whose time in the measured window will rest on the default price."""
+    """One warning of all programs whose time in the measured window will rest on the default price."""
     if processor.is_free:
         return []
     cells: dict[str, dict[str, None]] = {}
     for plan in plans:
         for name in _unpriced(plan, processor):
             cells.setdefault(name, {})[str(plan.trial.key.cell)] = None
+    if not cells:
+        return []
     default = processor.programs[DEFAULT_PROGRAM]
-    found = []
-    for name, where in cells.items():
-        text = (
-            f"{name} has no price of its own: its work may take {default.low:g} to {default.high:g} times "
-            f"the default price; it runs in {_some(list(where))}"
-        )
-        found.append(WARNINGS["default-price"].warning(text))
-    return found
+    running = "; ".join(f"{name} in {_some(list(where))}" for name, where in cells.items())
+    text = (
+        "programs without a price of their own, whose work may take "
+        f"{default.low:g} to {default.high:g} times the default price: {running}"
+    )
+    return [WARNINGS["default-price"].warning(text)]
 
 
 def _some(cells: list[str]) -> str:
