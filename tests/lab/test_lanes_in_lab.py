@@ -15,8 +15,8 @@ from strata.errors import LabError
 from strata.lab import Lab
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
-from strata.results.build import trouble_in_events
 from strata.results.events import Events, read_events
+from strata.results.troubles import trouble_in_events
 from strata.runners.base import Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device

@@ -13,15 +13,15 @@ from execution_factory import fake_runner, run_tiny
 from results_factory import make_study
 
 from strata.errors import ToolError
-from strata.lab.boot import provide_descriptors
+from strata.lab.limits import provide_descriptors
 
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
     """The limit of open files, as the process would be given it."""
     held = {"limit": (64, 64)}
-    monkeypatch.setattr("strata.lab.boot.resource.getrlimit", lambda which: held["limit"])
-    monkeypatch.setattr("strata.lab.boot.resource.setrlimit", lambda which, limit: held.update(limit=limit))
+    monkeypatch.setattr("strata.lab.limits.resource.getrlimit", lambda which: held["limit"])
+    monkeypatch.setattr("strata.lab.limits.resource.setrlimit", lambda which, limit: held.update(limit=limit))
     return held
 
 

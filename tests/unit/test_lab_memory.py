@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
-from strata.lab.boot import boot_setting, check_memory, kernel_arguments, memory_text
+from strata.lab.boot import boot_setting, kernel_arguments, memory_text
 from strata.lab.initrd import lab_bindings, lab_initrd
+from strata.lab.limits import check_memory
 from strata.lab.programs import PATH, LoadBuild, load_file, load_setting
 from strata.plan.model import Monitors, Plan, Trial
 from strata.spec.step import LOAD

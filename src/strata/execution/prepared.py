@@ -22,8 +22,8 @@ from strata.lab.cache import Cache, Entry, Inputs, cache_root
 from strata.lab.disk_image import DiskImage
 from strata.plan.model import canonical_json, sha256_hex
 from strata.plan.prepared import parts_of
-from strata.results.build import trouble_in_console, trouble_in_events
 from strata.results.events import read_events
+from strata.results.troubles import trouble_in_console, trouble_in_events
 from strata.runners.base import (
     CONSOLE_NAME,
     EVENTS_NAME,

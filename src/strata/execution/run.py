@@ -30,7 +30,7 @@ from strata.execution.finalise import finalise
 from strata.execution.precision import Rounds, Unconverged, with_all_seeds
 from strata.execution.prepared import carry_out
 from strata.files import refused
-from strata.lab.boot import provide_descriptors
+from strata.lab.limits import provide_descriptors
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task

@@ -3,8 +3,7 @@
 
 Everything by which a process could know its host is fixed here: arguments (only relative names and
 descriptors with fixed numbers), environment, working folder, limits, signals, address layout. Disks are
-sparse files without a name and end with the process. It ends with its starter (``pdeathsig``). The machine's
-limits for labs stand at the end: open files, and memory.
+sparse files without a name and end with the process. It ends with its starter (``pdeathsig``).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import fcntl
 import hashlib
 import mmap
 import os
-import resource
 import select
 import shutil
 import signal
@@ -30,10 +28,10 @@ from strata.lab.disk_image import DiskImage, PowerCut
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
+from strata.lab.limits import provide_descriptors
 from strata.spec.step import MEMORY_BYTES
-from strata.spec.study import MEMORY_BYTES_MIN
 from strata.spec.trial import derive_seed
-from strata.units import NS_PER_S, format_size
+from strata.units import NS_PER_S
 
 START_NS: Final = 1_798_761_600 * 10**9
 """Virtual time begins at 2027-01-01 00:00 UTC: later than every file of the root image, or PAM complains."""
@@ -374,11 +372,6 @@ def _inheritable() -> list[int]:
     return sorted(found)
 
 
-# Descriptors of Python, the console, DuckDB and the results, and the numbers from which a lab's are copied.
-_OWN: Final = 192
-_PER_TRIAL: Final = 24
-_PER_DISK: Final = 4
-_SHM: Final = "/dev/shm"  # noqa: S108  where User-Mode Linux keeps its machine's memory, as a sparse file
 _UNITS: Final = ((30, "G"), (20, "M"))
 
 
@@ -388,45 +381,3 @@ def memory_text(memory_bytes: int) -> str:
         if memory_bytes % (1 << shift) == 0:
             return f"{memory_bytes >> shift}{unit}"
     return str(memory_bytes)
-
-
-def check_memory(memory_bytes: int) -> None:
-    """Refuse more memory for a lab than this machine has, by a `LabError`.
-
-    Whether it fits beside others is unknown: a lab takes the pages that its programs touch.
-    """
-    if memory_bytes < MEMORY_BYTES_MIN or memory_bytes % (1 << 20):
-        raise LabError(
-            f"a lab cannot have {memory_bytes} bytes of memory",
-            place="study.memory",
-            remedy=f"give it {format_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
-        )
-    shm = os.statvfs(_SHM)
-    own_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most_bytes = min(own_bytes, shm.f_blocks * shm.f_frsize)
-    if memory_bytes > most_bytes:
-        raise LabError(
-            f"this machine has no {format_size(memory_bytes)} of memory for a lab, but "
-            f"{format_size(most_bytes)} (its own memory, and the size of {_SHM})",
-            place="study.memory",
-            remedy="lower `memory`, or run the study on a larger machine: results are the same",
-        )
-
-
-def provide_descriptors(trials: int, disks: int) -> None:
-    """Raise the limit of open files if it is too low for this many trials, each with this many disks.
-
-    Programs under measurement inherit the limit, so a sufficient one stays.
-    """
-    needed = _OWN + trials * (_PER_TRIAL + _PER_DISK * disks)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise ToolError(
-            f"at most {hard} files may be open at once, and this needs {needed}",
-            place="ulimit -n",
-            remedy="raise the limit in /etc/security/limits.conf, or where this shell was started; "
-            "fewer --jobs need fewer",
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))

@@ -19,7 +19,6 @@ from strata.lab.boot import (
     Status,
     Wiring,
     boot_setting,
-    check_memory,
     check_tools,
     start_lab,
 )
@@ -29,6 +28,7 @@ from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, part_setting
+from strata.lab.limits import check_memory
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.machine.reading import Sampler
 from strata.plan.model import Plan, canonical_json, sha256_hex

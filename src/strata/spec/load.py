@@ -32,7 +32,8 @@ from strata.spec.fit import (
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
 from strata.spec.load_stack import AMPLE_BYTES, StackReader
-from strata.spec.matrix import Matrix, expand
+from strata.spec.matrix import Matrix
+from strata.spec.matrix_reading import expand
 from strata.spec.names import Path as Keys
 from strata.spec.names import kebab_diagnostics, nearest
 from strata.spec.packages import PackageLock, asked_packages, read_lock

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reasons in a trial's events and in its kernel's messages against using its numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from strata.plan.model import Plan, sha256_hex
+from strata.plan.prepared import parts_of
+from strata.results.events import Events, StepRun
+from strata.spec.layer import KernelLog
+from strata.spec.step import Step
+from strata.units import format_duration
+
+_TAIL_CHARACTERS: Final = 400
+_LOG_CHARACTERS: Final = 1200
+"""Of a server's log: its cause of failure stands before its hints."""
+_NO_SPACE: Final = "No space left on device"
+_TRUNCATED: Final = "wrote more output than is kept"
+# The kernel's messages that make every trial invalid; `Layer.kernel_log` has those of the layers.
+_ANY_STACK: Final = KernelLog(
+    trouble=(
+        r"strata: disk \S+ host (?:read|write) failed.*",
+        # Faults of the kernel itself, and memory that it needs and cannot get: kernel/{fork,panic}.c,
+        # mm/{filemap,memory,page_alloc,slub,vmalloc}.c, lib/{list_debug,refcount}.c and
+        # arch/um/kernel/{tlb,skas/mmu}.c of Linux 7.2
+        r"Kernel panic.*",
+        r".*\bBUG(?::| at | \S+ \().*",
+        r".*\b(?:Oops|KASAN|KFENCE|refcount_t|use[- ]after[- ]free)\b.*",
+        r".*\b(?:Bad (?:page|rss)|list_(?:add|del) corruption|Wrong slab cache|nonexistent vm area)\b.*",
+        r".*: (?:page allocation failure|vmalloc error): .*",
+        r"UML ran out of memory on the host side!.*",
+        r"Unexpectedly lost MM child!.*",
+        r".*\bI/O error, dev .*",
+        r"(?:Memory cgroup out|Out) of memory: Killed process .*",
+    ),
+    disk_lost=(r".*\bI/O error, dev .*",),
+)
+_STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
+_TROUBLE_LINES_MAX: Final = 5
+
+
+def trouble_in_events(plan: Plan, events: Events) -> list[str]:
+    """Every reason that the agent's account gives against using the numbers."""
+    if events.start is None:
+        return ["the agent never spoke: the lab did not boot, or the agent could not be started"]
+    reasons: list[str] = []
+    if events.start.trial not in {None, *(each.trial.id for each in _carried_out(plan))}:
+        reasons.append(f"the events are those of another trial, {events.start.trial}")
+    elif events.start.plan_sha256 not in {"", *_plan_hashes(plan)}:  # empty: it could not be read
+        reasons.append("the agent carried out another plan than this trial's")
+    steps = {step.id: step for step in plan.steps}
+    for run in events.steps.values():
+        step = steps.get(run.step)
+        reason = _step_trouble(run, events, step)
+        if reason and not _ended_for_another(run, events):
+            reasons.append(f'step {run.step} ("{step.title if step else run.step}") {reason}')
+    for speaker, stream, text in events.streams():
+        if _NO_SPACE in text:
+            reasons.append(f'step {speaker} said "{_NO_SPACE}" on {stream}: the stack is full')
+    reasons += _teardown_trouble(events)
+    reasons += _end_trouble(events, explained=bool(reasons))
+    reasons += [f"step {each.id} was not run" for each in plan.steps if each.id not in events.steps][:1]
+    return reasons
+
+
+def _carried_out(plan: Plan) -> tuple[Plan, ...]:
+    """The plans that an agent may have: a plan with a restart comes to it in two parts."""
+    return (plan, *(parts_of(plan) or ()))
+
+
+def _plan_hashes(plan: Plan) -> set[str]:
+    return {sha256_hex(each.to_json()) for each in _carried_out(plan)}
+
+
+def _teardown_trouble(events: Events) -> list[str]:
+    """Steps that were not undone; a step that failed half-way may have had nothing to undo."""
+    steps = [events.steps.get(each) for each in events.undo_failures]
+    done = [run.step for run in steps if run and run.ending and run.ending.outcome == "ok"]
+    left = events.end.left_behind if events.end else ()
+    return [
+        *(f"step {each} could not be undone at teardown" for each in done),
+        *(f"left behind by the teardown: {each}" for each in left),
+    ]
+
+
+def _end_trouble(events: Events, *, explained: bool) -> list[str]:
+    """Trouble at the agent's end; ``explained`` if a step's failure accounts for it already."""
+    end = events.end
+    if end is None:
+        running = [run.step for run in events.steps.values() if run.ending is None]
+        during = f" during step {running[-1]}" if running else ""
+        return [f"the agent was killed{during} before the plan's end"]
+    if end.outcome == "ok" or (end.outcome == "failed" and explained and end.failed_step is not None):
+        return []
+    if end.outcome == "failed" and explained:
+        return [end.reason] if end.reason else []
+    return [f"the agent ended with {end.outcome}" + (f": {end.reason}" if end.reason else "")]
+
+
+def _ended_for_another(run: StepRun, events: Events) -> bool:
+    """Whether a step was ended because another had failed: only the other one's failure counts."""
+    if run.ending is None or run.ending.outcome != "interrupted" or events.end is None:
+        return False
+    return events.end.outcome == "failed" and events.end.failed_step not in {None, run.step}
+
+
+def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None:
+    if step is not None and step.background:
+        how, kept = _service_trouble(run, step, events), _LOG_CHARACTERS
+    else:
+        how, kept = _program_trouble(run, step), _TAIL_CHARACTERS
+    if how is None or how == _TRUNCATED:
+        return how
+    tail = events.last_words(run.step).strip()
+    return f"{how}; it said last: {_end_of(tail, kept)}" if tail else how
+
+
+def _end_of(text: str, characters_max: int) -> str:
+    if len(text) <= characters_max:
+        return text
+    cut, newline, lines = text[-characters_max:].partition("\n")
+    return f"…{lines if newline else cut}"
+
+
+def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
+    """Trouble with a service, in the agent's words: an exit code does not tell who ended it."""
+    end, ending = events.end, run.ending
+    if ending is not None and ending.outcome == "signalled":
+        asked = step.stop_signal.removeprefix("SIG") == (ending.signal or "").removeprefix("SIG")
+        return None if asked else f"was ended by signal {ending.signal}"
+    if ending is not None and ending.outcome not in {"ok", "interrupted"}:
+        return ending.error or f"ended as {ending.outcome}"
+    if end is not None and end.outcome == "failed" and end.failed_step == run.step:
+        return end.reason  # it ran until it was stopped, but was not ready in time
+    return None
+
+
+def _program_trouble(run: StepRun, step: Step | None) -> str | None:
+    ending = run.ending
+    if ending is None or ending.outcome == "ok":
+        truncated = ending is not None and ending.output_truncated and run.phase == "measure"
+        return _TRUNCATED if truncated else None
+    limit = f" of {format_duration(step.time_limit_ns)}" if step else ""
+    words = {
+        "timeout": f"took longer than its time limit{limit}",
+        "signalled": f"was ended by signal {ending.signal}",
+        "spawn_error": f"could not be started: {ending.error or 'unknown cause'}",
+        "failed": f"failed with exit code {ending.exit_code}",
+    }
+    return words.get(ending.outcome, f"ended as {ending.outcome}")
+
+
+def trouble_in_console(
+    console_log: Path | None, kernel_logs: Iterable[KernelLog] = (), *, disk_lost: bool = False
+) -> list[str]:
+    """The kernel's messages against using the numbers, without their time stamps.
+
+    ``kernel_logs`` has the layers' patterns of trouble. With ``disk_lost`` the plan lets a disk fail, and
+    failing requests are no trouble.
+    """
+    if console_log is None or not console_log.is_file():
+        return []
+    logs = [_ANY_STACK, *kernel_logs]
+    trouble = re.compile("|".join(dict.fromkeys(each for log in logs for each in log.trouble)))
+    expected = re.compile("|".join(dict.fromkeys(each for log in logs for each in log.disk_lost)))
+    found: dict[str, None] = {}
+    for line in console_log.read_text(errors="replace").splitlines():
+        message = _STAMP.sub("", line.strip())
+        if trouble.match(message) and not (disk_lost and expected.match(message)):
+            found.setdefault(f"the kernel said: {message}")
+    return list(found)[:_TROUBLE_LINES_MAX]
