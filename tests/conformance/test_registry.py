@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from layer_cases import CASES_BY_LAYER
 
-from golden_studies import CASES, compile_case
+from golden_studies import CASES, compile_case, study_of
 from strata.plan.catalogue import catalogue
-from strata.plan.compile import PHASES, check_steps
+from strata.plan.compile import PHASES, check_steps, compile_trial
 from strata.spec.describe import description_of
 from strata.spec.diagnostics import keys_of
 from strata.spec.layer import Layer
@@ -189,6 +189,16 @@ def test_a_step_ends_within_the_time_of_a_default_study_or_says_so(case: str, tm
     for step in compile_case(case, tmp_path).steps:
         for command in step.commands:
             assert 10 * 10**9 <= command.time_limit_ns <= 2 * 3600 * 10**9
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_two_runs_of_a_program_draw_the_same(case: str, tmp_path: Path) -> None:
+    """Preparing, warming up and measuring, with one seed of the study or another."""
+    plans = [compile_trial(study_of(case, tmp_path), "stack", "load", seed) for seed in (1, 2)]
+    words = [word for plan in plans for step in plan.steps for word in step.argv]
+    seeds = [word for word in words if word.startswith(("--randseed=", "--random-seed=", "--rand-seed="))]
+
+    assert len(set(seeds)) == len(seeds)
 
 
 @pytest.mark.parametrize("case", CASES)

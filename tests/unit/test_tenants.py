@@ -213,13 +213,6 @@ def test_tenants_run_in_lanes_and_alone_without(tmp_path: Path) -> None:
     assert plan.steps[plan.steps.index(alone[0]) - 1].argv == ("sync",)
 
 
-def test_no_two_windows_have_the_same_random_numbers(tmp_path: Path) -> None:
-    plan = compiled(tmp_path, study_text(tenant("a", keys="count = 2"), keys='alone = "2s"'))
-    seeds = [word for step in plan.steps for word in step.argv if word.startswith("--randseed=")]
-
-    assert len(set(seeds)) == len(seeds) == 6
-
-
 def test_a_tenant_without_a_guest_has_a_control_group_of_its_own(tmp_path: Path) -> None:
     plan = compiled(tmp_path, study_text(tenant("a", keys='memory = "64MiB"'), tenant("b")))
     groups = {step.lane: step.cgroup for step in plan.steps if step.phase == "measure"}

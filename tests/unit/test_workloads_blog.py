@@ -4,8 +4,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
-from workload_factory import refused
 
 from strata.errors import RunError
 from strata.spec.step import Step
@@ -62,11 +60,6 @@ def test_the_rates_are_of_each_interval() -> None:
     assert sum(rates) / 3 == pytest.approx(written + read, rel=1e-6)
 
 
-def test_there_must_be_room_for_a_blog_of_each_writer() -> None:
-    assert "writers: blogs of 29MiB do not fit" in refused(blog(writers=3), 30 << 20)
-    assert not refused(blog(writers=3), 40 << 20)
-
-
 def test_a_window_without_a_completed_blog_is_reported() -> None:
     none = STDOUT.replace('"score_writes":106', '"score_writes":0')
 
@@ -86,14 +79,6 @@ def test_the_defaults_are_the_originals_but_for_the_content() -> None:
 
 def test_a_window_that_is_run_twice_has_a_folder_for_each() -> None:
     assert step(blog()).argv != step(blog(), window="alone").argv
-
-
-def test_no_writers_and_zeros_that_are_something_else_are_refused() -> None:
-    assert "writers: without writers" in refused(blog(writers=0))
-    assert "leave compressibility_percent out" in refused(blog(zeros=True, compressibility_percent=30))
-    assert not refused(blog(zeros=True))
-    with pytest.raises(ValidationError, match="whole milliseconds"):
-        blog(interval="1us")
 
 
 def test_another_output_is_an_error_that_shows_it() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workload_factory import refused
 
 from strata.errors import RunError
 from strata.spec.metric import Metric
@@ -106,28 +105,3 @@ def test_it_does_not_run_as_root_and_has_a_seed() -> None:
     assert measured(bonnie()).user == "nobody"
     assert measured(bonnie()).argv == measured(bonnie()).argv
     assert measured(bonnie(), seed=2).argv != measured(bonnie()).argv
-
-
-@pytest.mark.parametrize(
-    ("keys", "key", "words"),
-    [
-        ({"size": "0B", "files": 0}, "size", "nothing is left"),
-        ({"file_size_min": "1KiB"}, "file_size_min", "raise file_size_max"),
-        ({"files": 0, "directories": 2}, "directories", "without files"),
-        ({"direct": True, "chunk": "512B"}, "chunk", "4KiB"),
-        ({"size": "2TiB"}, "size", "do not fit"),
-        ({"files": 1 << 20, "file_size_max": "2MiB"}, "files", "do not fit"),
-    ],
-)
-def test_what_cannot_be_run_is_refused(keys: dict[str, object], key: str, words: str) -> None:
-    assert f"{key}: " in refused(bonnie(**keys))
-    assert words in refused(bonnie(**keys))
-
-
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [({"size": "100KiB"}, "whole MiB"), ({"chunk": "3KiB"}, "power of two"), ({"files": 1000}, "1024")],
-)
-def test_what_it_cannot_count_is_refused_when_read(keys: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        bonnie(**keys)

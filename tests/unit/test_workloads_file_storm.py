@@ -4,7 +4,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workload_factory import refused
 
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.file_storm import FileStorm
@@ -50,11 +49,7 @@ def test_all_parts_are_given_the_same_files() -> None:
     assert [argv for argv in parts if "--fsync" in argv] == [parts[0]]
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    assert "folders: there are more folders than files" in refused(storm(files=10))
-    assert "files: files of" in refused(storm(files=1_000_000), 1 << 30)
-    assert "size: these are no small files" in refused(storm(size="2GiB"))
-    assert not refused(storm(), 1 << 30)
+def test_files_take_whole_blocks() -> None:
     assert storm(size="5000B").data_bytes == 2000 * 8192
 
 

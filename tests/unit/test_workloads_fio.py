@@ -22,8 +22,8 @@ def fio(**keys: object) -> Fio:
     return Fio.model_validate({**MIX, **keys})
 
 
-def argv(workload: Fio, phase: str = "measure", seed: int = 1) -> list[str]:
-    steps = workload.steps(WorkloadContext(name="mix", seed=seed))
+def argv(workload: Fio, phase: str = "measure") -> list[str]:
+    steps = workload.steps(WorkloadContext(name="mix", seed=1))
     return list(next(step.argv for step in steps if step.id == f"fio-{phase}"))
 
 
@@ -61,8 +61,6 @@ def test_time_is_virtual_and_randomness_is_seeded_in_every_run() -> None:
         # fio ignores randseed unless randrepeat is off.
         assert "--randrepeat=0" in words
         assert any(word.startswith("--randseed=") for word in words)
-    assert argv(workload, "warmup") != argv(workload)
-    assert argv(workload, seed=1) == argv(workload, seed=1) != argv(workload, seed=2)
 
 
 def test_the_window_is_timed_or_one_pass() -> None:
@@ -70,45 +68,9 @@ def test_the_window_is_timed_or_one_pass() -> None:
     assert not any(word.startswith("--runtime") for word in argv(Fio(preset="random-write-4k")))
 
 
-@pytest.mark.parametrize(
-    ("option", "remedy"),
-    [
-        ("runtime", "duration"),
-        ("runti", "duration"),
-        ("time-b", "duration"),
-        ("time-based", "duration"),
-        ("ramp_time", "warmup"),
-        ("size", "size ="),
-        ("filename", "one file"),
-        ("output", "metrics are read"),
-        ("output-format", "metrics are read"),
-        ("clocksource", "virtual time"),
-        ("write_lat_log", "leaves them"),
-        ("write-bw-log", "leaves them"),
-        ("aux-path", "leaves them"),
-        ("verify_state_save", "leaves them"),
-        ("allrandrepeat", "seed"),
-    ],
-)
-def test_options_that_would_break_the_trial_are_refused(option: str, remedy: str) -> None:
-    assert remedy in refused(fio(options={option: "1"}))
-
-
-def test_what_fio_is_to_do_must_be_said() -> None:
-    assert "does not say" in refused(Fio(options={"bs": "4k"}))
-    assert refused(Fio(options={"rw": "read"})) == ""
-
-
-def test_verifying_within_a_time_is_refused() -> None:
-    assert "leave duration out" in refused(fio(preset="verify-random-write-4k"))
-    assert "leave duration out" in refused(fio(options={"verify": "md5"}))
-    assert "leave duration out" in refused(fio(options={"verify": True}))
+def test_verifying_can_be_off_within_a_time() -> None:
     for off in ("0", 0, False):
         assert refused(fio(options={"verify": off})) == ""
-
-
-def test_a_file_that_does_not_fit_is_refused() -> None:
-    assert "do not fit" in refused(fio(size="1GiB"), capacity_bytes=1 << 30)
 
 
 @pytest.mark.parametrize("version", ["3.33", "3.39"])

@@ -18,7 +18,6 @@ SAVED = PROJECT / "tests" / "golden" / "outputs" / "load"
 PREPARE = (SAVED / "0.1-varmail-prepare.json").read_text()
 MEASURE = (SAVED / "0.1-varmail-measure.json").read_text()
 DEFINITION = (PROJECT / "crates" / "load" / "personalities" / "varmail.toml").read_text()
-LARGE = 1 << 40
 
 
 def load(**keys: Any) -> Load:
@@ -120,31 +119,6 @@ def test_what_differs_from_the_definition_is_stated() -> None:
     assert not found["as-defined"].required
     assert "bigfileset.files is 1000, and 10000 by definition" in found["as-defined"].detail
     assert {check.name: check.verdict for check in load().checks(outputs())}["as-defined"] == "yes"
-
-
-@pytest.mark.parametrize(
-    ("keys", "key", "remedy"),
-    [
-        ({"personality": "filesrver"}, "personality", "fileserver"),
-        ({"personality": None}, "personality", "fileserver"),
-        ({"definition": DEFINITION}, "personality", "fileserver"),
-        ({"personality": None, "definition": "sets = 1"}, "definition", "crates/load/personalities"),
-        ({"io_size": "2GiB"}, "io_size", "1MiB"),
-    ],
-)
-def test_mistakes_are_refused_with_a_remedy(keys: dict[str, Any], key: str, remedy: str) -> None:
-    (diagnostic,) = load(**keys).diagnostics(LARGE)
-    assert diagnostic.key == key
-    assert diagnostic.remedy is not None
-    assert remedy in diagnostic.remedy
-
-
-def test_files_that_do_not_fit_are_refused_with_room_for_appends() -> None:
-    # 1000 files of 16 KiB, each appended to once, in whole blocks: 35 MiB.
-    assert [diagnostic.key for diagnostic in load().diagnostics(36 << 20)] == ["file_size"]
-    assert not [*load().diagnostics(40 << 20)]
-    assert not [*load(files=100).diagnostics(4 << 20)]
-    assert [diagnostic.key for diagnostic in load(files=2000).diagnostics(40 << 20)] == ["files"]
 
 
 def test_a_window_that_is_run_again_has_the_same_files_and_other_choices() -> None:

@@ -71,8 +71,3 @@ def test_nothing_but_its_own_target_is_written_to() -> None:
         folders = [word for word in step.argv if "${" in word and "db:" not in word]
         assert all("${mount}/db/root" in word or "${input-" in word for word in folders), step.argv
         assert step.cwd == "${scratch}/db"
-
-
-def test_a_stack_that_is_too_small_is_refused() -> None:
-    assert not list(WORKLOAD.diagnostics(1 << 30))
-    assert "do not fit" in next(iter(WORKLOAD.diagnostics(128 << 20))).cause

@@ -80,13 +80,3 @@ def test_content_derives_from_the_seed() -> None:
 
     assert text(1) == text(1)
     assert text(1) != text(2)
-
-
-def test_what_cannot_run_is_refused() -> None:
-    def keys(workload: SqlSuite, capacity_bytes: int = 1 << 40) -> list[object]:
-        return [diagnostic.key for diagnostic in workload.diagnostics(capacity_bytes)]
-
-    assert keys(suite()) == []
-    assert keys(suite(commits=3000)) == ["commits"]
-    assert keys(suite(), 1 << 20) == ["rows"]
-    assert keys(suite(settings={"datadir": "/x"})) == ["settings"]

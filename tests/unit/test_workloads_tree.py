@@ -69,12 +69,6 @@ def test_only_the_members_that_were_asked_for_are_unpacked() -> None:
         assert "--" not in words(Tree(), step_id)
 
 
-def test_the_linux_source_needs_room() -> None:
-    assert [each.key for each in Tree().diagnostics(1 << 30)] == ["members"]
-    assert not [*Tree().diagnostics(4 << 30)]
-    assert not [*Tree(members=["linux-*/mm"]).diagnostics(1 << 30)]
-
-
 def test_a_life_tells_the_steps_of_each_figure(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "ext4" }')
 
