@@ -37,14 +37,6 @@ def test_the_volume_key_is_as_long_as_the_cipher_wants(keys: dict[str, Any], len
     assert str(8 * length) in step_of(steps, "format").argv
 
 
-def test_another_seed_gives_another_key_and_uuid() -> None:
-    first, second = (crypt().build(context("crypt", seed=seed)) for seed in (1, 2))
-
-    assert step_of(first, "key").stdin != step_of(second, "key").stdin
-    assert step_of(first, "format").argv != step_of(second, "format").argv
-    assert first == crypt().build(context("crypt"))
-
-
 def test_a_key_that_the_cipher_does_not_take_is_refused() -> None:
     assert refused(crypt(key_bits=128), DISK) == "key_bits: aes-xts-plain64 takes no key of 128 bits"
     assert refused(crypt(cipher="aes-cbc-essiv:sha256", key_bits=512), DISK)

@@ -31,26 +31,6 @@ def test_lvm_sees_only_the_trials_devices_and_changes_nothing_else(layer: Layer)
         assert each.environment["LVM_SYSTEM_DIR"] == ""
 
 
-@pytest.mark.parametrize("layer", [lvm(), thin()])
-def test_physical_volumes_are_the_seeds_and_destroy_one_device_each(layer: Layer) -> None:
-    first, again, other = (layer.build(context("lvm", 2, seed=seed)) for seed in (1, 1, 2))
-
-    assert first == again
-    assert step_of(first, "physical-1").argv != step_of(other, "physical-1").argv
-    assert [step_of(first, f"physical-{number}").destroys for number in (0, 1)] == [("disk0",), ("disk1",)]
-    uuid = step_of(first, "physical-0").argv[-2]
-    assert [len(part) for part in uuid.split("-")] == [6, 4, 4, 4, 4, 4, 6]
-
-
-@pytest.mark.parametrize("layer", [lvm(), thin()])
-def test_it_is_taken_down_as_a_group_however_it_came_up(layer: Layer) -> None:
-    undo = present(step_of(layer.build(context("lvm")), "volume").undo)
-
-    assert undo.argv[-3:] == ("--activate", "n", "${stack}_lvm")
-    assert layer.assemble(context("lvm"))[0].undo == undo
-    assert layer.path(context("lvm")) == "/dev/${stack}_lvm/data"
-
-
 @pytest.mark.parametrize(
     ("keys", "disks_gib", "usable"),
     [

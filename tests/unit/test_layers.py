@@ -43,14 +43,6 @@ def refused(layer: Filesystem, disks: int = 1, smallest_bytes: int = 1 << 40) ->
     )
 
 
-@pytest.mark.parametrize("layer", ON_BLOCKS)
-def test_identities_derive_from_the_seed(layer: Filesystem) -> None:
-    first, again, other = (make_and_mount(layer, seed=seed)[0].argv for seed in (1, 1, 2))
-
-    assert first == again
-    assert first != other
-
-
 def test_extended_options_of_ext4_are_joined_to_given_ones() -> None:
     make, _ = make_and_mount(Ext4(mkfs=["-E", "stride=16,stripe-width=64", "-m", "0", "-Ediscard"]))
 

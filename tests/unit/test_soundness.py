@@ -83,19 +83,24 @@ def events_of(folder: Path, log: EventLog) -> Events:
     return read_events(file)
 
 
-def judged(study: Study, plan: Plan, events: Events, *metrics: Metric) -> list[Check]:
-    trial = FinishedTrial(study, plan, events)
-    return checks_of(trial, throughput_of(trial), metrics)
+def judged(found: FinishedTrial, *metrics: Metric) -> list[Check]:
+    return checks_of(found, throughput_of(found), metrics)
+
+
+def finished(
+    folder: Path, rate: Callable[[int], int] = lambda _: 100, *, text: str = LONG, **carrying: Any
+) -> FinishedTrial:
+    """A trial of which `Log` has these attributes, or `Log.carry_out` these arguments."""
+    study, plan = trial(folder, text)
+    log = Log(plan, rate, carrying.pop("total_bytes", None))
+    for name in ("outputs", "tells_memory", "disk_busy_ns", "computing_ns", "counted"):
+        setattr(log, name, carrying.pop(name, getattr(log, name)))
+    log.carry_out(**carrying)
+    return FinishedTrial(study, plan, events_of(folder, log))
 
 
 def checks(folder: Path, rate: Callable[[int], int] = lambda _: 100, **carrying: Any) -> dict[str, Check]:
-    text = carrying.pop("text", LONG)
-    study, plan = trial(folder, text)
-    log = Log(plan, rate, carrying.pop("total_bytes", None))
-    for name in ("disk_busy_ns", "computing_ns", "counted"):
-        setattr(log, name, carrying.pop(name, getattr(log, name)))
-    log.carry_out(**carrying)
-    return {each.name: each for each in judged(study, plan, events_of(folder, log))}
+    return {each.name: each for each in judged(finished(folder, rate, **carrying))}
 
 
 def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:
@@ -153,14 +158,11 @@ def test_a_window_without_requests_or_of_no_given_length_has_no_verdict(tmp_path
 
 
 def test_a_few_requests_among_very_many_operations_do_not_make_a_window_of_the_disks(tmp_path: Path) -> None:
-    study, plan = trial(tmp_path)
-    log = Log(plan, lambda _: 100)
-    log.carry_out(window_bytes=12 << 10)
-    events = events_of(tmp_path, log)
+    found = finished(tmp_path, window_bytes=12 << 10)
 
     def verdicts(operations: float) -> dict[str, str]:
         counted = Metric(name="operations", value=operations, unit="1", better="higher")
-        return {each.name: each.verdict for each in judged(study, plan, events, counted)}
+        return {each.name: each.verdict for each in judged(found, counted)}
 
     assert verdicts(900_000)["did-io-in-window"] == "no"
     assert verdicts(900_000)["steady"] == "unknown"
@@ -209,21 +211,17 @@ def test_a_start_that_may_be_all_of_the_computing_leaves_a_short_window_undecide
 
 
 def test_of_a_stripe_all_disks_together_count(tmp_path: Path) -> None:
-    study, plan = trial(tmp_path)
-    log = Log(plan, lambda _: 100)
-    log.carry_out()
-    events = events_of(tmp_path, log)
+    trial = finished(tmp_path)
     accounts = [
         each.model_copy(
             update={"name": f"disk{number}", "account": {"busy_ns": each.account.get("busy_ns", 0) // 4}}
         )
-        for each in events.accounts
+        for each in trial.events.accounts
         for number in range(4)
     ]
 
-    (found,) = (
-        each for each in judged(study, plan, replace(events, accounts=accounts)) if each.name == "limited"
-    )
+    striped = replace(trial, events=replace(trial.events, accounts=accounts))
+    (found,) = (each for each in judged(striped) if each.name == "limited")
 
     assert found.verdict == "yes"
     assert found.detail.startswith("disk0 had requests for 25 % of the window, all 4 disks for at most 100 %")
@@ -234,13 +232,11 @@ def test_of_a_stripe_all_disks_together_count(tmp_path: Path) -> None:
 def test_what_is_nothing_but_a_charge_is_no_headline(
     cpu: str, headline: bool, reads_ms: int, tmp_path: Path
 ) -> None:
-    study, plan = trial(tmp_path, LONG.replace("[study]", f'[study]\ncpu = "{cpu}"'))
-    log = Log(plan, lambda _: 100)
-    log.disk_busy_ns = reads_ms * S // 1000
-    log.carry_out()
+    text = LONG.replace("[study]", f'[study]\ncpu = "{cpu}"')
+    trial = finished(tmp_path, text=text, disk_busy_ns=reads_ms * S // 1000)
     rates = [Metric.of(name, 5e6, "1/s", headline=True) for name in ("stats_per_s", "reads_per_s")]
 
-    found = without_charges(rates, plan, events_of(tmp_path, log), study.processor)
+    found = without_charges(rates, trial.plan, trial.events, trial.study.processor)
 
     assert [each.headline for each in found] == [headline or reads_ms > 0] * 2
 
@@ -249,13 +245,9 @@ def test_what_is_nothing_but_a_charge_is_no_headline(
 def test_without_disks_the_processors_decide_whether_anything_was_busy(
     computing_ns: int, verdict: str, tmp_path: Path
 ) -> None:
-    study, plan = trial(tmp_path, LONG)
-    log = Log(plan, lambda _: 100)
-    log.computing_ns = computing_ns
-    log.carry_out()
-    events = events_of(tmp_path, log)
-    events.accounts.clear()
-    found = {each.name: each for each in judged(study, plan, events)}
+    trial = finished(tmp_path, computing_ns=computing_ns)
+    trial.events.accounts.clear()
+    found = {each.name: each for each in judged(trial)}
 
     assert found["limited"].verdict == verdict
     assert found["limited"].detail.startswith("there are no disks")
@@ -307,13 +299,10 @@ def test_direct_io_has_no_memory_to_fit_into_unless_a_layer_caches_it(
 def test_a_hosts_trial_is_never_judged_by_the_memory_of_who_seals_it(
     tells: bool, verdict: str, tmp_path: Path
 ) -> None:
-    study, plan = trial(tmp_path, BUFFERED)
-    log = Log(plan, lambda _: 100)
-    log.tells_memory = tells
-    log.lines[0] = log.lines[0].replace('"runner": "lab"', '"runner": "host"')
-    log.carry_out()
-
-    found = {each.name: each for each in judged(study, plan, events_of(tmp_path, log))}
+    trial = finished(tmp_path, text=BUFFERED, tells_memory=tells)
+    assert trial.events.start is not None
+    start = trial.events.start.model_copy(update={"runner": "host"})
+    found = {each.name: each for each in judged(replace(trial, events=replace(trial.events, start=start)))}
 
     assert found["larger-than-memory"].verdict == verdict
 
@@ -332,15 +321,12 @@ load = { workload = "fio", preset = "random-mix-4k", size = "1GiB", duration = "
 
 
 def tenants_checks(folder: Path, status: str, text: str = TENANTS) -> list[Check]:
-    study, plan = trial(folder, TEXT.partition("[workloads")[0] + text)
-    log = Log(plan, lambda _: 100)
-    log.outputs = {
+    outputs = {
         "blog-blog-measure": (SAVED / "load" / "0.1-btrfs-blog-measure.json").read_text(),
         "blog-before-install-status": status,
         **dict.fromkeys(["db-fio-measure", "other-fio-measure"], FIO.read_text()),
     }
-    log.carry_out()
-    return judged(study, plan, events_of(folder, log))
+    return judged(finished(folder, text=TEXT.partition("[workloads")[0] + text, outputs=outputs))
 
 
 @pytest.mark.parametrize(("state", "verdict"), [("ii", "yes"), ("iU", "no")])
@@ -371,10 +357,10 @@ def test_no_tenant_is_without_a_verdict_on_its_steady_state(tmp_path: Path) -> N
     assert [each.tenant for each in without] == [None]
 
 
-def record_of(plan: Plan, events: Events, found: list[Check]) -> ResultRecord:
+def record_of(trial: FinishedTrial) -> ResultRecord:
     return build_record(
-        plan,
-        events,
+        trial.plan,
+        trial.events,
         metrics=[Metric(name="operations_per_s", value=1, unit="1/s", better="higher")],
         spec_sha256="0" * 64,
         fingerprint=Fingerprint(kernel_sha256=None, image_sha256=None, agent_sha256=None),
@@ -383,29 +369,21 @@ def record_of(plan: Plan, events: Events, found: list[Check]) -> ResultRecord:
         versions=Versions(strata="0", kernel="", agent=""),
         charges=Charges(),
         real_time=RealTime(started_at="", duration_s=1),
-        checks=found,
+        checks=judged(trial),
     )
 
 
 def test_a_trial_whose_disks_moved_nothing_is_not_valid(tmp_path: Path) -> None:
-    study, plan = trial(tmp_path)
-    log = Log(plan, lambda _: 0, total_bytes=0)
-    log.carry_out(window_bytes=0)
-    events = events_of(tmp_path, log)
+    trial = finished(tmp_path, lambda _: 0, total_bytes=0, window_bytes=0)
 
-    found = judged(study, plan, events)
-    validity = record_of(plan, events, found).validity
+    validity = record_of(trial).validity
 
     assert not validity.valid
     assert any("no data reached the disks" in reason for reason in validity.reasons)
 
 
 def test_the_throughput_over_the_window_is_kept_of_the_load_and_of_the_disks(tmp_path: Path) -> None:
-    study, plan = trial(tmp_path)
-    log = Log(plan, lambda second: 100 + second)
-    log.carry_out()
-
-    (disks,) = throughput_of(FinishedTrial(study, plan, events_of(tmp_path, log)))
+    (disks,) = throughput_of(finished(tmp_path, lambda second: 100 + second))
 
     assert (disks.source, disks.interval_ns) == ("disks", S)
     assert len(disks.rates) > 5
@@ -418,11 +396,10 @@ def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) ->
     log.step(plan.steps[0].id, S, outcome="failed")
     log.finish("failed", plan.steps[0].id, "it failed")
 
-    events = events_of(tmp_path, log)
-    found = judged(study, plan, events)
+    ended = FinishedTrial(study, plan, events_of(tmp_path, log))
 
-    assert [(each.name, each.verdict) for each in found] == [("finished", "no")]
-    reasons = record_of(plan, events, found).validity.reasons
+    assert [(each.name, each.verdict) for each in judged(ended)] == [("finished", "no")]
+    reasons = record_of(ended).validity.reasons
     assert any("exit code 1" in reason for reason in reasons)
     assert not any("did not come to its end" in reason for reason in reasons)
 
