@@ -85,7 +85,7 @@ class Survey:
     def _over_cpus(
         self, calls: Sequence[Callable[..., _Found]], jobs: int | None, finished: Callable[[_Found], None]
     ) -> list[_Found]:
-        """What the calls return, in their order; each is given ``cancel``, and takes a CPU of `_cpus`."""
+        """The results of the calls, in their order; each is given ``cancel``, and takes a CPU of `_cpus`."""
         cpus = worker_cpus(self._runner, jobs, self._study.memory_bytes_max)
         self._cpus = SimpleQueue()
         for cpu in cpus:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands share: ``--quiet``, completion, an orderly end by signals; and their import on use."""
+"""Common to all commands: ``--quiet``, completion, an orderly end by signals; and their import on use."""
 
 from __future__ import annotations
 

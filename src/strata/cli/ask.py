@@ -50,7 +50,7 @@ class Answers:
 
 
 def ask(  # noqa: PLR0917  typer makes options of them
-    name: Annotated[str, argument("The study's name: NAME.toml is written, or gone on with.", "NAME")],
+    name: Annotated[str, argument("The study's name: NAME.toml is written, or continued.", "NAME")],
     use: Annotated[Use | None, option("What the disks are for.", "--use", "USE")] = None,
     disk: Annotated[
         list[str] | None,
@@ -140,7 +140,7 @@ def _musts(names: Sequence[str]) -> list[str]:
 
 
 def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
-    """The use with what it must have as requirements, and with the weights that the study measures."""
+    """The use with the requirements asked for, and with the weights that the study measures."""
     from strata.advice.uses import Need, bundled_uses  # noqa: PLC0415
 
     uses = bundled_uses(catalogue())
@@ -153,7 +153,7 @@ def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
         )
         for name, found in uses.items()
     }
-    # A study that is gone on with says itself which use it measures most of.
+    # A continued study tells by its workloads which use it was written for.
     name = (
         _ADVISED[use]
         if use
@@ -166,7 +166,7 @@ def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
 
 
 def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> None:
-    """Refuse what no stack of the study can give, before it is run."""
+    """Refuse requirements that no stack of the study can meet, before it is run."""
     from strata.spec.redundancy import losses_survived  # noqa: PLC0415
 
     stacks = study.stacks
@@ -199,7 +199,7 @@ def _estimate(study: Study) -> Estimate:
 
 
 def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> StudyResults:
-    """Measure what is missing, probe the stacks, gather the results; ``again`` is the command to go on."""
+    """Run the missing trials, probe the stacks, gather the results; ``again`` is the command to continue."""
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
     from strata.cli.parameters import RunnerName  # noqa: PLC0415
     from strata.cli.run import display_of, runner_for  # noqa: PLC0415

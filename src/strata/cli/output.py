@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a command prints to: its result to standard output, everything else to standard error.
+"""The output of commands: results to standard output, everything else to standard error.
 
 Rich, pydantic and the lab load slowly, so each is imported by the function that needs it.
 """

@@ -57,7 +57,7 @@ def _is_charge(metric: Metric, plan: Plan, events: Events) -> bool:
 
 
 def _limited(plan: Plan, events: Events, processor: Processor, load: Workload) -> Iterator[Check]:
-    """What the load waited for: a disk or a processor that was busy most of the window, or nothing."""
+    """Whether a disk or a processor limited the load: it was busy most of the window."""
     used = processor_use(plan, events, processor)
     if used is None or not used.window_ns:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study will take in the lab, before anything runs: real time of each cell, and memory.
+"""An estimate of a study in the lab, before anything runs: real time of each cell, and memory.
 
 The virtual time of a trial, and the real seconds for each second of it, come from the most similar trials of
 results folders; without any, from a rule of thumb.
@@ -53,7 +53,7 @@ class CellEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a study takes with this many labs at once, each with its memory; the longest cells first."""
+    """The real time of a study with ``jobs`` labs at once, and the memory of each; longest cells first."""
 
     cells: tuple[CellEstimate, ...]
     jobs: int

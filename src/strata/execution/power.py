@@ -125,7 +125,7 @@ def cut_plan(
 
 
 def _said(events: Events, in_window_ns: int | None) -> str | None:
-    """What the load had acknowledged, as it was printed before the cut; None: that was not asked."""
+    """The load's acknowledgements, as printed before the cut; None: they were not asked for."""
     run = events.steps.get(ACKNOWLEDGED)
     if in_window_ns is None or run is None:
         return None
@@ -157,7 +157,7 @@ class _Content:
         return [step.model_copy(update={"phase": "build"}) for step in found]
 
     def kept(self, events: Events | None) -> Kept | None:
-        """What is left; None for ``events``: the kernel panicked."""
+        """The surviving operations; None for ``events``: the kernel panicked."""
         if self.said is None:
             return None
         runs = {} if events is None else events.steps

@@ -68,7 +68,7 @@ def plan_files(plan: Plan, lab: Lab) -> tuple[dict[str, bytes], dict[str, bytes]
 
 
 def _machine_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
-    """What the plan's virtual machines start from."""
+    """The kernel and the initial root of the plan's virtual machines."""
     if not has_machines(plan):
         return {}
     bindings = {

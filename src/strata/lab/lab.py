@@ -30,7 +30,7 @@ from strata.words import listed
 Part = str
 """``kernel``, ``image``, ``agent``, ``load``, or the name of a group of modules."""
 ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
-"""What every study needs. The load generator and the modules are built when a study first needs them."""
+"""The parts that every study needs. The load generator and the modules are built on first use."""
 
 
 @dataclass(frozen=True)

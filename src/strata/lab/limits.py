@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine allows labs: memory, and open files."""
+"""This machine's limits for labs: memory, and open files."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ SourceApt = Callable[[], Apt]
 
 @dataclass(frozen=True)
 class Workshop:
-    """What the builds of the kernel and of its modules share."""
+    """The common means of the builds of the kernel and of its modules."""
 
     cache: Cache
     recipe: Recipe

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the keys of several layers share: validators of sizes and durations, forms of options, spare disks."""
+"""Common to the keys of several layers: validators of sizes and durations, forms of options, spare disks."""
 
 from __future__ import annotations
 

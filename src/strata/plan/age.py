@@ -137,7 +137,7 @@ def _named(placement: Placement, part: str) -> str:
 
 
 def age_metrics(plan: Plan, outputs: Outputs) -> list[Metric]:
-    """How long ageing took, part by part; none where nothing was aged."""
+    """The time that ageing took, part by part; none where nothing was aged."""
     found = []
     for step in plan.steps_for("age-fill", "age-churn", "age-sync"):
         if step.purpose is not None and step.id in outputs.steps:

@@ -10,11 +10,11 @@ from strata.spec.step import Purpose, Step
 from strata.units import NS_PER_S
 
 _ACCOUNTS: Final = ("/sys/block/vda/stat", "/proc/strata_filesystems")
-"""The statistics of the machine's disk, and what its applications asked of each filesystem."""
+"""The statistics of the machine's disk, and its applications' requests by filesystem."""
 
 
 def with_accounts(steps: Sequence[Step]) -> list[Step]:
-    """The steps of a trial, and before and after its measuring steps the readings of each machine's accounts.
+    """The steps of a trial, with readings of each machine's accounts before and after the measuring steps.
 
     The readings are of other phases: they belong neither to the window nor to the disks' accounts.
     """

@@ -72,7 +72,7 @@ def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
 
 
 Mark = Callable[[str], Markup]
-"""How a stack's name is set in the page."""
+"""The form of a stack's name in the page."""
 
 _NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the next and the last
 

@@ -59,7 +59,7 @@ def verdict_sentence(pair: Pair) -> str:
 
 
 def likeness_sentence(pair: Pair) -> str | None:
-    """How many trials are identical in both; None when none is."""
+    """The number of trials that are identical in both; None when none is."""
     same, numbers = pair.count("identical"), pair.count("the same numbers")
     trials = f"{pair.trials} pairs of trials" if pair.trials != 1 else "one pair of trials"
     if not pair.trials:
@@ -147,7 +147,7 @@ def _overall_table(overall: Sequence[Overall], title: str) -> Table:
 
 
 def _survival_table(found: Sequence[SurvivalRow]) -> Table:
-    """What failures did in A and in B; –: it was not tried there, or nobody can say."""
+    """The damage by failures in A and in B; –: the failure was not tried there, or its damage is unknown."""
     rows = [(*astuple(each)[:-1], Cell(each.verdict, tone=_SURVIVED[each.verdict])) for each in found]
     return Table(columns("", "stack", "workload", "A", "B", "verdict"), rows, _SURVIVAL)
 

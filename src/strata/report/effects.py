@@ -31,7 +31,7 @@ _NAME_PX: Final = 15
 
 @dataclass(frozen=True)
 class EffectsView:
-    """What is shown of one metric of a declared stack under a declared workload."""
+    """The factors' effects on one metric of a declared stack under a declared workload."""
 
     design: Design
     kind: MetricKind

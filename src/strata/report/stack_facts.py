@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a buyer asks of a stack besides its speed: capacity, price, losses, memory, each with its source."""
+"""A stack's facts besides its speed: capacity, price, losses, durability, memory, each with its source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strata.spec.study import Study
 from strata.words import counted, listed
 
 _TB: Final = 10**12
-# The probes of changes that a filesystem which cannot make them in use needs to be unmounted for, if at all.
+# Probes of changes to a filesystem in use. "no": it must be unmounted for them, or cannot make them.
 _IN_USE: Final = {"grow": "grow", "shrink": "shrink", "snapshot": "take snapshots"}
 TITLE: Final = "What the stacks give and cost"
 SOURCES: Final = (
@@ -40,10 +40,10 @@ class StackFacts:
         survives: Whether it survived the loss of any disk when that was tried.
         price: Of all its disks.
         price_per_tb: Of a usable terabyte.
-        memory_bytes: What its layers take themselves: the ARC, tables of caches.
-        risks: The settings by which a power failure takes what was acknowledged, and what power cuts took.
+        memory_bytes: The memory of its layers: the ARC, tables of caches.
+        risks: The settings by which a power failure loses acknowledged data, and the losses by power cuts.
         cuts_survived: The power cuts that lost nothing acknowledged, if all of them did.
-        unable: What it cannot do while it is mounted.
+        unable: The changes that it cannot make while it is mounted.
     """
 
     stack: str

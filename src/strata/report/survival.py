@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the failures of ``[survival]`` did to each stack, as tables."""
+"""The damage by the failures of ``[survival]`` to each stack, as tables."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def interval_words(interval: Interval | None) -> str:
 
 
 def gain_words(comparison: Comparison | None) -> str:
-    """How many times as good a stack is, with the interval, and whether that is undecided."""
+    """The gain of a stack, with the interval, and whether it is undecided."""
     if comparison is None:
         return "–"
     if comparison.unranked:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two sets of results were made differently: versions, the lab, the host, the study, plans."""
+"""Differences in the making of two sets of results: versions, the lab, the host, the study, plans."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Event(BaseModel):
 
 
 class Ending(_Event):
-    """How a step or a command ended; times in nanoseconds of the runner's time domain."""
+    """The end of a step or a command; times in nanoseconds of the runner's time domain."""
 
     step: str
     outcome: str  # ok, failed, timeout, signalled, spawn_error, interrupted

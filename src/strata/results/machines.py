@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each virtual machine's own kernel counted over the measured window."""
+"""The accounts of each virtual machine's own kernel over the measured window."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each filesystem of a stack asked of its disks and partitions: the account of a disk, divided."""
+"""The account of a disk, divided among the filesystems of a stack and its partitions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _divided(
 
 
 def _owners(volumes: Mapping[str, Volume], records: Records, whole: Records) -> np.ndarray:
-    """For each request the number of its volume, from 1 on; 0: of none. ``whole`` are all of the disk."""
+    """The number of each request's volume, from 1 on; 0: none. ``whole`` has all requests of the disk."""
     owners = _by_address(volumes, records)
     flushes = records["op"] == OPS.index("flush")
     writes = whole[whole["op"] == OPS.index("write")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the steps of a trial on a host can reach; the agent builds the sandbox before the first step.
+"""The sandbox of the steps of a trial on a host, which the agent builds before the first step.
 
 Lists of allowed options are the first barrier. The sandbox is the second, whatever a step's command line says
 (docs/explanation/host-sandbox.md).

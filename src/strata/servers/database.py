@@ -44,7 +44,7 @@ class DatabaseServer(ABC):
     """The values of settings that give durability away, with what a power cut may then do."""
     tearing: ClassVar[tuple[str, ...]]  # those that do no harm where pages are written whole
     period: ClassVar[tuple[str, str, int] | None] = None
-    """What it does by itself at an interval: the name, the setting, and the setting's default in ns."""
+    """Its own work at an interval: the name, the setting, and the setting's default in ns."""
 
     prefix: str  # the beginning of its steps' ids
     context: WorkloadContext  # the workload's
@@ -149,7 +149,7 @@ class DatabaseServer(ABC):
 
     @classmethod
     def periods_ns(cls, settings: Mapping[str, Setting]) -> Mapping[str, int]:
-        """What it does by itself at intervals with these settings, by name."""
+        """The intervals of its own work with these settings, by the name of the work."""
         if cls.period is None:
             return {}
         name, setting, default_ns = cls.period

@@ -110,7 +110,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerContext:
-    """What a layer needs to know to become steps; paths have ``${variable}``s.
+    """The place of a layer, from which its steps follow; paths have ``${variable}``s.
 
     Attributes:
         lower: The paths below it: block devices, one mount point, or a pool's name.

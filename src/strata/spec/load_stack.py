@@ -17,7 +17,7 @@ from strata.spec.stack import PLACE, Stack, names_of, with_parts
 from strata.spec.study import FilesystemTable, StackTable, StudyDevice, sectors_of
 
 AMPLE_BYTES: Final = 1 << 60
-"""What an invalid layer is assumed to provide: enough for anything above it."""
+"""The assumed capacity above an invalid layer: enough for any layer."""
 _AMPLE_COUNT: Final = 16
 
 _Placed = tuple[Keys, Layer | None]

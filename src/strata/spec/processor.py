@@ -132,7 +132,7 @@ class Program(BaseModel):
 
 @dataclass(frozen=True)
 class Processor:
-    """What a processor takes for the kernel's and the programs' work.
+    """The time that a processor takes for the kernel's and the programs' work.
 
     Attributes:
         parameters: By name; `PROCESSOR_PARAMETERS` has the units.

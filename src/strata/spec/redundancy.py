@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loss of a disk takes from a stack, and what it leaves unused of its disks, by its declaration."""
+"""The losses of disks that a stack survives, and the space that it leaves unused, by its declaration."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _sole_copies(stack: Stack) -> dict[str, str]:
 
 
 def _shared_disks(stack: Stack) -> dict[str, str]:
-    """What fails with each disk of several used partitions, unless all roles have copies elsewhere."""
+    """The roles that fail with each disk of several used partitions, unless all have copies elsewhere."""
     found = {}
     roles = {"the lowest layer": stack.devices}
     roles |= {
@@ -77,7 +77,7 @@ def _shared_disks(stack: Stack) -> dict[str, str]:
 
 
 def unused_bytes(stack: Stack, capacities_bytes: Mapping[str, int]) -> dict[str, int]:
-    """What the lowest layer leaves unused of each of its devices, because another one is smaller."""
+    """The space of each of its devices that the lowest layer leaves unused, because another is smaller."""
     lowest = _lowest(stack)
     if lowest is None or len(stack.devices) < 2 or getattr(lowest, "size_bytes", None) is not None:
         return {}
@@ -102,7 +102,7 @@ def _least(usable_bytes: Callable[[Sequence[int]], int], sizes: Sequence[int], i
 
 
 def stack_warnings(study: Study) -> list[ResultWarning]:
-    """What is seldom meant in a study's stacks: each once, with the stacks that it holds for."""
+    """Warnings of likely mistakes in a study's stacks: each once, with the stacks that it holds for."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, stack in study.stacks.items():
         for code, text in _warnings(study, stack):

@@ -62,7 +62,7 @@ class Catalogue:
     layers: Registry[Layer]
     workloads: Registry[Workload]
     servers: Mapping[str, Callable[[Mapping[str, Any]], Iterable[Diagnostic]]] = field(default_factory=dict)
-    """What is wrong with settings of a database server, by its kind."""
+    """The mistakes in settings of a database server, by its kind."""
 
 
 def read_entry(diagnostics: Diagnostics, registry: Registry[T], value: Any, path: Path) -> T | None:

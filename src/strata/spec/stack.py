@@ -81,7 +81,7 @@ class Stack:
 
     @property
     def common_base(self) -> int:
-        """How many of its lowest layers its further filesystems have in common with it."""
+        """The number of its lowest layers that its further filesystems have in common with it."""
         return max((each.base for each in self.filesystems.values()), default=0)
 
     def at(self, place: str | None) -> Stack:

@@ -118,7 +118,7 @@ def _mean_between(rates: Sequence[float], start: float, end: float) -> float:
 
 
 def transient_intervals(rates: Sequence[float]) -> int | None:
-    """How many intervals from the beginning on should have been warm-up, by MSER-5.
+    """The number of intervals from the beginning on that should have been warm-up, by MSER-5.
 
     The point is the one behind which the interval of the mean would be narrowest. Fewer than fifty intervals
     are taken one by one instead of in batches of five; each is a mean over its length already.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study measures of failures: the table ``[survival]``; what a workload finds of its content."""
+"""The table ``[survival]``, the failures that a study tries, and a workload's losses by one of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WINDOW_NS_MIN: Final = 2 * NS_PER_S
 CUTS_MAX: Final = 1000
 DEGRADED: Final = "degraded"
 REBUILDING: Final = "rebuilding"
-"""What the names of workloads end in that are measured with a disk lost, and while it is replaced."""
+"""The suffixes of workloads' names that are measured with a disk lost, and while it is replaced."""
 REBUILT: Final = "rebuild_ns"
 """The metric of the time from the loss of a disk to the end of the rebuild under the load."""
 
@@ -91,12 +91,12 @@ def with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left of the operations that a workload had acknowledged before a power cut.
+    """The operations that a workload had acknowledged before a power cut, and how many survived it.
 
     Attributes:
         acknowledged: The operations that were acknowledged.
         lost: The acknowledged operations that are gone.
-        damage: What contradicts itself in the content; empty: nothing.
+        damage: Contradictions in the content; empty: none.
     """
 
     acknowledged: int

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a processor file is read like a device, and devices have fa
 T = TypeVar("T")
 
 InputKind = Literal["archive", "trace", "file"]
-"""How a file that a workload reads is understood."""
+"""The forms in which a workload reads a file."""
 Intervention = Literal["snapshot", "lose-disk", "rebuild"]
 """Interventions between preparing and measuring."""
 
@@ -269,7 +269,7 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def periods_ns(self) -> Mapping[str, int]:
-        """What its server does by itself at intervals, by name."""
+        """The intervals at which its server works by itself, by the name of the work."""
         return {}
 
     @property
@@ -324,7 +324,7 @@ class Workload(BaseModel, Allowing, ABC):
         return {}
 
     def memory_limit_bytes(self) -> int | None:
-        """What its programs and their page cache may take, where no guest and no tenant limits them."""
+        """The memory limit of its programs and their page cache, where no guest and no tenant limits them."""
         return None
 
     def implied(self) -> Collection[str]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What results say: summaries over seeds, ratios, merged distributions, and how sure they are."""
+"""Statistics of results: summaries over seeds, ratios, merged distributions, and their uncertainty."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What charts draw: latencies as a curve over percentiles and as a histogram, throughput over time."""
+"""The data of charts: latencies as a curve over percentiles and as a histogram, throughput over time."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from strata.statistics.interval import Floats, student_quantile
 
 @dataclass(frozen=True)
 class Family:
-    """What the differences between stacks have in common.
+    """The common part of the differences between stacks.
 
     Attributes:
         stacks: The number of stacks that scatter differently, three at least.
@@ -41,7 +41,7 @@ class Family:
     freedom_max: float
 
     def reach(self, error: float, seeds: int, confidence: float) -> float:
-        """How far a pair's interval reaches to either side, given the standard error over its own seeds."""
+        """The half-width of a pair's interval, given the standard error over its own seeds."""
         own, freedom = error**2 * seeds, seeds - 1
         variance = self.variance
         if math.isfinite(self.freedom):
@@ -77,7 +77,7 @@ def _distinct(deviations: Floats) -> Floats:
 
 
 def _prior_freedom(variances: Floats, freedom: float) -> float:
-    """How much alike variances of ``freedom`` degrees each are: Smyth's estimate, by their logarithms."""
+    """The likeness of variances of ``freedom`` degrees each: Smyth's estimate, by their logarithms."""
     from scipy import optimize, special  # noqa: PLC0415 - takes a while to load
 
     logs = np.log(np.maximum(variances, 1e-300))

@@ -98,7 +98,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class BestOf:
-    """What comparisons with the best of stacks find in many studies, in which all are alike but maybe one.
+    """The findings of comparisons with the best stack in many studies, in which all are alike but maybe one.
 
     Attributes:
         n: Seeds of each stack.

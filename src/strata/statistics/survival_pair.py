@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What failures did to the stacks of two sets of results, side by side."""
+"""The damage by failures to the stacks of two sets of results, side by side."""
 
 from __future__ import annotations
 

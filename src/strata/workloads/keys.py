@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several workloads share: keys of whole times, command lines, mistakes, the check of zeros."""
+"""Common to workloads: keys of whole times, command lines, mistakes, the check of zeros."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Found:
 
     @property
     def relative_speed(self) -> float | None:
-        """How fast it was beside the others, relative to how fast it is alone."""
+        """Its speed beside the others, relative to its speed alone."""
         if self.alone is None or self.alone.value <= 0 or self.together.value <= 0:
             return None
         faster = self.together.value / self.alone.value
@@ -278,7 +278,7 @@ class Tenants(Workload):
         yield Diagnostic(cause, remedy=remedy, key="duration" if can else None, within=where)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        """How fast all were together, and how fair that was; then each one's own, prefixed by its name.
+        """The speed of all together, and its fairness; then each one's own metrics, prefixed by its name.
 
         Headlines are the aggregate, each tenant's own rate and the 99th percentile of its latency, and its
         relative speed.

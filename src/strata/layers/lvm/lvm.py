@@ -160,7 +160,7 @@ class Lvm(LvmLayer):
         )
 
     def _room_bytes(self, lower: Provided) -> int:
-        """What volumes of this type can hold in a group on these devices."""
+        """The capacity of volumes of this type in a group on these devices."""
         smallest = extents_bytes(lower.of(lower.smallest_bytes))
         if self.kind == "linear":
             return extents_bytes(lower)

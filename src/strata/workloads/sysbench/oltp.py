@@ -341,7 +341,7 @@ def _figures(outputs: Outputs) -> dict[str, float]:
 
 
 def _queue_time(text: str, figures: dict[str, float]) -> Metric:
-    """How much of the mean latency passed before a thread took the transaction on."""
+    """The part of the mean latency that passed before a thread took the transaction on."""
     executed = [(int(count), int(time_ns)) for count, time_ns in _EXECUTED.findall(text)]
     count = sum(count for count, _ in executed)
     if not count:
