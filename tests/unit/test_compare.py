@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from execution_factory import TEXT, fake_runner, run_tiny
 from typer.testing import CliRunner, Result
 
 from command_line import shown_json
@@ -370,6 +371,21 @@ def test_keys_of_the_study_that_differ_are_named_where_they_stand(made: Made, tm
         ("stacks", "ext4: layers[0].level", "10", "1"),
         ("workloads", "postgresql: scale", "10", "20"),
     }
+
+
+def test_results_on_different_processors_say_so(tmp_path: Path) -> None:
+    for cpu in ("generic-server-2024", "free"):
+        (tmp_path / cpu).mkdir()
+        run_tiny(tmp_path / cpu, fake_runner(), text=TEXT.replace("seeds =", f'cpu = "{cpu}"\nseeds =', 1))
+    folders = [str(tmp_path / cpu / "results") for cpu in ("generic-server-2024", "free")]
+
+    found = plain(*folders)["differences"]
+
+    models = {
+        each["area"]: (each["first"], each["second"]) for each in found if each["name"] == "processor.model"
+    }
+    assert models == {"study": ("generic-server-2024", "free")}
+    assert "processor.model" in invoke(*folders).stdout
 
 
 def test_a_terminal_of_80_columns_holds_every_table(made: Made) -> None:
