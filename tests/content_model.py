@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,6 +37,12 @@ class Report(ctypes.Structure):
     ]
 
 
+class _Pattern(ctypes.Structure):
+    """``struct pattern``."""
+
+    _fields_ = [("kind", _U32), ("cut_bytes", _U32), ("value", _U64)]
+
+
 _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_store_create": (_POINTER, (_U64,)),
     "strata_store_destroy": (None, (_POINTER,)),
@@ -56,7 +63,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_full_content": (_S64, (_POINTER, _U64, _U64, _POINTER)),
     "strata_full_live_records": (_U64, (_POINTER,)),
     "strata_full_fault": (ctypes.c_char_p, (_POINTER, _U64, ctypes.c_char_p, ctypes.c_size_t)),
-    "strata_pattern_find": (_U32, (_POINTER, _POINTER)),
+    "strata_pattern_find": (ctypes.c_bool, (_POINTER, _POINTER)),
+    "strata_pattern_make": (None, (_POINTER, _POINTER)),
 }
 
 
@@ -184,14 +192,32 @@ class FullDisk:
         self.close()
 
 
-def pattern(block: bytes) -> tuple[int, int]:
-    """The kind of a block of 4 KiB (0: none, 1: a word, 2: a counter) and its value."""
-    value = _U64()
-    kind = functions().strata_pattern_find(block, ctypes.byref(value))
-    return int(kind), int(value.value)
+WORD, FIO, DRAWN = range(3)
 
 
-def mix(x: int) -> int:
+@dataclass(frozen=True)
+class Pattern:
+    """Content of which a few bytes are kept: its kind is one of the above, or `DRAWN` and a percentage."""
+
+    kind: int
+    value: int
+    cut_bytes: int = 0
+
+    @staticmethod
+    def of(block: bytes) -> Pattern | None:
+        """The pattern of a block of 4 KiB, if it has one."""
+        found = _Pattern()
+        is_known = functions().strata_pattern_find(block, ctypes.byref(found))
+        return Pattern(found.kind, found.value, found.cut_bytes) if is_known else None
+
+    def block(self) -> bytes:
+        """What the disk makes of it."""
+        made = ctypes.create_string_buffer(BLOCK)
+        functions().strata_pattern_make(ctypes.byref(_Pattern(self.kind, self.cut_bytes, self.value)), made)
+        return made.raw
+
+
+def _mix(x: int) -> int:
     """``platform_mix``."""
     mask = (1 << 64) - 1
     x = (x + 0x9E3779B97F4A7C15) & mask
@@ -200,7 +226,22 @@ def mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
+def _bytes_of(words: Iterable[int]) -> bytes:
+    return b"".join((word % (1 << 64)).to_bytes(8, "little") for word in words)
+
+
 @functools.lru_cache(1000)
-def counter_block(key: int) -> bytes:
-    """A block of the load generator's pattern."""
-    return b"".join(mix((key + i) % (1 << 64)).to_bytes(8, "little") for i in range(BLOCK // 8))
+def drawn_block(key: int, percent: int = 0, size: int = BLOCK) -> bytes:
+    """A block of the load generator's, of which a compressor saves this much, in a file that ends there."""
+    words = max(1, -(-(BLOCK * (100 - percent) // 100) // 8))
+    content = _bytes_of(_mix(key + i) for i in range(words)) + b"strata: " * (BLOCK // 8 - words)
+    return content[:size] + bytes(BLOCK - size)
+
+
+@functools.lru_cache(1000)
+def fio_block(seed: int, size: int = BLOCK) -> bytes:
+    """What fio fills ``size`` bytes with, and zeros behind them."""
+    ratio, rows = 0x61C8864680B583EB, size // 32
+    words = [seed * prime * ratio**row for row in range(rows) for prime in (1, 2, 3, 5)]
+    rest = [seed * ratio ** (rows + i) for i in range(5)]
+    return _bytes_of(words + rest)[:size] + bytes(BLOCK - size)

@@ -45,14 +45,18 @@ static u64 offset_of(const struct blocks *blocks, u64 at)
 	return blocks_slots_offset(blocks) + blocks->value[at / BLOCKS_BYTES] * BLOCKS_BYTES + at % BLOCKS_BYTES;
 }
 
-static enum pattern_kind pattern_of(enum block_kind kind)
+/* Of a block that is not stored. */
+static struct pattern pattern_of(const struct blocks *blocks, u64 block)
 {
-	return kind == BLOCK_COUNTER ? PATTERN_COUNTER : PATTERN_WORD;
-}
+	struct pattern pattern = { .kind = PATTERN_WORD };
 
-static u64 value_of(const struct blocks *blocks, u64 block)
-{
-	return blocks->kind[block] == BLOCK_ZERO ? 0 : blocks->value[block];
+	if (blocks->kind[block] == BLOCK_ZERO)
+		return pattern;
+	pattern.kind = blocks->kind[block] - BLOCK_COMPACT;
+	pattern.value = blocks->value[block];
+	if (blocks->touched[block / BLOCKS_GROUP] == GROUP_CUT)
+		pattern.cut_bytes = blocks->cut[block];
+	return pattern;
 }
 
 /* Moves `bytes` between the store and the memory at the cursor, which it leaves behind them. */
@@ -115,17 +119,25 @@ static int run_add(struct blocks *blocks, bool write, struct run *run, const str
 	return error;
 }
 
-static void fill(struct cursor *cursor, enum pattern_kind kind, u64 value, u32 from, u32 bytes)
+/* Part of a block that is not stored, in memory at the cursor. */
+static void fill(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
 {
-	while (bytes) {
-		u64 piece;
-		u8 *base = cursor_piece(cursor, &piece);
+	struct pattern pattern = pattern_of(blocks, at / BLOCKS_BYTES);
+	const u8 *from = blocks->scratch + at % BLOCKS_BYTES;
+	u64 piece;
+	u8 *base = cursor_piece(cursor, &piece);
 
+	if (bytes == BLOCKS_BYTES && piece >= bytes) {
+		pattern_make(&pattern, base);
+		cursor_move(cursor, bytes);
+		return;
+	}
+	for (pattern_make(&pattern, blocks->scratch); bytes; bytes -= piece) {
+		base = cursor_piece(cursor, &piece);
 		piece = smaller(piece, bytes);
-		pattern_fill(kind, value, base, from, (u32)piece);
+		memcpy(base, from, piece);
 		cursor_move(cursor, piece);
-		from += (u32)piece;
-		bytes -= (u32)piece;
+		from += piece;
 	}
 }
 
@@ -161,8 +173,7 @@ int blocks_read(struct blocks *blocks, u64 sector, const struct content_vector *
 			cursor_move(&cursor, stop - at);
 		} else {
 			error = run_end(blocks, false, &run);
-			fill(&cursor, pattern_of((enum block_kind)blocks->kind[block]), value_of(blocks, block),
-			     (u32)(at % BLOCKS_BYTES), (u32)(stop - at));
+			fill(blocks, &cursor, at, stop - at);
 		}
 	}
 	return error ? error : run_end(blocks, false, &run);
@@ -187,42 +198,56 @@ static u64 take_slot(struct blocks *blocks)
 	return slot;
 }
 
-/* The value is of no meaning for BLOCK_ZERO and BLOCK_STORED. */
-static void set_kind(struct blocks *blocks, u64 block, enum block_kind kind, u64 value)
+static void touch(struct blocks *blocks, u64 block)
 {
-	if (kind == BLOCK_STORED && blocks->kind[block] == BLOCK_STORED)
-		return;
-	release_slot(blocks, block);
-	blocks->touched[block / BLOCKS_GROUP] = 1;
-	blocks->kind[block] = (u8)kind;
-	if (kind == BLOCK_STORED)
-		blocks->value[block] = take_slot(blocks);
-	else if (kind != BLOCK_ZERO)
-		blocks->value[block] = value;
+	u8 *group = &blocks->touched[block / BLOCKS_GROUP];
+
+	*group = *group ? *group : GROUP_TOUCHED;
 }
 
-/* Keeps a whole block as one word if that is possible. */
+static void set_stored(struct blocks *blocks, u64 block)
+{
+	if (blocks->kind[block] == BLOCK_STORED)
+		return;
+	touch(blocks, block);
+	blocks->kind[block] = BLOCK_STORED;
+	blocks->value[block] = take_slot(blocks);
+}
+
+static void set_cut(struct blocks *blocks, u64 block, u32 bytes)
+{
+	u8 *group = &blocks->touched[block / BLOCKS_GROUP];
+
+	if (bytes)
+		*group = GROUP_CUT;
+	if (*group == GROUP_CUT)
+		blocks->cut[block] = (u16)bytes;
+}
+
+/* Keeps a whole block in a few bytes if that is possible. */
 static bool keep_compact(struct blocks *blocks, u64 block, const u8 *content)
 {
-	u64 value;
+	struct pattern pattern;
 
-	switch (pattern_find(content, &value)) {
-	case PATTERN_WORD:
-		set_kind(blocks, block, value ? BLOCK_WORD : BLOCK_ZERO, value);
-		return true;
-	case PATTERN_COUNTER:
-		set_kind(blocks, block, BLOCK_COUNTER, value);
-		return true;
-	default:
+	if (!pattern_find(content, &pattern))
 		return false;
+	release_slot(blocks, block);
+	touch(blocks, block);
+	if (pattern.kind == PATTERN_WORD && !pattern.value) {
+		blocks->kind[block] = BLOCK_ZERO;
+		return true;
 	}
+	blocks->kind[block] = (u8)(BLOCK_COMPACT + pattern.kind);
+	blocks->value[block] = pattern.value;
+	set_cut(blocks, block, pattern.cut_bytes);
+	return true;
 }
 
 static int store_scratch(struct blocks *blocks, u64 block)
 {
 	struct content_vector vector = { .base = blocks->scratch, .length = BLOCKS_BYTES };
 
-	set_kind(blocks, block, BLOCK_STORED, 0);
+	set_stored(blocks, block);
 	return blocks->store.write(blocks->store.owner, &vector, 1, offset_of(blocks, block * BLOCKS_BYTES), BLOCKS_BYTES);
 }
 
@@ -230,8 +255,9 @@ static int store_scratch(struct blocks *blocks, u64 block)
 static int write_part(struct blocks *blocks, struct cursor *cursor, u64 at, u64 bytes)
 {
 	u64 block = at / BLOCKS_BYTES;
+	struct pattern pattern = pattern_of(blocks, block);
 
-	pattern_fill(pattern_of((enum block_kind)blocks->kind[block]), value_of(blocks, block), blocks->scratch, 0, BLOCKS_BYTES);
+	pattern_make(&pattern, blocks->scratch);
 	gather(cursor, blocks->scratch + at % BLOCKS_BYTES, bytes);
 	return keep_compact(blocks, block, blocks->scratch) ? 0 : store_scratch(blocks, block);
 }
@@ -272,7 +298,7 @@ int blocks_write(struct blocks *blocks, u64 sector, const struct content_vector 
 			else if (!error)
 				error = write_part(blocks, &cursor, at, stop - at);
 		} else {
-			set_kind(blocks, block, BLOCK_STORED, 0);
+			set_stored(blocks, block);
 			error = run_add(blocks, true, &run, &cursor, offset_of(blocks, at), stop - at);
 			cursor_move(&cursor, stop - at);
 		}
@@ -302,9 +328,11 @@ static void erase_blocks(struct blocks *blocks, u64 first, u64 end)
 		for (; blocks->touched[group] && first < stop; first++) {
 			release_slot(blocks, first);
 			blocks->kind[first] = BLOCK_ZERO;
+			if (blocks->touched[group] == GROUP_CUT)
+				blocks->cut[first] = 0;
 		}
 		if (stop - start == BLOCKS_GROUP)
-			blocks->touched[group] = 0;
+			blocks->touched[group] = GROUP_ZERO;
 		first = stop;
 	}
 }
@@ -338,10 +366,11 @@ bool blocks_open(struct blocks *blocks, const struct content_store *store, u64 s
 		return true;
 	blocks->kind = platform_alloc(blocks->groups * BLOCKS_GROUP);
 	blocks->value = platform_alloc(blocks->groups * BLOCKS_GROUP * sizeof(*blocks->value));
+	blocks->cut = platform_alloc(blocks->groups * BLOCKS_GROUP * sizeof(*blocks->cut));
 	blocks->touched = platform_alloc(blocks->groups);
 	blocks->scratch = platform_alloc(BLOCKS_BYTES);
 	blocks->unused = platform_alloc(blocks->count * sizeof(*blocks->unused));
-	if (blocks->kind && blocks->value && blocks->touched && blocks->scratch && blocks->unused)
+	if (blocks->kind && blocks->value && blocks->cut && blocks->touched && blocks->scratch && blocks->unused)
 		return true;
 	blocks_close(blocks);
 	return false;
@@ -353,6 +382,8 @@ void blocks_close(struct blocks *blocks)
 		platform_free(blocks->kind, blocks->groups * BLOCKS_GROUP);
 	if (blocks->value)
 		platform_free(blocks->value, blocks->groups * BLOCKS_GROUP * sizeof(*blocks->value));
+	if (blocks->cut)
+		platform_free(blocks->cut, blocks->groups * BLOCKS_GROUP * sizeof(*blocks->cut));
 	if (blocks->touched)
 		platform_free(blocks->touched, blocks->groups);
 	if (blocks->scratch)

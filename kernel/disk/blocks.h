@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine bytes is kept, and
- * a block that was never written costs nothing: so hundreds of gigabytes of zeros or of a load generator's patterns need
+ * A disk's sectors, compactly. Of a block of 4 KiB with recognisable content (pattern.h) only an index entry of nine or eleven bytes is kept,
+ * and a block that was never written costs nothing: so hundreds of gigabytes of zeros, or of what the load generator and fio write, need
  * almost no room. All else gets a slot of 4 KiB in the store, in the order of the first writes: the store grows with its content, and not
  * with the disk, which may be larger than a file of the host can be. Slots that are no longer needed, as after a TRIM, are used again, also
  * by later boots, but not given back: the host's file keeps the size that it had at its peak.
@@ -10,8 +10,8 @@
  * all that the next boot needs:
  *
  *     header     magic, state, sectors, slots, bytes of the model's state
- *     map        a byte for each group of 4096 blocks: 1 if the group is there
- *     groups     of each that is there: 4096 kinds of a byte, 4096 values of 8 bytes
+ *     map        a byte for each group of 4096 blocks: an enum blocks_group
+ *     groups     of each that is there: 4096 kinds of a byte, 4096 values of 8 bytes, and, if one is not 0, 4096 cuts of 2 bytes
  *     slots      the blocks' content
  *     state      of the disk's model (nonvolatile.h)
  */
@@ -43,8 +43,14 @@ struct content_store {
 enum block_kind {
 	BLOCK_ZERO,
 	BLOCK_STORED,		/* its value: the slot */
-	BLOCK_WORD,		/* its value: the word */
-	BLOCK_COUNTER		/* its value: the key */
+	BLOCK_COMPACT,		/* and an enum pattern_kind; its value and cut: the pattern's */
+	BLOCK_KINDS = BLOCK_COMPACT + PATTERN_KINDS
+};
+
+enum blocks_group {
+	GROUP_ZERO,		/* all BLOCK_ZERO */
+	GROUP_TOUCHED,		/* all cuts are 0 */
+	GROUP_CUT
 };
 
 struct blocks {
@@ -55,7 +61,8 @@ struct blocks {
 	bool plain;		/* all blocks are in the store at their own offsets: a file made by another program */
 	u8 *kind;
 	u64 *value;
-	u8 *touched;		/* of a group: 0 if it is all BLOCK_ZERO */
+	u16 *cut;
+	u8 *touched;		/* of a group: an enum blocks_group */
 	u8 *scratch;		/* one block */
 	u64 slots;		/* that were ever used */
 	u64 state_bytes;	/* of the model's state behind the slots (nonvolatile.h); until the next slot is taken */

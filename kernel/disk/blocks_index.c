@@ -2,11 +2,12 @@
 /* The index of the blocks on its way into the store and back: its form is in blocks.h. */
 #include "blocks.h"
 
-#define MAGIC 0x314d554944454d53ULL	/* "SMEDIUM1" */
+#define MAGIC 0x324d554944454d53ULL	/* "SMEDIUM2" */
 #define STATE_SAVED 1ULL
 #define STATE_IN_USE 2ULL
 #define VALUES_BYTES (BLOCKS_GROUP * sizeof(u64))
-#define GROUP_BYTES (BLOCKS_GROUP + VALUES_BYTES)
+#define CUTS_BYTES (BLOCKS_GROUP * sizeof(u16))
+#define GROUP_BYTES (BLOCKS_GROUP + VALUES_BYTES + CUTS_BYTES)
 #define MAP_OFFSET BLOCKS_BYTES
 
 struct header {
@@ -56,7 +57,11 @@ static int move_group(struct blocks *blocks, bool write, u64 group)
 	u64 at = group_offset(blocks, group);
 	int error = move(blocks, write, blocks->kind + group * BLOCKS_GROUP, at, BLOCKS_GROUP);
 
-	return error ? error : move(blocks, write, blocks->value + group * BLOCKS_GROUP, at + BLOCKS_GROUP, VALUES_BYTES);
+	if (!error)
+		error = move(blocks, write, blocks->value + group * BLOCKS_GROUP, at + BLOCKS_GROUP, VALUES_BYTES);
+	if (error || blocks->touched[group] != GROUP_CUT)
+		return error;
+	return move(blocks, write, blocks->cut + group * BLOCKS_GROUP, at + BLOCKS_GROUP + VALUES_BYTES, CUTS_BYTES);
 }
 
 /*
@@ -71,7 +76,7 @@ static bool take_over(struct blocks *blocks, u64 slots)
 		return false;
 	for (group = 0; group < blocks->groups; group++) {
 		for (block = group * BLOCKS_GROUP; blocks->touched[group] && block < (group + 1) * BLOCKS_GROUP; block++) {
-			if (blocks->kind[block] > BLOCK_COUNTER)
+			if (blocks->kind[block] >= BLOCK_KINDS || blocks->cut[block] >= BLOCKS_BYTES)
 				return false;
 			if (blocks->kind[block] != BLOCK_STORED)
 				continue;

@@ -42,7 +42,8 @@ const char *strata_full_flash_check(const struct strata_full *full);
 s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *content);
 u64 strata_full_live_records(const struct strata_full *full);
 const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length);
-u32 strata_pattern_find(const u8 *block, u64 *value);
+bool strata_pattern_find(const u8 *block, struct pattern *found);
+void strata_pattern_make(const struct pattern *pattern, u8 *block);
 
 void *strata_store_create(u64 bytes)
 {
@@ -275,7 +276,12 @@ const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *
 	return content_fault(&full->content, &full->disk.config, now_ns, text, text + length);
 }
 
-u32 strata_pattern_find(const u8 *block, u64 *value)
+bool strata_pattern_find(const u8 *block, struct pattern *found)
 {
-	return pattern_find(block, value);
+	return pattern_find(block, found);
+}
+
+void strata_pattern_make(const struct pattern *pattern, u8 *block)
+{
+	pattern_make(pattern, block);
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -138,3 +139,45 @@ def test_every_kind_of_stack_comes_up_again_with_equal_results(lab: Lab) -> None
         shutil.rmtree(place.prepared)
 
         assert place.run("second", "--jobs", "1") == first
+
+
+COMPACT = """\
+[stacks.xfs]
+devices = ["ssd"]
+layers = [{ layer = "xfs" }]
+[stacks.bare]
+devices = ["ssd"]
+layers = []
+[stacks.zstd]
+devices = ["ssd"]
+layers = [{ layer = "btrfs", compression = "zstd" }]
+[workloads.fio]
+workload = "fio"
+size = "200MiB"
+duration = "200ms"
+preset = "random-read-4k"
+options = { buffer_compress_percentage = 50 }
+[workloads.load]
+workload = "load"
+personality = "fileserver"
+files = 1000
+deletes = "next"
+duration = "200ms"
+"""
+
+
+def test_what_programs_of_strata_write_takes_a_few_bytes_of_each_block(lab: Lab) -> None:
+    """Of both data sets 200 MiB and 100 MiB are written; of the files half of the last block is zeros."""
+    with public_folder() as path:
+        place = Place(path, lab, HEAD + STACKS + COMPACT)
+        place.run("results")
+
+        made = {}
+        for entry in place.prepared.iterdir():
+            trial = json.loads((entry / "plan.json").read_text())["trial"]
+            stored_bytes = sum(each.stat().st_blocks * 512 for each in entry.glob("*.disk"))
+            made[trial["stack"], trial["workload"]] = stored_bytes >> 20
+        assert len(made) == 7  # a load of files needs a filesystem
+        for cell, stored_mib in made.items():
+            # Of compressed data the disk sees what a compressor leaves.
+            assert (stored_mib > 30) == (cell[0] == "zstd"), made

@@ -63,7 +63,7 @@ def test_room_that_a_boot_frees_is_used_by_the_next_one() -> None:
 @pytest.mark.parametrize(
     ("offset", "damage"),
     [
-        (KINDS, b"\x04"),  # a kind that there is not
+        (KINDS, b"\xff"),  # a kind that there is not
         (KINDS + 4096, (3).to_bytes(8, "little")),  # the first block's slot: one that was never taken
         (KINDS + 4096, (1).to_bytes(8, "little")),  # the second block's
         (24, (1 << 40).to_bytes(8, "little")),  # more slots than blocks

@@ -62,8 +62,20 @@ def test_memory_that_no_lab_finds_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 
     found = estimate_of(study_in(tmp_path), CELLS, [])
 
-    assert found.lab_bytes == (1 << 30) + LAB_OVERHEAD_BYTES
+    assert found.lab_bytes > (1 << 30) + LAB_OVERHEAD_BYTES
     assert not found.fits
+    said = shown("check", tmp_path / "tiny.toml")
+    assert "GiB of memory for each lab, of 1" in said
+    assert "less memory is available than one lab takes" in said
+
+
+def test_a_large_data_set_takes_its_time_and_the_memory_of_its_index(tmp_path: Path) -> None:
+    text = TEXT.replace('size = "1GiB"', 'size = "186GiB"')
+    small, large = (estimate_of(study_in(tmp_path, each), CELLS, []) for each in (TEXT, text))
+
+    assert 300 < large.cells[0].trial_real_s < 900 > small.cells[0].trial_real_s * 10
+    assert large.cells[0].trial_ns > 1000 * NS_PER_S
+    assert 400 << 20 < large.lab_bytes - small.lab_bytes < 600 << 20
 
 
 def test_check_finds_the_trials_of_the_results_folders(

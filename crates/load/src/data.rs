@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Written data of a declared compressibility and duplication: zeros would flatter compressing layers.
 //!
-//! A block is a random part followed by a part that every compressor folds up. The random parts come from a pool that all
-//! threads share, each combined with a word of its own block on the way: so no block is like another, however far back a
-//! compressor looks. That costs a pass over the random part, in the processor's cache, and no allocation.
-
-use std::sync::OnceLock;
+//! A block is a random part followed by a part that every compressor folds up. The random part's words follow from one word
+//! of the block's own: so no block is like another, however far back a compressor looks, and a modelled disk keeps the word
+//! instead of the block (`kernel/disk/pattern.h`, which this must agree with). No allocation.
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::buffer::Buffer;
-use crate::random::Random;
 
 /// The unit that is compressible and repeats: what filesystems, thin pools and images manage at the least.
 pub const BLOCK_BYTES: usize = 4096;
-/// Small enough for a processor's nearest cache: not by its size, but by its blocks' words is content unlike any before.
-const POOL_BYTES: usize = 16 << 10;
-const POOL_BLOCKS: usize = POOL_BYTES / BLOCK_BYTES;
 /// How many blocks back a copy's original lies at the most.
 const ORIGINALS: usize = 1024;
-const TAG_BYTES: usize = 8;
+const WORD_BYTES: usize = 8;
 /// The compressible filler. No zeros: holes, thin pools and images detect those.
 const FOLDABLE: &[u8; 8] = b"strata: ";
 /// The increment and the finaliser of `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom
@@ -43,7 +37,7 @@ impl Content {
 
     fn random_bytes(self) -> usize {
         let kept = 100 - usize::from(self.compressibility_percent.min(100));
-        (BLOCK_BYTES * kept / 100).max(TAG_BYTES).next_multiple_of(TAG_BYTES)
+        (BLOCK_BYTES * kept / 100).max(WORD_BYTES).next_multiple_of(WORD_BYTES)
     }
 }
 
@@ -74,24 +68,17 @@ impl ContentOptions {
     }
 }
 
-/// A whole block that was handed out, from which it can be made again.
-#[derive(Clone, Copy)]
-struct Original {
-    tag: u64,
-    place: usize,
-}
-
-/// State for duplication only.
+/// State for duplication only: the keys of whole blocks that were handed out.
 struct Copies {
     percent: u64,
-    originals: Vec<Original>,
+    originals: Vec<u64>,
     oldest: usize,
 }
 
 impl Copies {
-    /// The data to lay in place of `next`: `next` itself, which becomes an original, or an earlier original.
-    fn instead_of(&mut self, next: Original) -> Original {
-        let drawn = mixed(next.tag);
+    /// The block to lay in place of `next`: `next` itself, which becomes an original, or an earlier original.
+    fn instead_of(&mut self, next: u64) -> u64 {
+        let drawn = mixed(next);
         if !self.originals.is_empty() && drawn % 100 < self.percent {
             return self.originals[below(mixed(drawn), self.originals.len())];
         }
@@ -114,12 +101,9 @@ pub struct Source {
     is_zeros: bool,
     random_bytes: usize,
     copies: Option<Copies>,
-    pool: &'static [u8],
     seed: u64,
     stream: u64,
     number: u64,
-    /// The block of the pool that is next.
-    place: usize,
 }
 
 impl Source {
@@ -136,11 +120,9 @@ impl Source {
             is_zeros: content.is_zeros,
             random_bytes: content.random_bytes(),
             copies,
-            pool: if content.is_zeros { &[] } else { pool() },
             seed,
             stream: 0,
             number: 0,
-            place: 0,
         };
         source.restart(0);
         source
@@ -150,7 +132,6 @@ impl Source {
     pub fn restart(&mut self, number: u64) {
         self.stream = mixed(mixed(self.seed) ^ number);
         self.number = 0;
-        self.place = below(mixed(self.stream), POOL_BLOCKS);
         if let Some(copies) = &mut self.copies {
             copies.originals.clear();
             copies.oldest = 0;
@@ -172,11 +153,10 @@ impl Source {
     /// copied: what it would be equal to is not on the disk.
     #[inline]
     fn lay(&mut self, start: usize, bytes: usize) {
-        let mut laid = Original { tag: tag(self.stream, self.number), place: self.place };
+        let mut key = key(self.stream, self.number);
         self.number += 1;
-        self.place = (self.place + 1) % POOL_BLOCKS;
         if let Some(copies) = self.copies.as_mut().filter(|_| bytes == BLOCK_BYTES) {
-            laid = copies.instead_of(laid);
+            key = copies.instead_of(key);
         }
         let block = &mut self.buffer[start..start + BLOCK_BYTES];
         if start / BLOCK_BYTES == self.ready {
@@ -185,30 +165,17 @@ impl Source {
             }
             self.ready += 1;
         }
-        let random_bytes = self.random_bytes.min(bytes.next_multiple_of(TAG_BYTES));
-        let from = &self.pool[laid.place * BLOCK_BYTES..][..random_bytes];
-        let word = mixed(laid.tag);
-        for (to, from) in block.chunks_exact_mut(TAG_BYTES).zip(from.chunks_exact(TAG_BYTES)) {
-            let random = u64::from_le_bytes(from.try_into().expect("it is a word"));
-            to.copy_from_slice(&(random ^ word).to_le_bytes());
+        let random_bytes = self.random_bytes.min(bytes.next_multiple_of(WORD_BYTES));
+        for (word, number) in block[..random_bytes].chunks_exact_mut(WORD_BYTES).zip(0..) {
+            let begin = key.wrapping_add(number).wrapping_add(GOLDEN);
+            word.copy_from_slice(&mixed(begin).to_le_bytes());
         }
-        block[..TAG_BYTES].copy_from_slice(&laid.tag.to_le_bytes());
     }
 }
 
-/// Random bytes, the same for all.
-fn pool() -> &'static [u8] {
-    static POOL: OnceLock<Box<[u8]>> = OnceLock::new();
-    POOL.get_or_init(|| {
-        let mut bytes = vec![0; POOL_BYTES].into_boxed_slice();
-        Random::derived(0, "content", 0).fill(&mut bytes);
-        bytes
-    })
-}
-
-/// Make block `number` unlike every other block of the stream: a one-to-one map.
+/// The key of block `number` of the stream, unlike that of every other: a one-to-one map.
 #[inline]
-fn tag(stream: u64, number: u64) -> u64 {
+fn key(stream: u64, number: u64) -> u64 {
     mixed(stream.wrapping_add(number.wrapping_mul(GOLDEN)))
 }
 

@@ -73,8 +73,4 @@ impl Random {
             things.swap(last, other);
         }
     }
-
-    pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
-    }
 }

@@ -19,7 +19,7 @@ from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.errors import PlanError, RunError, StudyError
 from strata.execution.agenda import fingerprint_of, stack_title
-from strata.execution.run import stopped_by_signals, worker_cpus
+from strata.execution.run import lab_bytes, stopped_by_signals, worker_cpus
 from strata.files import make_folder, read_plain, write_durably
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
@@ -86,7 +86,7 @@ class Survey:
         self, calls: Sequence[Callable[..., _Found]], jobs: int | None, finished: Callable[[_Found], None]
     ) -> list[_Found]:
         """The results of the calls, in their order; each is given ``cancel``, and takes a CPU of `_cpus`."""
-        cpus = worker_cpus(self._runner, jobs, self._study.memory_bytes_max)
+        cpus = worker_cpus(self._runner, jobs, lab_bytes(self._study))
         self._cpus = SimpleQueue()
         for cpu in cpus:
             self._cpus.put(cpu)

@@ -37,9 +37,12 @@ from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
 from strata.spec.step import MEMORY_BYTES
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
+from strata.spec.workload import loads_of
 
 # The most of the host's memory that a lab takes beside its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20
+_BLOCK_BYTES: Final = 4096
+_ENTRY_BYTES: Final = 11  # of a block in the modelled disk's index (kernel/disk/blocks.h)
 _NUMBERS: Final = re.compile(r"[\da-f]*\d[\da-f.]*")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -136,7 +139,7 @@ def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> 
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
         rounds.runner.check([each.plan for each in agenda.to_run])
-        cpus = worker_cpus(rounds.runner, jobs, agenda.study.memory_bytes_max)
+        cpus = worker_cpus(rounds.runner, jobs, lab_bytes(agenda.study))
         disks = max((len(each.plan.devices) for each in agenda.to_run), default=0)
         provide_descriptors(len(cpus), disks)
         crew.work(agenda, cpus[: max(1, len(agenda.to_run))])
@@ -148,24 +151,34 @@ def _carry_on(agenda: Agenda, rounds: Rounds, crew: _Crew, jobs: int | None) -> 
             crew.display.say(reason)
 
 
-def worker_cpus(runner: Runner, jobs: int | None, memory_bytes: int = MEMORY_BYTES) -> list[int | None]:
+def worker_cpus(
+    runner: Runner, jobs: int | None, each_bytes: int = MEMORY_BYTES + LAB_OVERHEAD_BYTES
+) -> list[int | None]:
     """The CPU of each worker: one each in the lab; any on a host, where a trial has the machine to itself.
 
-    Without ``jobs`` there are as many as the CPUs and the memory allow, at ``memory_bytes`` for a lab.
+    Without ``jobs`` there are as many as the CPUs and the memory allow, at ``each_bytes`` for a lab.
     """
     if runner.time_domain == "wall":
         return [None]
     cpus = sorted(os.sched_getaffinity(0))
     if jobs is None:
-        jobs = lab_jobs(memory_bytes, len(cpus))
+        jobs = lab_jobs(each_bytes, len(cpus))
     # Of several programs with one lab each, not every one takes the first CPU.
     first = os.getpid() if jobs < len(cpus) else 0
     return [cpus[(first + index) % len(cpus)] for index in range(jobs)]
 
 
-def lab_jobs(memory_bytes: int, cpus: int) -> int:
-    """The labs of this memory that CPUs and memory allow at once, at least one."""
-    return max(1, min(cpus, memory_available_bytes() // (memory_bytes + LAB_OVERHEAD_BYTES)))
+def lab_bytes(study: Study) -> int:
+    """The host's memory that a lab of this study takes, with the index of the largest data set's blocks."""
+    data_bytes = max(
+        (sum(load.data_bytes or 0 for load in loads_of(each)) for each in study.workloads.values()), default=0
+    )
+    return study.memory_bytes_max + LAB_OVERHEAD_BYTES + data_bytes // _BLOCK_BYTES * _ENTRY_BYTES
+
+
+def lab_jobs(each_bytes: int, cpus: int) -> int:
+    """The labs that CPUs and memory allow at once, at least one."""
+    return max(1, min(cpus, memory_available_bytes() // each_bytes))
 
 
 def memory_available_bytes() -> int:

@@ -84,6 +84,11 @@ _OWNED: Final = {
     )
     for option in options.split()
 }
+_STATED: Final = (
+    *("buffer_compress_percentage", "buffer_compress_chunk"),
+    *("dedupe_percentage", "dedupe_mode", "dedupe_working_set_percentage"),
+)
+"""The options that the content of the file follows, too."""
 _SLACK_NS: Final = 300 * NS_PER_S
 _WRITE_BYTES_PER_S_MIN: Final = 1 << 20
 _SEQUENTIAL_BYTES: Final = 64 << 10
@@ -114,7 +119,8 @@ class Fio(OpenLoop):
     Prepare: the file is written from end to end and synced, so that reads do not meet holes. Warm-up and
     measured window are runs of their own with different seeds, so that the disks' accounts of the measured
     phase hold the window alone. Without ``duration`` the window is one pass over the file, which ``verify``
-    needs. fio's buffers hold random bytes, unless ``options`` say otherwise.
+    needs. fio's buffers hold random bytes, unless ``options`` say otherwise; the file is as compressible and
+    as full of copies as they say.
     """
 
     rationale: ClassVar[str] = (
@@ -176,6 +182,18 @@ class Fio(OpenLoop):
         return PRESETS.get(self.preset or "", {}) | self.options
 
     @property
+    def _content(self) -> dict[str, object]:
+        """The options of the file's content.
+
+        Of such blocks a modelled disk keeps a few bytes each (kernel/disk/pattern.h).
+        """
+        content: dict[str, object] = {"refill_buffers": 1, "scramble_buffers": 0}
+        stated = {name: self.all_options[name] for name in _STATED if name in self.all_options}
+        if stated:
+            content["buffer_compress_chunk"] = "4k"
+        return content | {name: literal(option_text(value)) for name, value in stated.items()}
+
+    @property
     def _is_verified(self) -> bool:
         # A TOML boolean becomes 0 or 1 on the command line.
         return str(self.all_options.get("verify", "none")) not in ("none", "0", "False", "null")
@@ -207,7 +225,7 @@ class Fio(OpenLoop):
         # Space set aside beforehand would be unwritten extents, which cost at the first write.
         options = {"rw": "write", "bs": "1m", "ioengine": "psync", "fallocate": "none", "end_fsync": 1}
         title = f"Write the file of {describe_size(self.size_bytes)}"
-        layout = self._fio(context, "prepare", title, options, _SLACK_NS + size_limit_ns)
+        layout = self._fio(context, "prepare", title, options | self._content, _SLACK_NS + size_limit_ns)
         warmup = [] if self.warmup_ns is None else self._run(context, "warmup", self.warmup_ns)
         return [layout, *warmup, *self._run(context, "measure", self.duration_ns)]
 
