@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial's own trace as the load of other stacks, in the lab."""
+"""A trial's own trace as the load of other stacks, and several disks of one at once."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, records, run_text, stacks
+from lab_factory import hashes, head, public_folder, records, run_text, stacks
 
 from strata.lab import Lab
 from strata.results.record import ResultRecord
+from strata.runners.host import HostRunner
 from strata.runners.lab import LabRunner
 from strata.traces.kinds import OPS
 from strata.traces.requests import request_lines
@@ -82,3 +84,74 @@ def test_a_recorded_trial_is_repeated_on_a_device_and_in_a_file(lab: Lab, tmp_pa
     # Nothing is between the replay and the disk, so that the disk sees the same blocks once more.
     (again,) = (first / "results").glob("**/bare.then.s1/**/trace.parquet")
     assert blocks(trace) - blocks(read_parquet(again)) == Counter()
+
+
+SEVERAL = """
+[devices.disk1]
+model = "wd-re4-500gb"
+capacity = "1GiB"
+[stacks.bare]
+layers = []
+[stacks.home]
+devices = ["disk0"]
+layers = [{ layer = "ext4" }]
+[stacks.home.filesystems.disk1]
+devices = ["disk1"]
+layers = [{ layer = "xfs" }]
+mount = "/wal"
+[workloads.both]
+workload = "trace"
+trace = "recorded.iolog"
+disk = "/dev/sda"
+beside = { "/dev/sdb" = "disk1" }
+"""
+IOLOG = "".join(
+    f"{at} /dev/sd{'ab'[at % 2]} {'write' if at % 3 else 'read'} {at * 7919 % 60000 * 4096} 4096\n"
+    for at in range(200)
+)
+
+
+def study_of_several(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "recorded.iolog").write_text(f"fio version 3 iolog\n{IOLOG}")
+    return head("several", [1], "1GiB") + SEVERAL
+
+
+def test_several_disks_are_repeated_at_once(lab: Lab, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        assert not run_text(study_of_several(tmp_path / name), tmp_path / name, LabRunner(lab)).invalid
+
+    results = tmp_path / "first" / "results"
+    assert hashes(results) == hashes(tmp_path / "second" / "results")
+    assert {metric(record, "operations") for record in records(results).values()} == {200}
+    (repeated,) = results.glob("**/bare.both.s1/**/trace.parquet")
+    trace = read_parquet(repeated)
+    lines = [line.split() for line in request_lines(trace)]
+    by_disk = {
+        disk: [int(place) for _, kind, place, size, name in lines if (name, size) == (disk, "4096")]
+        for disk in trace.disks[1:]
+    }
+    for number, places in enumerate(by_disk.values()):
+        recorded = Counter(at * 7919 % 60000 * 4096 for at in range(number, 200, 2))
+        assert recorded - Counter(places) == Counter(), number
+
+
+@pytest.mark.root
+def test_several_disks_are_repeated_on_this_kernel(lab: Lab) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for loop devices")
+    with public_folder() as path:
+        scratch = path / "scratch"
+        scratch.mkdir(mode=0o755)
+        runner = HostRunner(lab.agent, scratch=scratch, journal=path / "results", load=lab.load)
+        done = run_text(study_of_several(path / "study"), path / "study", runner, retries=0)
+
+        if done.skipped:
+            pytest.skip("; ".join(done.skipped.values()))
+        found = records(path / "study" / "results")
+        assert {name for name, record in found.items() if record.validity.valid} == {
+            "bare.both.s1",
+            "home.both.s1",
+        }
+        assert {metric(record, "operations") for record in found.values()} == {200}
+        assert list(scratch.iterdir()) == []

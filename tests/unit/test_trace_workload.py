@@ -9,16 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.plan.compile import compile_trial, runnable_trials, skipped
 from strata.spec.inputs import read_input
 from strata.traces.requests import read_any, request_lines, touched_bytes
 from strata.traces.table import write_parquet
-from study_texts import HEAD, disk, mistakes
+from study_texts import HEAD, disk, mistakes, read
 from traces import MS, request, trace
 
 MIB = 1 << 20
 AREA_SECTORS = MIB // 512
-STUDY = HEAD + disk("disk0", capacity="2GiB") + '[stacks.s]\nlayers = [{{ layer = "ext4" }}]\n'
-STUDY += '[workloads.w]\nworkload = "trace"\ntrace = "recorded"\n{keys}\n'
+DISKS = HEAD + disk("disk0", capacity="2GiB") + disk("disk1", capacity="2GiB")
+STUDY = """{disks}[stacks.s]
+devices = ["disk0"]
+layers = [{{ layer = "ext4" }}]
+[stacks.s.filesystems.wal]
+devices = ["disk1"]
+layers = [{{ layer = "xfs" }}]
+mount = "/wal"
+[workloads.w]
+workload = "trace"
+trace = "recorded"
+{keys}
+"""
 IOLOG = "fio version 3 iolog\n0 /dev/sda read {offset} 4096\n5 /dev/sdb write 0 4096\n"
 
 
@@ -73,6 +85,16 @@ def test_a_table_of_strata_is_read_as_any_other_trace(tmp_path: Path) -> None:
         ("nothing\n", "", "trace", "no request"),
         (None, "", "trace", "recorded cannot be read: No such file"),
         (IOLOG.format(offset=0), 'disk = "/dev/sda"\nfrom = "2s"\nuntil = "1s"', "until", "before it begins"),
+        (IOLOG.format(offset=0), 'beside = { "/dev/sdb" = "wal" }', "disk", "choose one of"),
+        (IOLOG.format(offset=0), 'disk = "/dev/sda"\nbeside = { sdc = "wal" }', "beside", 'no disk "sdc"'),
+        (IOLOG.format(offset=0), 'disk = "/dev/sda"\nbeside = { "/dev/sdb" = "way" }', "beside", '"way"'),
+        (IOLOG.format(offset=0), 'disk = "/dev/sda"\nbeside = { "/dev/sdb" = "wal" }', None, ""),
+        (
+            IOLOG.format(offset=0),
+            'disk = "/dev/sda"\nbeside = { "/dev/sda" = "wal" }',
+            "beside",
+            "two places",
+        ),
         (IOLOG.format(offset=0), 'disk = "/dev/sda"\ntiming = "asap"\nspeed = 2', "speed", "leave speed out"),
     ],
 )
@@ -82,7 +104,7 @@ def test_mistakes_are_told_with_their_key(
     if content is not None:
         (tmp_path / "recorded").write_text(content)
 
-    found = mistakes(tmp_path, STUDY.format(keys=keys))
+    found = mistakes(tmp_path, STUDY.format(disks=DISKS, keys=keys))
 
     assert [*found] == ([] if key is None else [f"workloads.w.{key}"])
     assert said in "".join(found.values())
@@ -97,3 +119,48 @@ def test_a_trace_that_changes_is_another_input(tmp_path: Path) -> None:
     second.write_text("y")
 
     assert read_input(first.name, tmp_path, "trace") != before
+
+
+BESIDE = """[workloads.several]
+workload = "trace"
+trace = "recorded"
+disk = "/dev/sda"
+beside = { "/dev/sdb" = "disk1" }
+[workloads.one]
+workload = "fio"
+preset = "random-read-4k"
+size = "1GiB"
+duration = "10s"
+[stacks.bare]
+layers = []
+[stacks.mirror]
+layers = [{ layer = "md", level = 1 }]
+[stacks.file]
+layers = [{ layer = "md", level = 1 }, { layer = "ext4" }]
+"""
+
+
+def test_several_disks_have_a_target_each_and_other_loads_skip_several_devices(tmp_path: Path) -> None:
+    (tmp_path / "recorded").write_text(IOLOG.format(offset=0))
+    study = read(tmp_path, DISKS + BESIDE)
+
+    assert {str(cell): why for cell, why in skipped(study).items()} == {
+        "bare.one": "fio runs on one device, and the stack ends in 2",
+        "mirror.several": 'the stack has no further device "disk1"',
+    }
+    plans = [
+        compile_trial(study, each.stack, each.workload, each.seed)
+        for each in runnable_trials(study)
+        if each.workload == "several"
+    ]
+    words = {
+        plan.trial.stack: next(step.argv for step in plan.steps if step.id == "trace-run") for plan in plans
+    }
+    targets = {
+        stack: [word for word in argv if word.startswith("--target=")] for stack, argv in words.items()
+    }
+    assert targets == {
+        "bare": ["--target=${disk0}", "--target=${disk1}"],
+        "file": ["--target=${mount}/trace.data", "--target=${mount}/trace-1.data"],
+    }
+    assert {"--disk=/dev/sda", "--disk=/dev/sdb"} <= {*words["bare"]}

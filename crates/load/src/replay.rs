@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The requests of a trace, repeated on a block device or a file.
+//! The requests of a trace, repeated on a block device or a file, or those of several disks on one each.
 //!
 //! `fill` writes what the trace reads or writes, so that no read meets a hole. In `run` as many threads as requests may be
 //! in flight take them in the trace's order. A latency is from the system call's begin to its end; how much later than in
@@ -10,7 +10,7 @@ mod requests;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -25,7 +25,7 @@ use crate::faults::{Fault, LoadError};
 use crate::files::{read_at, write_all_at};
 use crate::report::{self, RESULT_VERSION, Summaries, Summary, Tally};
 use crate::threads;
-use requests::{Kind, Request, Selection, touched};
+use requests::{Kind, Request, Selection, Sizes, touched};
 
 /// `_IO(0x12, 119)` of linux/fs.h.
 const BLKDISCARD: libc::c_ulong = 0x1277;
@@ -49,9 +49,9 @@ enum Part {
 
 #[derive(Args)]
 struct Common {
-    /// The block device or file
-    #[arg(long, value_name = "PATH")]
-    target: PathBuf,
+    /// The block device or file; several for several disks of the trace
+    #[arg(long = "target", value_name = "PATH", required = true)]
+    targets: Vec<PathBuf>,
     #[command(flatten)]
     selection: Selection,
     /// The seed of the content
@@ -111,8 +111,8 @@ struct Outcome {
     duration_ns: u64,
     /// Of the trace, at the speed asked for.
     trace_ns: u64,
-    /// Requests were widened to whole blocks of this size.
-    block_bytes: usize,
+    /// Requests were widened to whole blocks of this size, the largest of the targets'.
+    block_bytes: u64,
     /// Discards that the target does not know.
     discards_ignored: u64,
     operations: Summaries,
@@ -131,8 +131,7 @@ struct Worker<'a> {
     options: &'a RunOptions,
     requests: &'a [Request],
     next: &'a AtomicUsize,
-    target: &'a OwnedFd,
-    is_device: bool,
+    targets: &'a [Target],
     begin_ns: u64,
     source: Source,
     buffer: Buffer,
@@ -170,20 +169,21 @@ impl Worker<'_> {
 
     fn issue(&mut self, request: &Request) -> io::Result<()> {
         let Request { offset, bytes, .. } = *request;
+        let Target { file, is_device, .. } = &self.targets[request.target];
         match request.kind {
             Kind::Read => {
-                if read_at(self.target, &mut self.buffer[..bytes], offset)? < bytes {
+                if read_at(file, &mut self.buffer[..bytes], offset)? < bytes {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
-            Kind::Write => write_all_at(self.target, self.source.next(bytes), offset)?,
+            Kind::Write => write_all_at(file, self.source.next(bytes), offset)?,
             // As a disk without FUA does it: the write, then a flush.
             Kind::Fua => {
-                write_all_at(self.target, self.source.next(bytes), offset)?;
-                fdatasync(self.target)?;
+                write_all_at(file, self.source.next(bytes), offset)?;
+                fdatasync(file)?;
             }
-            Kind::Flush => fdatasync(self.target)?,
-            Kind::Discard => discard(self.target, self.is_device, offset, bytes as u64)?,
+            Kind::Flush => fdatasync(file)?,
+            Kind::Discard => discard(file, *is_device, offset, bytes as u64)?,
         }
         Ok(())
     }
@@ -206,41 +206,64 @@ fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EOPNOTSUPP)
 }
 
-impl Common {
-    /// The target, whether it is a device, and its size.
-    fn open(&self, flags: OFlags) -> Result<(OwnedFd, bool, u64), Fault> {
-        let opened = rustix::fs::open(&self.target, flags | OFlags::CLOEXEC, 0o644.into());
+struct Target {
+    file: OwnedFd,
+    is_device: bool,
+    bytes: u64,
+}
+
+impl Target {
+    fn open(path: &Path, flags: OFlags) -> Result<Self, Fault> {
+        let opened = rustix::fs::open(path, flags | OFlags::CLOEXEC, 0o644.into());
         let looked = opened.and_then(|file| {
             let is_device = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::BlockDevice;
             let bytes = seek(&file, SeekFrom::End(0))?;
-            Ok::<_, Errno>((file, is_device, bytes))
+            Ok::<_, Errno>(Self { file, is_device, bytes })
         });
-        looked.map_err(|error| Fault::of_file(&self.target, "the target cannot be used", error))
+        looked.map_err(|error| Fault::of_file(path, "the target cannot be used", error))
     }
+}
 
+impl Common {
     fn source(&self, bytes_max: usize) -> Source {
         Source::new(self.content.content(), self.seed, bytes_max)
     }
+
+    fn requests(&self) -> Result<Vec<Request>, LoadError> {
+        self.selection.check(self.targets.len()).map_err(wrong)?;
+        self.selection.read().map_err(LoadError::Input)
+    }
+}
+
+fn wrong(fault: Fault) -> LoadError {
+    LoadError::Input(vec![fault])
 }
 
 impl FillOptions {
     fn run(&self) -> Result<Filled, LoadError> {
-        let mut requests = self.common.selection.read().map_err(LoadError::Input)?;
+        let mut requests = self.common.requests()?;
         let begin_ns = now_ns();
-        // To create a device would fail; to open one needs no such flag.
-        let is_there = self.common.target.exists();
-        let flags = if is_there { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE };
-        let (target, is_device, target_bytes) = self.common.open(flags)?;
-        let end = if is_device { target_bytes } else { u64::MAX };
-        self.common.selection.fit(&mut requests, end, 1).map_err(|fault| LoadError::Input(vec![fault]))?;
-        let mut source = self.common.source(FILL_BYTES);
-        let areas = touched(&requests);
-        let failed = |error| Fault::of_file(&self.common.target, "it cannot be filled", error);
-        let bytes = areas.iter().map(|each| each.end.min(end) - each.start).sum();
-        for area in areas {
-            fill(&target, &mut source, area.start..area.end.min(end)).map_err(failed)?;
+        let (mut targets, mut sizes) = (Vec::new(), Vec::new());
+        for path in &self.common.targets {
+            // To create a device would fail; to open one needs no such flag.
+            let flags = if path.exists() { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE };
+            let target = Target::open(path, flags)?;
+            let bytes = if target.is_device { target.bytes } else { u64::MAX };
+            sizes.push(Sizes { bytes, block_bytes: 1 });
+            targets.push(target);
         }
-        fdatasync(&target).map_err(failed)?;
+        self.common.selection.fit(&mut requests, &sizes).map_err(wrong)?;
+        let mut source = self.common.source(FILL_BYTES);
+        let mut bytes = 0;
+        for (number, (target, path)) in targets.iter().zip(&self.common.targets).enumerate() {
+            let failed = |error| Fault::of_file(path, "it cannot be filled", error);
+            for area in touched(&requests, number) {
+                let end = area.end.min(sizes[number].bytes);
+                fill(&target.file, &mut source, area.start..end).map_err(failed)?;
+                bytes += end - area.start;
+            }
+            fdatasync(&target.file).map_err(failed)?;
+        }
         let duration_ns = now_ns() - begin_ns;
         let load = "replay-fill";
         Ok(Filled { result_version: RESULT_VERSION, load, requests: requests.len(), bytes, duration_ns })
@@ -258,9 +281,9 @@ fn fill(target: &OwnedFd, source: &mut Source, area: Range<u64>) -> Result<(), E
 }
 
 /// The smallest block that the target reads; of a target without any, the caller's requests tell the error.
-fn block_bytes(target: &OwnedFd) -> usize {
+fn block_bytes(target: &OwnedFd) -> u64 {
     let takes = |bytes: &usize| read_at(target, &mut Buffer::new(*bytes), 0) != Err(Errno::INVAL);
-    BLOCKS_BYTES.into_iter().find(takes).unwrap_or(BLOCKS_BYTES[0])
+    BLOCKS_BYTES.into_iter().find(takes).unwrap_or(BLOCKS_BYTES[0]) as u64
 }
 
 impl RunOptions {
@@ -271,20 +294,23 @@ impl RunOptions {
     }
 
     fn refused(&self, request: &Request, error: &io::Error) -> Fault {
-        let place =
-            format!("{}: {} at byte {}", self.common.target.display(), request.kind.name(), request.offset);
+        let target = self.common.targets[request.target].display();
+        let place = format!("{target}: {} at byte {}", request.kind.name(), request.offset);
         Fault::new(place, format!("the request failed: {error}"), "see the kernel's error")
     }
 
     fn run(&self) -> Result<Outcome, LoadError> {
-        let selection = &self.common.selection;
-        let mut requests = selection.read().map_err(LoadError::Input)?;
+        let mut requests = self.common.requests()?;
         let direct = if self.buffered { OFlags::empty() } else { OFlags::DIRECT };
-        let (target, is_device, target_bytes) = self.common.open(OFlags::RDWR | direct)?;
-        let block_bytes = if self.buffered { 1 } else { block_bytes(&target) };
-        selection
-            .fit(&mut requests, target_bytes, block_bytes as u64)
-            .map_err(|fault| LoadError::Input(vec![fault]))?;
+        let (mut targets, mut sizes) = (Vec::new(), Vec::new());
+        for path in &self.common.targets {
+            let target = Target::open(path, OFlags::RDWR | direct)?;
+            let block_bytes = if self.buffered { 1 } else { block_bytes(&target.file) };
+            sizes.push(Sizes { bytes: target.bytes, block_bytes });
+            targets.push(target);
+        }
+        self.common.selection.fit(&mut requests, &sizes).map_err(wrong)?;
+        let block_bytes = sizes.iter().map(|each| each.block_bytes).max().unwrap_or(1);
         let bytes_max = |takes: fn(Kind) -> bool| {
             requests.iter().filter(|each| takes(each.kind)).map(|each| each.bytes).max().unwrap_or(0)
         };
@@ -296,8 +322,7 @@ impl RunOptions {
                 options: self,
                 requests: &requests,
                 next: &next,
-                target: &target,
-                is_device,
+                targets: &targets,
                 begin_ns: 0,
                 source: self.common.source(write_bytes),
                 buffer: Buffer::new(read_bytes),
@@ -321,7 +346,7 @@ impl RunOptions {
         counted: &[Counted],
         duration_ns: u64,
         requests: &[Request],
-        block_bytes: usize,
+        block_bytes: u64,
     ) -> Outcome {
         let sums = Kind::ALL
             .into_iter()

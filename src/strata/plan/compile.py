@@ -33,6 +33,7 @@ from strata.plan.placement import (
     placed_layers,
     placements_of,
     unmet_machine,
+    unmet_places,
     unmet_tenancy,
     workload_steps,
 )
@@ -165,7 +166,7 @@ def skipped(study: Study) -> dict[CellKey, str]:
             why = why or unmet_fragmentation(target, workload)
             why = why or unmet_restart(own, stack, workload)
             why = why or unmet_tenancy(own, stack, workload) or unmet_age(own, here)
-            why = why or unmet_machine(stack, workload)
+            why = why or unmet_machine(stack, workload) or unmet_places(stack, workload)
             if not why and target not in workload.runs_on:
                 why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
             if not why and (unsuited := workload.unsuited(placed)):

@@ -185,6 +185,8 @@ def _places(study: Study, part: Stack, seed: int) -> tuple[list[LayerPlace], Sit
 def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     load = study.load(stack.name, workload)
     places = {name: each.mount for name, each in stack.filesystems.items()}
+    if stack.is_bare:
+        places |= {name: f"${{{name}}}" for name in stack.devices}
     stack = stack.at(load.place)
     layers, site = _places(study, stack, seed)
     placed = [(each.layer, each.context) for each in layers]
@@ -279,6 +281,20 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
         return "a guest that several tenants share cannot limit each: write it in `each`"
     unfit = (why for name, tenant in tenants.items() if (why := _unfit(stack, name, tenant)))
     return next(unfit, None)
+
+
+def unmet_places(stack: Stack, load: Workload) -> str | None:
+    """Why a load cannot run beside its place on a stack, as a sentence; None if it can."""
+    layers = stack.at(load.place).layers
+    if layers and layers[-1].provides == "filesystem":
+        return None
+    further = stack.devices[1:] if stack.is_bare and not load.tenants() else ()
+    for each in loads_of(load):
+        if further and not each.places_beside:
+            return f"{each.workload} runs on one device, and the stack ends in {len(stack.devices)}"
+        if missing := next((place for place in each.places_beside if place not in further), None):
+            return f'the stack has no further device "{missing}"'
+    return None
 
 
 def unmet_machine(stack: Stack, load: Workload) -> str | None:

@@ -308,7 +308,10 @@ class _Reader:
         table = self.found.model(StackTable, value, ("stacks", name))
         tables = self.tables.get("devices")
         declared = list(tables) if isinstance(tables, dict) else []
-        reader = StackReader(self.found, self.catalogue, self.devices, declared)
+        loads = self.tables.get("workloads")
+        loads = loads.values() if isinstance(loads, dict) else ()
+        several = any(isinstance(load, dict) and load.get("beside") for load in loads)
+        reader = StackReader(self.found, self.catalogue, self.devices, declared, several)
         stack = reader.stack(name, table) if table is not None else None
         if stack is not None:
             self.stacks[name] = stack
@@ -320,6 +323,13 @@ class _Reader:
             name = getattr(workload, key, None)
             if name is not None and name not in known:
                 self.found.add((*path, key), f'no stack has a filesystem "{name}"', nearest(name, known))
+        known |= dict.fromkeys(
+            name for stack in self.stacks.values() if stack.is_bare for name in stack.devices
+        )
+        for name in workload.places_beside:
+            if name not in known:
+                cause = f'no stack has a filesystem, or without layers a device, "{name}"'
+                self.found.add((*path, "beside"), cause, nearest(name, known))
 
     def check_tables(self, head: HeadTable) -> None:
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}

@@ -26,12 +26,16 @@ _Placed = tuple[Keys, Layer | None]
 
 @dataclass(frozen=True)
 class StackReader:
-    """Reads stacks on ``devices``; ``declared`` are the names of all in the file, sound or not."""
+    """Reads stacks on ``devices``; ``declared`` are the names of all in the file, sound or not.
+
+    ``several``: a workload runs on several devices of a stack without layers.
+    """
 
     found: Diagnostics
     catalogue: Catalogue
     devices: Mapping[str, StudyDevice]
     declared: list[str]
+    several: bool
 
     def stack(self, name: str, table: StackTable) -> Stack | None:
         path: Keys = ("stacks", name)
@@ -201,7 +205,9 @@ class StackReader:
             else:
                 provided = layer.provided(provided)
             below = below if layer.beside else layer.layer
-        if sound and provided is not None and (provided.kind == "pool" or provided.count != 1):
+        is_bare = self.several and all(layer is not None and layer.beside for _, layer in placed)
+        one = provided is None or (provided.kind != "pool" and (provided.count == 1 or is_bare))
+        if sound and provided is not None and not one:
             cause = f"the stack ends in {provided}, but workloads run on "
             cause += "a mounted filesystem or one block device"
             self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))

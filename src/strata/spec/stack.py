@@ -107,6 +107,11 @@ class Stack:
         return tuple(names)
 
     @property
+    def is_bare(self) -> bool:
+        """Whether workloads run on its disks or partitions themselves."""
+        return all(layer.beside for layer in self.layers)
+
+    @property
     def ages(self) -> bool:
         """Whether it ends in a filesystem, which can be aged."""
         return bool(self.layers) and self.layers[-1].provides == "filesystem"

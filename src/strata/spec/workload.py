@@ -250,6 +250,11 @@ class Workload(BaseModel, Allowing, ABC):
         return None
 
     @property
+    def places_beside(self) -> Collection[str]:
+        """Where else it runs at once: other filesystems of the stack, or devices of one without layers."""
+        return ()
+
+    @property
     def loses_disk(self) -> bool:
         return "lose-disk" in self.before_measure
 

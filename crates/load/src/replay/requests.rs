@@ -21,9 +21,9 @@ pub struct Selection {
     /// A line for each request: nanoseconds, kind, offset, bytes, disk
     #[arg(long, value_name = "FILE")]
     requests: PathBuf,
-    /// The disk of the trace; a trace of one disk needs none
-    #[arg(long, value_name = "NAME")]
-    disk: Option<String>,
+    /// The disk of the trace; a trace of one disk needs none; of several disks as many as targets, in their order
+    #[arg(long = "disk", value_name = "NAME")]
+    disks: Vec<String>,
     /// Leave out what is earlier than this time of the trace
     #[arg(long, default_value_t = 0)]
     from_ns: u64,
@@ -70,6 +70,8 @@ pub struct Request {
     pub kind: Kind,
     pub offset: u64,
     pub bytes: usize,
+    /// Which of the targets.
+    pub target: usize,
 }
 
 impl Request {
@@ -80,7 +82,7 @@ impl Request {
         let (at_ns, offset, bytes) = (at_ns.parse().ok()?, offset.parse().ok()?, bytes.parse().ok()?);
         let is_sound = if kind == Kind::Flush { bytes == 0 } else { bytes > 0 };
         let is_small = !kind.has_data() || bytes <= DATA_BYTES_MAX;
-        (is_sound && is_small).then_some((Self { at_ns, kind, offset, bytes }, disk))
+        (is_sound && is_small).then_some((Self { at_ns, kind, offset, bytes, target: 0 }, disk))
     }
 
     pub fn end(&self) -> u64 {
@@ -105,7 +107,7 @@ impl Selection {
         let text = fs::read_to_string(path)
             .map_err(|error| vec![Fault::of_file(path, "the requests cannot be read", error)])?;
         let (mut requests, mut faults) = (Vec::new(), Vec::new());
-        let mut only = self.disk.as_deref();
+        let mut disks: Vec<_> = self.disks.iter().map(String::as_str).collect();
         let until_ns = self.until_ns.unwrap_or(u64::MAX);
         // The lab gives the file as a disk: zeros fill its last sector.
         for (number, line) in text.trim_end_matches('\0').lines().enumerate() {
@@ -114,13 +116,17 @@ impl Selection {
                 faults.push(Fault::new(place(path, number), "it is no request", remedy));
                 continue;
             };
-            if self.disk.is_none() && *only.get_or_insert(disk) != disk {
+            if disks.is_empty() {
+                disks.push(disk);
+            }
+            let target = disks.iter().position(|each| *each == disk);
+            if self.disks.is_empty() && target.is_none() {
                 let cause = format!("the trace has another disk, {disk}");
                 faults.push(Fault::new(place(path, number), cause, "choose one with --disk"));
                 break;
             }
-            if only == Some(disk) && (self.from_ns..until_ns).contains(&request.at_ns) {
-                requests.push(Request { at_ns: request.at_ns - self.from_ns, ..request });
+            if let Some(target) = target.filter(|_| (self.from_ns..until_ns).contains(&request.at_ns)) {
+                requests.push(Request { at_ns: request.at_ns - self.from_ns, target, ..request });
             }
         }
         if requests.is_empty() && faults.is_empty() {
@@ -132,30 +138,46 @@ impl Selection {
         if faults.is_empty() { Ok(requests) } else { Err(faults) }
     }
 
-    /// The requests as a target of this size and block takes them; else the mistake.
-    pub fn fit(&self, requests: &mut [Request], target_bytes: u64, block_bytes: u64) -> Result<(), Fault> {
+    /// The requests as targets of these sizes and blocks take them; else the mistake.
+    pub fn fit(&self, requests: &mut [Request], sizes: &[Sizes]) -> Result<(), Fault> {
         for request in requests.iter_mut() {
+            let Sizes { bytes, block_bytes } = sizes[request.target];
             *request = request.aligned(block_bytes);
-            if request.end() > target_bytes {
+            if request.end() > bytes {
                 let path = self.requests.display().to_string();
-                let cause =
-                    format!("a request ends at byte {}, and the target has {target_bytes}", request.end());
+                let cause = format!("a request ends at byte {}, and the target has {bytes}", request.end());
                 return Err(Fault::new(path, cause, "give a larger device or file"));
             }
         }
         Ok(())
     }
+
+    /// Whether there is a disk for each of several targets.
+    pub fn check(&self, targets: usize) -> Result<(), Fault> {
+        if self.disks.len() == targets || (targets == 1 && self.disks.is_empty()) {
+            return Ok(());
+        }
+        let cause = format!("there are {targets} targets and {} disks", self.disks.len());
+        Err(Fault::new("--disk", cause, "give the disk of the trace for each target, in the same order"))
+    }
+}
+
+/// What a target takes.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub bytes: u64,
+    pub block_bytes: u64,
 }
 
 fn place(path: &Path, number: usize) -> String {
     format!("{}:{}", path.display(), number + 1)
 }
 
-/// The areas that reads and writes touch, in order, neighbours joined.
-pub fn touched(requests: &[Request]) -> Vec<Range<u64>> {
+/// The areas that reads and writes of a target touch, in order, neighbours joined.
+pub fn touched(requests: &[Request], target: usize) -> Vec<Range<u64>> {
     let mut areas: Vec<_> = requests
         .iter()
-        .filter(|each| each.kind.has_data())
+        .filter(|each| each.target == target && each.kind.has_data())
         .map(|each| {
             let last = each.end().checked_next_multiple_of(AREA_BYTES).unwrap_or(u64::MAX);
             each.offset / AREA_BYTES * AREA_BYTES..last

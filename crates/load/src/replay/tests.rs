@@ -120,6 +120,27 @@ fn a_disk_is_chosen_and_a_time_of_the_trace() {
 }
 
 #[test]
+fn several_disks_are_repeated_at_once_on_a_target_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = folder.path().join("second");
+    fs::write(&second, vec![1; 65_536]).unwrap();
+    let requests = "0 write 0 4096 a\n500 write 8192 4096 b c\n500 write 0 4096 other\n9000 flush 0 0 b c\n";
+    let more = ["--disk=a", "--target", second.to_str().unwrap(), "--disk=b c"];
+
+    let outcome = replayed(folder.path(), requests, &more).unwrap();
+
+    assert_eq!((outcome.operations["write"].count, outcome.operations["flush"].count), (2, 1));
+    let changed = ["target", "second"].map(|name| {
+        let content = fs::read(folder.path().join(name)).unwrap();
+        content.chunks(4096).position(|block| block.iter().any(|byte| *byte != 1)).unwrap()
+    });
+    assert_eq!(changed, [0, 2]);
+    for wrong in [&more[..3], &more[1..3]] {
+        assert!(mistakes(requests, wrong)[0].cause.contains("2 targets"));
+    }
+}
+
+#[test]
 fn requests_are_in_the_order_of_their_times_and_zeros_may_follow_them() {
     let folder = tempfile::tempdir().unwrap();
 

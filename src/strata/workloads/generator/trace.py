@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of a recorded disk, repeated on a stack's block device or in one file on it."""
+"""The requests of recorded disks, repeated on a stack's block devices or in a file for each on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -12,10 +12,10 @@ from strata.spec import page_cache
 from strata.spec.inputs import REQUESTS
 from strata.spec.layer import Interface
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, KebabName
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step, literal
+from strata.spec.step import LOAD_USER, Command, Phase, Step, literal
 from strata.spec.warning import Check
 from strata.spec.workload import InputKind, Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Duration, format_value
@@ -23,6 +23,7 @@ from strata.workloads.generator.output import PROGRAM, Content, load_result, ope
 from strata.workloads.keys import ZEROS_QUESTION, key, option_words, yes_or_no
 
 _INPUT: Final = "trace"
+_FOLDER: Final = "trace"  # on a further filesystem of the stack
 _PACE: Final = "kept-the-pace"
 _DISCARDS: Final = "discards-repeated"
 _LATE_SHARE: Final = 0.05  # of the trace's time: a replay that ends later has had a growing backlog
@@ -33,9 +34,9 @@ class TraceReplay(Content, Workload):
     """The reads, writes, flushes and discards of a recorded disk are repeated.
 
     Prepare: the areas of 1 MiB that the trace reads or writes are filled, on a filesystem in a file with
-    holes between them; then the caches are dropped. Measure: the requests, at the trace's times or as fast as
-    the stack completes them, with direct I/O. A write with FUA becomes a write and `fdatasync`, a flush
-    `fdatasync`.
+    holes between them; then the caches are dropped. Measure: the requests, of several disks together, at the
+    trace's times or as fast as the stack completes them, with direct I/O. A write with FUA becomes a write
+    and `fdatasync`, a flush `fdatasync`.
     """
 
     rationale: ClassVar[str] = (
@@ -77,6 +78,13 @@ class TraceReplay(Content, Workload):
     disk: StrictStr | None = key(
         None, "The disk of the trace, as `strata replay` names it; a trace of one disk needs none", "8,0"
     )
+    beside: dict[StrictStr, KebabName] = key(
+        {},
+        "Further disks of the trace, repeated at the same time: for each a further filesystem of the stack, "
+        "or, of a stack without layers, a further device; a stack with a filesystem and without one of that "
+        "name takes them in a file beside that of the first disk",
+        {"8,16": "wal"},
+    )
     from_ns: Duration = key(
         0, "Where it begins, in the trace's time from its first request", "10s", alias="from"
     )
@@ -108,7 +116,15 @@ class TraceReplay(Content, Workload):
     def is_paced(self) -> bool:
         return self.timing == "original"
 
+    @property
+    def places_beside(self) -> Collection[str]:
+        return tuple(self.beside.values())
+
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
+        if self.beside and self.disk is None:
+            yield Diagnostic("it repeats several disks", remedy="name the first one, too", key="disk")
+        if len({*self.beside.values()}) < len(self.beside):
+            yield Diagnostic("two disks have one place", remedy="name another place", key="beside")
         if self.until_ns is not None and self.until_ns <= self.from_ns:
             yield Diagnostic(
                 "the replay ends before it begins", remedy="make it later than from", key="until"
@@ -127,9 +143,14 @@ class TraceReplay(Content, Workload):
         if self.disk is None and len(disks) > 1:
             named = ", ".join(f'"{name}"' for name in disks)
             yield Diagnostic("the trace has several disks", remedy=f"choose one of {named}", key="disk")
-        elif self.disk is not None and self.disk not in disks:
+        elif unknown := [name for name in self._disks if name not in disks]:
             remedy = f"it has {', '.join(disks)}"
-            yield Diagnostic(f'the trace has no disk "{self.disk[:60]}"', remedy=remedy, key="disk")
+            where = "disk" if unknown[0] == self.disk else "beside"
+            yield Diagnostic(f'the trace has no disk "{unknown[0][:60]}"', remedy=remedy, key=where)
+        elif self.disk in self.beside:
+            yield Diagnostic(
+                "this disk has two places", remedy="leave it out here, or in `disk`", key="beside"
+            )
         else:
             size_bytes = disks[self.disk] if self.disk is not None else next(iter(disks.values()))
             yield from space_diagnostics("data", size_bytes, capacity_bytes, key="trace")
@@ -147,25 +168,61 @@ class TraceReplay(Content, Workload):
             context.step(
                 "trace-unpack", "prepare", "Unpack the requests of the trace", tar, user="root", again=True
             ),
+            *self._owned(context),
             self._part(context, "prepare", "Fill what the trace reads or writes", "fill", {}),
             synced(context, "trace-settle", "prepare", "Write back dirty data before it begins"),
             dropped(context, "trace-drop-caches", "prepare"),
             self._part(context, "measure", "Repeat the requests of the trace", "run", run),
         ]
 
+    @property
+    def _disks(self) -> list[str]:
+        """The disks of the trace, if they are named, in the order of their targets."""
+        return [] if self.disk is None else [self.disk, *self.beside]
+
+    def _targets(self, context: WorkloadContext) -> list[str]:
+        if context.target_kind == "block":
+            return [context.target, *(context.places[place] for place in self.beside.values())]
+        folders = [context.places.get(place) for place in self.beside.values()]
+        return [
+            f"{context.mount_path}/trace.data",
+            *(
+                f"{context.mount_path}/trace-{index}.data"
+                if folder is None
+                else f"{folder}/{_FOLDER}/trace.data"
+                for index, folder in enumerate(folders, start=1)
+            ),
+        ]
+
+    def _owned(self, context: WorkloadContext) -> Iterator[Step]:
+        """The steps that let the loads' user write beside the first target."""
+        for place in filter(context.places.__contains__, self.beside.values()):
+            path = context.places[place]
+            own: tuple[str, ...] = ("chown", LOAD_USER)
+            kept: dict[str, Any] = {}
+            if context.target_kind == "filesystem":
+                path, own = f"{path}/{_FOLDER}", ("install", "-d", "-o", LOAD_USER)
+            else:
+                undo = Command(argv=("chown", "root", path), cwd=context.scratch_path)
+                kept = {"undo": undo, "again": True}  # the device is the machine's
+            title = f"Let {LOAD_USER} write what the trace has on {place}"
+            yield context.step(f"trace-own-{place}", "prepare", title, (*own, path), user="root", **kept)
+
     def _part(
         self, context: WorkloadContext, phase: Phase, title: str, part: str, options: Mapping[str, object]
     ) -> Step:
-        is_file = context.target_kind == "filesystem"
+        places = (
+            *(f"--target={target}" for target in self._targets(context)),
+            *(f"--disk={literal(disk)}" for disk in self._disks),
+        )
         common = {
-            "target": f"{context.mount_path}/trace.data" if is_file else context.target,
             "requests": f"{context.scratch_path}/{REQUESTS}",
-            "disk": None if self.disk is None else literal(self.disk),
             "from-ns": self.from_ns,
             "until-ns": self.until_ns,
             "seed": context.derived_seed(f"trace-{part}"),
         }
-        argv = (PROGRAM, "replay", part, *option_words(common), *self.content_words, *option_words(options))
+        words = (*places, *option_words(common), *self.content_words, *option_words(options))
+        argv = (PROGRAM, "replay", part, *words)
         return context.step(f"trace-{part}", phase, title, argv, time_limit_ns=self.time_limit_ns)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
