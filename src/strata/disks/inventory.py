@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.machine import Machine
-from strata.machine.reading import one_line
-
-SYSFS_SECTOR_BYTES: Final = 512  # the unit of sizes in sysfs, whatever the sectors of the disk are
+from strata.machine.reading import chosen, one_line
+from strata.units import SECTOR_BYTES
 
 BY_ID: Final = "dev/disk/by-id"
 
@@ -64,8 +63,8 @@ class Disk:
     wwn: str = ""  # worldwide name
     firmware: str = ""
     size_bytes: int = 0
-    logical_sector_bytes: int = SYSFS_SECTOR_BYTES
-    physical_sector_bytes: int = SYSFS_SECTOR_BYTES
+    logical_sector_bytes: int = SECTOR_BYTES
+    physical_sector_bytes: int = SECTOR_BYTES
     rotational: bool = False
     removable: bool = False
     hidden: bool = False
@@ -143,8 +142,6 @@ def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: di
     serial = _first(machine, place, _SERIAL_FILES) or udev.get("ID_SERIAL_SHORT", "")
     if backing is not None:
         serial = f"loop:{backing.filesystem}:{backing.inode}" if backing.inode else ""
-    scheduler = machine.line(f"{queue}/scheduler")
-    chosen = re.search(r"\[([^]]+)\]", scheduler)
     disk = Disk(
         name=name,
         number=number,
@@ -153,16 +150,16 @@ def _disk(machine: Machine, name: str, links: dict[str, list[str]], backings: di
         serial=serial,
         wwn=_first(machine, place, _WWN_FILES) or udev.get("ID_WWN_WITH_EXTENSION", udev.get("ID_WWN", "")),
         firmware=_first(machine, place, _FIRMWARE_FILES) or udev.get("ID_REVISION", ""),
-        size_bytes=machine.number(f"{place}/size") * SYSFS_SECTOR_BYTES,
-        logical_sector_bytes=machine.number(f"{queue}/logical_block_size") or SYSFS_SECTOR_BYTES,
-        physical_sector_bytes=machine.number(f"{queue}/physical_block_size") or SYSFS_SECTOR_BYTES,
+        size_bytes=machine.number(f"{place}/size") * SECTOR_BYTES,  # whatever the disk's own sectors are
+        logical_sector_bytes=machine.number(f"{queue}/logical_block_size") or SECTOR_BYTES,
+        physical_sector_bytes=machine.number(f"{queue}/physical_block_size") or SECTOR_BYTES,
         rotational=machine.line(f"{queue}/rotational") == "1",
         removable=machine.line(f"{place}/removable") == "1",
         hidden=machine.line(f"{place}/hidden") == "1",
         read_only=machine.line(f"{place}/ro") == "1",
         write_cache=machine.line(f"{queue}/write_cache"),
         transport=_transport(machine, name),
-        scheduler=chosen[1] if chosen else scheduler,
+        scheduler=chosen(machine.line(f"{queue}/scheduler")),
         discard_bytes_max=machine.number(f"{queue}/discard_max_bytes"),
         zoned=machine.line(f"{queue}/zoned") or "none",
         sequence=machine.line(f"{place}/diskseq"),
@@ -252,7 +249,7 @@ def _partition_names(machine: Machine, name: str) -> list[str]:
 
 def _partition(machine: Machine, whole: str, name: str) -> Partition:
     place = f"sys/block/{whole}/{name}"
-    size, start = (machine.number(f"{place}/{each}") * SYSFS_SECTOR_BYTES for each in ("size", "start"))
+    size, start = (machine.number(f"{place}/{each}") * SECTOR_BYTES for each in ("size", "start"))
     return Partition(name, machine.line(f"{place}/dev"), size_bytes=size, start_bytes=start)
 
 

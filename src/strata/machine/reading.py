@@ -67,6 +67,11 @@ def one_line(text: str) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in " ".join(words))
 
 
+def chosen(text: str) -> str:
+    """The choice in brackets, of files such as ``[none] mq-deadline``."""
+    return text.partition("[")[2].partition("]")[0] or text
+
+
 _KERNEL_THREAD: Final = 0x0020_0000  # PF_KTHREAD in include/linux/sched.h
 _HZ: Final = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")

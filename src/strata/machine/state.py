@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from strata.machine.disturbance import Limits, Window
-from strata.machine.reading import Sampler
+from strata.machine.reading import Sampler, chosen
 from strata.units import format_size
 
 # Programs that work on the disks or the processors for minutes, and end by themselves.
@@ -115,14 +115,14 @@ def state_of(machine: Sampler, disks: Sequence[str] = ()) -> State:
         numa_nodes=len(machine.places("sys/devices/system/node/node[0-9]*")),
         is_virtual=_is_virtual(machine),
         halts_at_once=_halts_at_once(machine),
-        huge_pages=_chosen(enabled),
+        huge_pages=chosen(enabled),
         swappiness=int(swappiness) if swappiness.isdecimal() else None,
         swap_used_bytes=memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
         memory_bytes=memory.get("MemTotal", 0),
         available_bytes=memory.get("MemAvailable", 0),
         load_average=[float(each) for each in machine.text("proc/loadavg").split()[:3]],
         steady_power=not _on_battery(machine),
-        schedulers={name: _chosen(machine.text(f"sys/block/{name}/queue/scheduler")) for name in disks},
+        schedulers={name: chosen(machine.text(f"sys/block/{name}/queue/scheduler")) for name in disks},
         frequency_khz={
             each.name: int(text)
             for each in policies
@@ -159,11 +159,6 @@ def _on_battery(machine: Sampler) -> bool:
     supplies = machine.places("sys/class/power_supply/*")
     mains = [machine.text(each / "online") for each in supplies if machine.text(each / "type") == "Mains"]
     return bool(mains) and "1" not in mains
-
-
-def _chosen(text: str) -> str:
-    """The choice in brackets, of files such as ``[none] mq-deadline``."""
-    return text.partition("[")[2].partition("]")[0] or text
 
 
 def _resyncs(machine: Sampler) -> Iterator[str]:
