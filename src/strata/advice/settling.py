@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from strata.advice.evidence import Evidence
 from strata.advice.model import Conclusion, Coverage, Settling, within_zone
@@ -17,6 +16,7 @@ from strata.results.record import StudySnapshot
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_WANTED, half_width, student_quantile
 from strata.statistics.study import StudyResults
+from strata.toml import toml_table
 from strata.units import percent
 from strata.words import listed
 
@@ -172,18 +172,3 @@ def _probes(snapshot: StudySnapshot, unprobed: Sequence[Need]) -> Settling:
         f"These capabilities, which the use asks for, were not probed on every stack: {names}.",
         commands=(f"strata capabilities {snapshot.file or 'STUDY.toml'} {words}",),
     )
-
-
-def toml_table(name: str, table: Mapping[str, Any]) -> str:
-    return "\n".join([f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]) + "\n"
-
-
-def _toml(value: Any) -> str:
-    match value:
-        case Mapping():
-            return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
-        case list() | tuple():
-            return "[" + ", ".join(map(_toml, value)) + "]"
-        case _:
-            # JSON's texts, numbers and truth values are TOML, too.
-            return json.dumps(value, ensure_ascii=False)

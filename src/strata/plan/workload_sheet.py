@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
 from strata.spec.workload import Workload, loads_of
+from strata.toml import toml_table
 from strata.units import NS_PER_S
 from strata.workloads.generator.output import PROGRAM
 
@@ -64,9 +64,7 @@ class WorkloadSheet:
 def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     kind = catalogue.workloads[name]
     table = example_table(kind)
-    example = "\n".join(
-        [f"[workloads.{_EXAMPLE}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    )
+    example = toml_table(f"workloads.{_EXAMPLE}", table).rstrip()
     diagnostics = Diagnostics(_EXAMPLE, example)
     load = read_workload(diagnostics, catalogue.workloads, table, ("workloads", _EXAMPLE))
     diagnostics.raise_all()
@@ -134,14 +132,3 @@ def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
     )
     _, placements = placements_of(study, stack, _EXAMPLE, 1)
     return workload_steps(placements, load.tenants())
-
-
-def _toml(value: Any) -> str:
-    match value:
-        case dict():
-            return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
-        case list():
-            return "[" + ", ".join(map(_toml, value)) + "]"
-        case _:
-            # Text, numbers and booleans are written alike in JSON and TOML.
-            return json.dumps(value, ensure_ascii=False)

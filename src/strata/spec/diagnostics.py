@@ -18,6 +18,7 @@ from strata.printable import unfit
 from strata.spec.describe import description_of
 from strata.spec.names import Diagnostic, Path, nearest
 from strata.spec.positions import format_path, key_lines, nearest_line
+from strata.toml import toml_value
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -142,21 +143,11 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel]:
 def _example(model: type[BaseModel], key: str) -> str | None:
     for name, field in model.model_fields.items():
         if key in (name, field.alias):
-            shown = _toml((field.examples or [field.default])[0])
-            return f"for example {key} = {shown}" if shown else description_of(model, name)
-    return None
-
-
-def _toml(value: object) -> str | None:
-    match value:
-        case bool():
-            return str(value).lower()
-        case int():
-            return str(value)
-        case str():
-            return f'"{value}"'
-        case list() | tuple():
-            return f"[{', '.join(_toml(item) or '' for item in value)}]"
+            example = (field.examples or [field.default])[0]
+            if not isinstance(example, str | int | list | tuple):
+                return description_of(model, name)
+            is_toml = isinstance(example, str) and example.startswith(("{", "["))
+            return f"for example {key} = {example if is_toml else toml_value(example)}"
     return None
 
 
@@ -172,7 +163,7 @@ def _describe(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    shown = (_toml(value) if isinstance(value, int | str) else None) or repr(value)
+    shown = toml_value(value) if isinstance(value, int | str) else repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
