@@ -42,6 +42,17 @@ def test_the_rest_ends_where_a_later_partition_is_to_begin(tmp_path: Path) -> No
     assert found.stacks["home"].capacities(found.capacities_bytes)["ssd.log"] == 32 * GIB - MIB
 
 
+def test_the_account_of_a_trial_has_each_partition_in_its_role(tmp_path: Path) -> None:
+    found = read(tmp_path, study())
+
+    volumes = found.stacks["home"].volumes(found.capacities_bytes)
+
+    assert {name: each.part.disk for name, each in volumes.items() if name != "hdd"} == {
+        "ssd.log": "ssd",
+        "ssd.special": "ssd",
+    }
+
+
 def test_the_table_is_written_first_and_every_partition_becomes_a_device(tmp_path: Path) -> None:
     plan = compile_trial(read(tmp_path, study()), "home", "mix", 1)
     steps = {step.id: step for step in plan.steps}

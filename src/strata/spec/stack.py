@@ -134,8 +134,9 @@ class Stack:
     def volumes(self, capacities_bytes: Mapping[str, int]) -> dict[str, Volume]:
         """The disks and partitions that it stands on, by name."""
         made: dict[str, Part] = {}
+        named = self.capacities(capacities_bytes)
         for layer in self.layers:
-            made |= layer.parts({name: capacities_bytes[name] for name in names_of(layer)})
+            made |= layer.parts({name: named[name] for name in names_of(layer)})
         return {
             name: Volume(each.own or each.name, made.get(name) or Part(name, 0, capacities_bytes[name]))
             for each in self.parts
