@@ -72,7 +72,7 @@ def test_a_host_without_room_for_a_lab_ends_the_run_with_an_error_about_it(groun
 def test_a_host_without_room_for_a_disk_makes_invalid_results_that_say_so(ground: Path) -> None:
     (ground / "cache").mkdir(exist_ok=True)
 
-    done = run_with_small(ground, ground / "cache" / "run", "24m", ground / "disk-full")
+    done = run_with_small(ground, ground / "cache" / "run", "5m", ground / "disk-full")
 
     assert done.returncode == RunError.exit_code, done.stderr
     found = records(ground / "disk-full")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, StudySnapshot
@@ -101,8 +101,9 @@ def found_name(counted: str) -> str:
 
 def finds(snapshot: StudySnapshot) -> dict[str, Find]:
     """The searches that a study declares, by workload."""
-    declared: Mapping[str, Mapping[str, Any]] = snapshot.described.get("workloads", {})
-    found = {name: each.get("find") for name, each in declared.items()}
+    declared = snapshot.described.get("workloads")
+    loads = declared if isinstance(declared, Mapping) else {}  # a foreign description declares none
+    found = {name: each.get("find") for name, each in loads.items() if isinstance(each, Mapping)}
     return {name: Find.model_construct(**each) for name, each in found.items() if each}
 
 
