@@ -13,7 +13,6 @@ from strata.advice.uses import (
     Use,
     bundled_uses,
     chosen_uses,
-    declared_workloads,
     read_pattern,
     read_uses,
     reweighted,
@@ -214,7 +213,7 @@ def snapshot(described: dict[str, object]) -> StudySnapshot:
 
 @pytest.mark.parametrize("described", [{}, {"workloads": 3}, {"workloads": {"oltp": 3}}])
 def test_a_study_that_describes_no_workload_has_none_that_fits(described: dict[str, object]) -> None:
-    assert declared_workloads(snapshot(described)) == {}
+    assert snapshot(described).declared_workloads == {}
 
 
 def test_weights_can_be_changed_and_left_out() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from strata.advice.model import Coverage, Excluded, Part
-from strata.advice.uses import HEADLINE, Use, Weight, declared_workloads
+from strata.advice.uses import HEADLINE, Use, Weight
 from strata.results.capabilities import Capabilities, PowerCutFinding
 from strata.spec.trial import CellKey
 from strata.spec.warning import DURABLE as DURABLE_CHECK
@@ -239,7 +239,7 @@ class Evidence:
 
 def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: Scorer) -> Evidence:
     """The evidence on the candidate ``stacks``."""
-    declared = declared_workloads(results.snapshot)
+    declared = results.snapshot.declared_workloads
     fitting = _fitting(results.workloads, use, declared)
     has = {
         workload: [stack for stack in stacks if _counts(results, stack, workload)]
@@ -278,7 +278,7 @@ def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
 
     Empty: there are none; None: no result says it.
     """
-    fitting = _fitting(results.workloads, use, declared_workloads(results.snapshot))
+    fitting = _fitting(results.workloads, use, results.snapshot.declared_workloads)
     found = [
         check
         for names in fitting.values()
@@ -293,7 +293,7 @@ def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:
 
 def counting_workloads(results: StudyResults, use: Use) -> list[str]:
     """The study's workloads that count for a use."""
-    fitting = _fitting(results.workloads, use, declared_workloads(results.snapshot))
+    fitting = _fitting(results.workloads, use, results.snapshot.declared_workloads)
     return [workload for names in fitting.values() for workload in names]
 
 

@@ -26,7 +26,6 @@ from pydantic.fields import FieldInfo
 
 from strata.errors import StudyError
 from strata.plan.workload_sheet import example_table
-from strata.results.record import StudySnapshot
 from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
 from strata.spec.names import Diagnostic, KebabName, Path, checked, is_kebab, kebab_remedy, nearest
 from strata.spec.registry import Catalogue
@@ -133,13 +132,6 @@ def _value(diagnostics: Diagnostics, info: FieldInfo, field: str, value: Any, pa
     model = create_model("Key", **{field: (info.annotation, info)})  # type: ignore[call-overload]
     read = diagnostics.model(model, {key: value}, path[:-1])
     return None if read is None else read.model_dump(mode="json")[field]
-
-
-def declared_workloads(snapshot: StudySnapshot) -> dict[str, dict[str, Any]]:
-    """Each workload's fields as JSON, by its name in the study."""
-    described = snapshot.described.get("workloads")
-    tables = described.items() if isinstance(described, dict) else ()
-    return {name: dict(each) for name, each in tables if isinstance(each, dict)}
 
 
 HEADLINE: Final = "headline"

@@ -117,8 +117,9 @@ class Chosen:
     def __contains__(self, key: object) -> bool:
         if key in self.keys:
             return True
-        is_probe = isinstance(key, TrialKey) and probed(key.workload, self.study.workloads) is not None
-        return is_probe and isinstance(key, TrialKey) and _matches(self.study, key, self.only)
+        if not isinstance(key, TrialKey) or probed(key.workload, self.study.workloads) is None:
+            return False
+        return _matches(self.study, key, self.only)
 
 
 def _matches(study: Study, key: TrialKey, only: str | None) -> bool:

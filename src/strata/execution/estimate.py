@@ -115,7 +115,7 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
 
 
 def expected_trials(study: Study, trials: Iterable[Trial]) -> Counter[CellKey]:
-    """The number of trials to expect of each cell, of searches those that they probably come to."""
+    """The number of trials to expect of each cell. A search counts with its probable number of probes."""
     found: Counter[CellKey] = Counter()
     for trial in trials:
         probe = probed(trial.workload, study.workloads)

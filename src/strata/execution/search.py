@@ -40,9 +40,9 @@ def with_more_probes(study: Study, folder: ResultsFolder, chosen: Container[Tria
         begin = _begin(study, key, found, known)
         rate = None if begin is None else next_rate(found.get(key), *begin)
         if rate is not None:
-            grown = replace(study, probes={key: (*_rates(study, key), rate)})
+            grown = replace(study, probes={key: (*study.probe_rates(key), rate)})
             if grown.trial_keys(*key)[-1] in chosen:
-                probes[key] = (*_rates(study, key), rate)
+                probes[key] = (*study.probe_rates(key), rate)
     return None if probes == dict(study.probes) else replace(study, probes=probes)
 
 
@@ -53,10 +53,6 @@ def _searched(study: Study) -> Iterator[TrialKey]:
             for stack in study.stacks:
                 for seed in study.seeds_of(workload) if (stack, workload) not in left_out else ():
                     yield TrialKey(stack, workload, seed)
-
-
-def _rates(study: Study, key: TrialKey) -> tuple[int, ...]:
-    return tuple(int(each.workload.rpartition("-")[2]) for each in study.trial_keys(*key))
 
 
 def _begin(

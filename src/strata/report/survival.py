@@ -108,7 +108,7 @@ def _rebuilt(cell: StudyCell | None, results: StudyResults, workload: str) -> Ce
     took = list(cell.series(REBUILT).values.values())
     if len(took) == len(cell.records):
         return Cell(sum(took) / len(took), "ns")
-    window = results.snapshot.described.get("workloads", {}).get(workload, {}).get("duration_ns")
+    window = results.snapshot.declared_workloads.get(workload, {}).get("duration_ns")
     longer = "no end seen in the window" + (f" of {format_duration(window)}" if window else "")
     unended = f"in {len(cell.records) - len(took)} of {len(cell.records)} trials"
     return Cell(longer, tone="doubt", remark=unended)

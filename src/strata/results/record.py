@@ -349,6 +349,13 @@ class StudySnapshot(Frozen):
     file: str = ""
     command: str = ""
 
+    @property
+    def declared_workloads(self) -> dict[str, dict[str, Any]]:
+        """Each workload's fields as JSON, by its name in the study; none of a foreign description."""
+        described = self.described.get("workloads")
+        tables = described.items() if isinstance(described, dict) else ()
+        return {name: dict(each) for name, each in tables if isinstance(each, dict)}
+
     def seeds_of(self, workload: str) -> tuple[int, ...]:
         """A workload's seeds, without seeds added for other workloads alone."""
         added = {seed for seeds in self.added_seeds.values() for seed in seeds}

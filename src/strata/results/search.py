@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,9 +101,7 @@ def found_name(counted: str) -> str:
 
 def finds(snapshot: StudySnapshot) -> dict[str, Find]:
     """The searches that a study declares, by workload."""
-    declared = snapshot.described.get("workloads")
-    loads = declared if isinstance(declared, Mapping) else {}  # a foreign description declares none
-    found = {name: each.get("find") for name, each in loads.items() if isinstance(each, Mapping)}
+    found = {name: each.get("find") for name, each in snapshot.declared_workloads.items()}
     return {name: Find.model_construct(**each) for name, each in found.items() if each}
 
 

@@ -294,7 +294,7 @@ class _Reader:
         }
 
     def _combinations(self, names: list[str]) -> Iterator[dict[str, str]]:
-        """The combinations of a table's levels, without those that `exclude` names by these levels alone."""
+        """The combinations of a table's levels. `exclude` leaves one out if it names no other factor."""
         factors = self._origins.factors
         for chosen in itertools.product(*(factors[name].levels for name in names)):
             levels = {name: level.name for name, level in zip(names, chosen, strict=True)}

@@ -338,11 +338,15 @@ class Study:
     def trial_keys(self, stack: str, workload: str, seed: int) -> list[TrialKey]:
         """The trials of a cell with a seed: one, or the probes of its search so far."""
         key, load = TrialKey(stack, workload, seed), self.workloads[workload]
-        if not isinstance(load, OpenLoop) or find_of(load) is None:
+        if find_of(load) is None:
             return [key]
-        # The other seeds begin near what the first one finds.
-        begun = (int(load.rate_per_s or 1),) if seed == self.seeds[0] else ()
-        return [TrialKey(stack, probe_name(workload, rate), seed) for rate in self.probes.get(key, begun)]
+        return [key._replace(workload=probe_name(workload, rate)) for rate in self.probe_rates(key)]
+
+    def probe_rates(self, search: TrialKey) -> tuple[int, ...]:
+        """The rates of a search so far. The other seeds begin near what the first one finds."""
+        load = self.workloads[search.workload]
+        begun = load.rate_per_s if isinstance(load, OpenLoop) and search.seed == self.seeds[0] else None
+        return self.probes.get(search, () if begun is None else (int(begun),))
 
     def power_risks(self, stack: str, workload: str) -> list[str]:
         """The settings by which a power failure takes what was acknowledged as durable, by their places."""
