@@ -28,9 +28,10 @@ from strata.report.answer import answer
 from strata.report.page import render
 from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, PAPER, PARTS, stack_colours
 from strata.report.palette import STACKS as STACK_COLOURS
-from strata.report.wording import covered_words, metric_title
+from strata.report.wording import covered_words
 from strata.results.store import ResultsFolder
 from strata.spec.metric import Metric
+from strata.spec.metric_title import metric_title
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize

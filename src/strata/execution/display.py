@@ -21,13 +21,13 @@ from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
 from strata.spec.metric import Metric
+from strata.spec.metric_title import headlines
 from strata.spec.trial import CellKey
 from strata.units import NS_PER_S, format_duration, format_value, times
 from strata.words import counted
 
 _NOTHING_YET: Final = Progress("", "", 0)
 # Several tenants have a dozen; the table at the end shows all of them.
-_HEADLINES_MAX: Final = 4
 
 Clock = Callable[[], float]
 
@@ -83,8 +83,7 @@ class Tally:
 def headline(record: ResultRecord) -> str:
     if not record.validity.valid:
         return f"INVALID: {record.validity.reasons[0]}"
-    found = [metric for metric in record.metrics if metric.headline] or list(record.metrics[:1])
-    return ", ".join(f"{metric.value:.4g} {metric.name}" for metric in found[:_HEADLINES_MAX])
+    return headlines(record.metrics)
 
 
 def _done(progress: Progress, forecast: Forecast, trial: Trial) -> str:

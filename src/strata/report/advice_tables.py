@@ -15,7 +15,8 @@ from strata.advice.uses import Use
 from strata.printable import plain
 from strata.report.advice_text import ability, decision, headline, recommendation
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
-from strata.report.wording import ends_plain, interval_ends, metric_title, picked
+from strata.report.wording import ends_plain, interval_ends, picked
+from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison
 from strata.units import percent
 from strata.words import listed, sentence_case

@@ -12,7 +12,8 @@ import numpy as np
 from markupsafe import Markup
 
 from strata.errors import ResultError
-from strata.report.wording import interval_words, metric_title
+from strata.report.wording import interval_words
+from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults

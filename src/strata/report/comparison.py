@@ -13,8 +13,9 @@ from rich.text import Text
 
 from strata.printable import plain
 from strata.report.table import Cell, Column, Table, Tone, columns, escaped, markdown, terminal
-from strata.report.wording import ends_plain, heading, metric_title, picked
+from strata.report.wording import ends_plain, heading, picked
 from strata.results.differences import Difference
+from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side

@@ -14,8 +14,9 @@ from strata.report.figures import NamedFigure
 from strata.report.palette import STACKS, Colour, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table
-from strata.report.wording import SIGNS, ends_plain, interval_ends, metric_title, picked
+from strata.report.wording import SIGNS, ends_plain, interval_ends, picked
 from strata.spec.matrix import Factor
+from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import MetricKind
 from strata.statistics.effects import Design, Effect, Levels, designs, effects, interactions, means
 from strata.statistics.study import StudyResults

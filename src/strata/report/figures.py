@@ -24,9 +24,9 @@ from strata.report.knee import knee
 from strata.report.palette import INK, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.table import Table
-from strata.report.wording import metric_title, name_title
 from strata.results.record import ResultRecord
 from strata.spec.metric import LATENCY
+from strata.spec.metric_title import metric_title, name_title
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
 from strata.statistics.level import Distribution, distribution_of

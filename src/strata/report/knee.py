@@ -12,8 +12,8 @@ from strata.report.charts import WIDE_PX, names_px, tick_text
 from strata.report.palette import MUTED, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table, columns
-from strata.report.wording import name_title
 from strata.results.search import Probe, Search
+from strata.spec.metric_title import name_title
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults
 from strata.units import format_duration, format_share, format_value

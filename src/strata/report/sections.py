@@ -16,8 +16,9 @@ from strata.report.answer import TAILS_MAX, Mark, Standing, answer, shown_kinds,
 from strata.report.figures import NamedFigure
 from strata.report.table import Cell, Column, Table, columns
 from strata.report.warnings import answer_warnings, checks_of, grouped_warnings
-from strata.report.wording import between, gain_words, metric_title
+from strata.report.wording import between, gain_words
 from strata.results.record import COUNTS
+from strata.spec.metric_title import metric_title
 from strata.spec.processor import PARTS
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles

@@ -18,9 +18,10 @@ from strata.report.knee import search_table, searches_of
 from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
-from strata.report.wording import ARROWS, SIGNS, interval_ends, metric_title
+from strata.report.wording import ARROWS, SIGNS, interval_ends
 from strata.results.record import ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
+from strata.spec.metric_title import metric_title
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
 from strata.statistics.study import StudyResults

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from strata.spec.metric import Metric
+from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.interval import Interval
-from strata.units import format_value, percentile, ratio_digits, times
+from strata.units import format_value, ratio_digits, times
 from strata.words import listed
 
 SIGNS: Final[dict[Verdict, str]] = {
@@ -27,8 +27,6 @@ SIGNS: Final[dict[Verdict, str]] = {
 }
 """A verdict beside a number; it must not depend on colour."""
 ARROWS: Final = {"higher": "↑", "lower": "↓"}
-_QUALIFIERS: Final = {"max": "maximum", "min": "minimum", "mean": "mean", "stddev": "standard deviation"}
-_UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
 
 
 def covered_words(described: Mapping[str, Any]) -> str:
@@ -46,25 +44,9 @@ def covered_words(described: Mapping[str, Any]) -> str:
     return f"Intervals over seeds cover {listed(named)}; not what the models leave out."
 
 
-def metric_title(metric: Metric | MetricKind) -> str:
-    """A metric in words: ``latency, 99th percentile``."""
-    if metric.quantile is None or metric.family is None:
-        return name_title(metric.name)
-    of = "median" if metric.quantile == 0.5 else f"{percentile(metric.quantile)}th percentile"
-    return f"{name_title(metric.family)}, {of}"
-
-
 def heading(kind: MetricKind) -> str:
     """A metric's title with an arrow to the better values."""
     return f"{metric_title(kind)} {ARROWS[kind.better]}"
-
-
-def name_title(name: str) -> str:
-    """The name of a metric or of a family in words: ``latency``."""
-    parts = [part for part in name.removesuffix("_per_s").split("_") if part not in _UNITS_IN_NAMES]
-    title = " ".join(part for part in parts if part not in _QUALIFIERS)
-    title += " per second" if name.endswith("_per_s") else ""
-    return ", ".join([title, *(_QUALIFIERS[part] for part in parts if part in _QUALIFIERS)])
 
 
 def coded(text: str) -> Markup:

@@ -25,18 +25,16 @@ from strata.execution.forecast import Countdown, Forecast, words_of
 from strata.files import explained, read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
-from strata.report.wording import metric_title
-from strata.results.record import ResultRecord, StudySnapshot
+from strata.results.record import StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
 from strata.spec.find import probed
+from strata.spec.metric_title import headlines
 from strata.spec.trial import TrialKey
-from strata.units import format_value
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
 LOOK_INTERVAL_S: Final = 1.0  # between polls of a folder, however many pages are open
-_HEADLINES_MAX: Final = 3
 _LOCKS: Final = Path("/proc/locks")
 
 
@@ -221,7 +219,7 @@ class Watch:
             return TrialNow(**known, state=state, problem="" if state == "left" else problem)
         sealed_ns = self.folder.stamp([reading.attempt])[0][1] if reading.attempt else 0
         if record.validity.valid:
-            return TrialNow(**known, state="done", headline=_headline(record), sealed_ns=sealed_ns)
+            return TrialNow(**known, state="done", headline=headlines(record.metrics), sealed_ns=sealed_ns)
         return TrialNow(**known, state="failed", problem=problem, sealed_ns=sealed_ns)
 
     def _tail(self, attempt: Attempt) -> EventTail:
@@ -237,14 +235,6 @@ class Watch:
 
 
 _NO_PLAN: Final[Any] = SimpleNamespace(steps=())  # for an `EventTail` whose plan is not written yet
-
-
-def _headline(record: ResultRecord) -> str:
-    found = [metric for metric in record.metrics if metric.headline] or list(record.metrics[:1])
-    return ", ".join(
-        f"{metric_title(each)} {format_value(each.value, each.unit).removesuffix(' /s')}"
-        for each in found[:_HEADLINES_MAX]
-    )
 
 
 def _left_s(trials: list[TrialNow], forecast: Forecast) -> float | None:
