@@ -28,6 +28,7 @@ NOT_RUN: Final = {
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
     "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
     "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
+    "strata tipping": "runs trials for minutes: tests/lab/test_tipping_in_lab.py",
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
     "strata selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
     "strata new workload copy": "writes into the current folder: tests/unit/test_new_cli.py",

@@ -13,9 +13,17 @@ import pytest
 from execution_factory import RecordingDisplay, study_in
 from search_studies import TEXT, capacity_runner, highest_rate
 
+from strata.advice.advise import advise
+from strata.advice.uses import bundled_uses
 from strata.execution.run import Summary, run_study
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial
+from strata.report.data import study_plain
+from strata.report.knee import search_table
+from strata.report.page import page_of
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
+from strata.serve.watch import Watch
 from strata.spec.trial import CellKey, TrialKey
 from strata.statistics.study import StudyResults, gather
 from study_texts import mistakes
@@ -182,3 +190,59 @@ def test_mistakes_of_a_search_are_found_before_it_runs(
     tmp_path: Path, before: str, after: str, cause: str
 ) -> None:
     assert any(cause in each for each in mistakes(tmp_path, TEXT.replace(before, after)).values())
+
+
+def test_the_report_draws_the_knee_and_tables_have_the_rates(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+    found = results(tmp_path)
+
+    page = page_of(ResultsFolder.open(tmp_path / "results"))
+    assert "Latency p99 over the rate" in page
+    assert "ext4-oltp" not in page
+    plain = study_plain(found)["searches"]
+    assert {(each["stack"], each["seed"]) for each in plain} == {
+        (s, n) for s in ("ext4", "xfs") for n in (1, 2, 3)
+    }
+    for each in plain:
+        assert each["ended"]
+        assert (
+            each["kept_per_s"]
+            < each["missed_per_s"]
+            <= max(each["kept_per_s"] * 1.05, each["kept_per_s"] + 1)
+        )
+        assert [probe["kept"] for probe in each["probes"]] == sorted(
+            [p["kept"] for p in each["probes"]], reverse=True
+        )
+    table = search_table(found, "oltp")
+    assert [row[0] for row in table.rows] == ["ext4", "xfs"]
+
+
+def test_advice_ranks_stacks_by_the_rate_that_they_carry(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 200}, SCATTER))
+
+    [advice] = advise(results(tmp_path), [bundled_uses(catalogue())["postgresql-server"]], None)
+
+    assert advice.leaders == ("ext4",)
+    assert next(part.kind.name for part in advice.parts) == RATE_FOUND
+
+
+def test_the_live_page_shows_probes_in_the_cell_of_their_search(tmp_path: Path) -> None:
+    run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
+
+    now = Watch("knee", tmp_path / "results").now()
+
+    [(row, cells)] = now.cells()
+    assert row == "oltp"
+    assert all(len(cell) > 3 for cell in cells)
+
+
+def test_fio_divides_a_rate_among_directions_and_jobs(tmp_path: Path) -> None:
+    text = TEXT[: TEXT.index("[workloads")] + (
+        '[workloads.mix]\nworkload = "fio"\npreset = "random-mix-4k"\nduration = "2s"\nrate = 400\n'
+        "options = { numjobs = 2 }\n"
+    )
+    plan = compile_trial(study_in(tmp_path, text), "ext4", "mix", 1)
+
+    [load] = [step for step in plan.steps if step.id == "fio-measure"]
+    assert "--rate_iops=150,50" in load.argv
+    assert "--rate_process=poisson" in load.argv

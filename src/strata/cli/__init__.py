@@ -43,6 +43,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
     "Decide": {
         "ask": "Ask which stack should hold a use: from question to answer.",
         "advise": "Advise which stack to choose for which use, and why.",
+        "tipping": "Find what would change the answer, and how near that is.",
         "compare": "Compare two results: what got better or worse.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
     },

@@ -54,7 +54,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
         _write_uses(write_uses)
         if results is None:
             return
-    chosen = _chosen(uses, use or [], weights or [])
+    chosen = _weighted(asked_uses(uses, use or []), weights or [])
     if list_them:
         from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
 
@@ -93,18 +93,24 @@ def _print_advice(
             notes().print(tables.LEGEND, style="dim")
 
 
-def _chosen(file: Path | None, names: list[str], weights: list[str]) -> list[Use]:
-    from strata.advice.uses import bundled_uses, chosen_uses, read_uses, reweighted  # noqa: PLC0415
+def asked_uses(file: Path | None, names: list[str]) -> list[Use]:
+    """The uses of ``--uses`` and ``--use``; by default all of the file's, or of Strata's."""
+    from strata.advice.uses import bundled_uses, chosen_uses, read_uses  # noqa: PLC0415
     from strata.capabilities.probes import PROBES  # noqa: PLC0415
 
     bundled = bundled_uses(catalogue())
     own = {} if file is None else read_uses(file, catalogue(), [probe.name for probe in PROBES])
-    chosen = chosen_uses({**bundled, **own}, names or own)
+    return chosen_uses({**bundled, **own}, names or own)
+
+
+def _weighted(uses: list[Use], weights: list[str]) -> list[Use]:
+    from strata.advice.uses import reweighted  # noqa: PLC0415
+
     if not weights:
-        return chosen
-    if len(chosen) != 1:
+        return uses
+    if len(uses) != 1:
         raise StudyError("weights belong to one use", place="--weights", remedy="name one use with --use")
-    return [reweighted(chosen[0], weights)]
+    return [reweighted(uses[0], weights)]
 
 
 def _write_uses(file: Path) -> None:

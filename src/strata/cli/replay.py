@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -120,20 +119,15 @@ def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]
 
 
 def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Device:
-    from strata.plan.catalogue import catalogue  # noqa: PLC0415
-    from strata.spec.load import load_study  # noqa: PLC0415
+    from strata.results.declared import declared_study  # noqa: PLC0415
     from strata.spec.plausible import recorded_drive  # noqa: PLC0415
 
     if source is None:
         raise ResultError(
             "a table alone does not name its device", place="--device same", remedy="name the device"
         )
-    snapshot = source[0].study()
-    with tempfile.TemporaryDirectory(prefix="strata-study-") as folder:
-        file = Path(folder) / "study.toml"
-        file.write_text(snapshot.text)
-        device = load_study(file, catalogue()).devices[disk].device
-        return recorded_drive(device, source[1].record.drives)
+    device = declared_study(source[0].study()).devices[disk].device
+    return recorded_drive(device, source[1].record.drives)
 
 
 def _chosen(trace: Trace, disk: str | None) -> str:

@@ -31,9 +31,11 @@ from strata.report.survival import TITLE as SURVIVAL_TITLE
 from strata.report.survival import survival_tables
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
+from strata.report.tipping_text import tipping_words
 from strata.report.wording import SIGNS, coded, covered_words
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
+from strata.results.tipping import Tipping, read_tipping
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration, format_share, format_value, times
@@ -46,7 +48,8 @@ def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
     """The page of a results folder with its capabilities and advice. Raises ResultError as `render`."""
     results = gather(folder)
     capabilities = read_capabilities(folder)
-    return render(results, capabilities, advise_on_all(results, capabilities), reference)
+    tipping = read_tipping(folder)
+    return render(results, capabilities, advise_on_all(results, capabilities), reference, tipping)
 
 
 def render(
@@ -54,6 +57,7 @@ def render(
     capabilities: Capabilities | None = None,
     advice: Sequence[Advice] = (),
     reference: str | None = None,
+    tipping: Tipping | None = None,
 ) -> str:
     """The whole page, its heat map against ``reference`` or the first stack. Raises ResultError."""
     check_reportable(results, reference)
@@ -79,6 +83,7 @@ def render(
         survival=survival_tables(capabilities, results),
         survival_title=SURVIVAL_TITLE,
         advice=[each for each in advice if each.standings],
+        tipping={name: tipping_words(each) for name, each in (tipping.uses if tipping else {}).items()},
         unadvised=[each.use.title for each in advice if not each.standings],
         raw=raw_values(results),
         command=command(results.snapshot),

@@ -3,25 +3,22 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from rich.text import Text
 from rich.tree import Tree
 
-from strata.errors import StrataError
-from strata.plan.catalogue import catalogue
+from strata.errors import ResultError
 from strata.plan.commands import build_commands
 from strata.printable import plain
 from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
+from strata.results.declared import declared_study
 from strata.results.record import Choice, StudySnapshot
 from strata.spec.describe import declared
 from strata.spec.layer import Interface
-from strata.spec.load import load_study
 from strata.spec.names import disk_of
 from strata.spec.redundancy import single_points
 from strata.spec.stack import PLACE, Stack
@@ -159,13 +156,10 @@ def _draw(study: Study, found: Stack, title: str) -> Drawing:
 
 def study_of(snapshot: StudySnapshot) -> Study | None:
     """The study of a copy; None if files that it needs are not there any more."""
-    with tempfile.TemporaryDirectory(prefix="strata-report-") as folder:
-        file = Path(folder) / "study.toml"
-        file.write_text(snapshot.text)
-        try:
-            return load_study(file, catalogue()) if snapshot.text else None
-        except StrataError:
-            return None
+    try:
+        return declared_study(snapshot)
+    except ResultError:
+        return None
 
 
 def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[Drawing]:

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The study that results belong to, read again from the text that they keep."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from strata.errors import ResultError, StrataError
+from strata.plan.catalogue import catalogue
+from strata.results.record import StudySnapshot
+from strata.spec.load import load_study
+from strata.spec.study import Study
+
+
+def declared_study(snapshot: StudySnapshot) -> Study:
+    """The study of the kept text.
+
+    Raises ResultError if none is kept, or if it is no study: an edited one, or one with files beside it,
+    which results do not keep.
+    """
+    if not snapshot.text:
+        cause, remedy = "the results do not keep the text of their study", "run it again with `strata run`"
+        raise ResultError(cause, place="study.json", remedy=remedy)
+    with tempfile.TemporaryDirectory(prefix="strata-study-") as folder:
+        file = Path(folder) / "study.toml"
+        file.write_text(snapshot.text)
+        try:
+            return load_study(file, catalogue())
+        except StrataError as error:
+            first = getattr(error, "diagnostics", [error])[0]
+            raise ResultError(
+                f"the study that the results keep cannot be read: {first.cause}",
+                place="study.json",
+                remedy="run it again with `strata run`; files beside a study are not kept in its results",
+            ) from error
