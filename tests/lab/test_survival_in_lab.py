@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[survival]`` in the lab: stacks that do not keep their word lose what they acknowledged."""
+"""``[survival]`` in the lab: stacks that do not keep their word lose acknowledged operations."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from command_line import shown, shown_json
 from strata.capabilities.survey import Survey
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
@@ -16,11 +18,7 @@ from strata.spec.load import load_study
 
 pytestmark = pytest.mark.lab
 
-STUDY = """\
-[study]
-name = "survival"
-question = "Which stack keeps what it acknowledges?"
-seeds = [1]
+DISKS = """\
 [devices.disk0]
 model = "wd-re4-500gb"
 capacity = "4GiB"
@@ -28,53 +26,148 @@ capacity = "4GiB"
 model = "wd-re4-500gb"
 capacity = "4GiB"
 faults = [{ fault = "ignores-flush" }]
+"""
+HEAD = """\
+[study]
+name = "survival"
+question = "Which stack keeps what it acknowledges?"
+seeds = [1]
+"""
+HONEST = """\
 [stacks.honest]
 devices = ["disk0"]
 layers = [{ layer = "ext4" }]
-[stacks.no-fsync]
-devices = ["disk0"]
-layers = [{ layer = "ext4" }]
-settings = { postgresql = { fsync = false } }
+"""
+LYING = """\
 [stacks.lying-drive]
 devices = ["liar"]
 layers = [{ layer = "ext4" }]
+"""
+STACKS = f"""\
+{HONEST}{LYING}[stacks.no-fsync]
+devices = ["disk0"]
+layers = [{{ layer = "ext4" }}]
+settings = {{ postgresql = {{ fsync = false }} }}
+"""
+OLTP = """\
 [workloads.oltp]
 workload = "pgbench"
 scale = 1
 clients = 4
 warmup = "1s"
 duration = "2s"
-[survival]
-power_cuts = 1
 """
+MAIL = """\
+[workloads.mail]
+workload = "load"
+personality = "varmail"
+files = 200
+duration = "2s"
+"""
+SYSBENCH = """\
+[workloads.maria]
+workload = "sysbench-oltp"
+server = "mariadb"
+threads = 4
+duration = "2s"
+[workloads.legacy]
+workload = "sysbench-oltp"
+server = "postgresql"
+script = "legacy-complex"
+threads = 4
+duration = "2s"
+[workloads.updates]
+workload = "sysbench-oltp"
+server = "mariadb"
+script = "oltp_update_index"
+threads = 4
+duration = "2s"
+"""
+CUT = "[survival]\npower_cuts = 1\n"
+PLANTED = {
+    "settings": """\
+[stacks.planted]
+devices = ["disk0"]
+layers = [{ layer = "ext4", barriers = false }]
+""",
+    "drive": LYING.replace("lying-drive", "planted"),
+}
 
 
-def cut(lab: Lab, folder: Path) -> dict[str, PowerCutFinding]:
+def cut(lab: Lab, folder: Path, text: str) -> dict[tuple[str, str], PowerCutFinding]:
     file = folder / "study.toml"
-    file.write_text(STUDY)
+    file.write_text(f"{HEAD}{DISKS}{text}{CUT}")
     study = load_study(file, catalogue())
     assert study.survival is not None
     survey = Survey(study, LabRunner(lab), folder / "found")
-    return {each.stack: each for each in survey.cut(study.survival, jobs=1, finished=lambda found: None)}
+    found = survey.cut(study.survival, jobs=1, finished=lambda found: None)
+    return {(each.stack, each.workload): each for each in found}
 
 
 def test_only_the_stack_that_keeps_its_word_has_everything_and_findings_are_kept(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = cut(lab, tmp_path)
+    found = cut(lab, tmp_path, STACKS + OLTP)
 
-    honest = found["honest"]
+    honest = found["honest", "oltp"]
     assert (honest.verdict, honest.lost) == ("sound", 0)
     assert (honest.acknowledged or 0) > 50
     assert honest.recovery_ns
     for name in ("no-fsync", "lying-drive"):
-        assert (found[name].acknowledged or 0) > 50, found[name]
-        assert (found[name].lost or 0) > 0, found[name]
-        assert "acknowledged operations lost" in lost_words([found[name]])
-    assert found["lying-drive"].lost_by_disks > 0
+        broken = found[name, "oltp"]
+        assert (broken.acknowledged or 0) > 50, broken
+        assert (broken.lost or 0) > 0, broken
+        assert "acknowledged operations lost" in lost_words([broken])
+    assert found["lying-drive", "oltp"].lost_by_disks > 0
 
     def again(*arguments: object) -> None:
         raise AssertionError("a finding that is kept was made again")
 
     monkeypatch.setattr("strata.capabilities.power_cuts.cut_and_recover", again)
-    assert cut(lab, tmp_path) == found
+    assert cut(lab, tmp_path, STACKS + OLTP) == found
+
+
+def test_a_mail_server_has_what_it_synced_unless_the_drive_lies(lab: Lab, tmp_path: Path) -> None:
+    found = cut(lab, tmp_path, HONEST + LYING + MAIL)
+
+    kept, lost = found["honest", "mail"], found["lying-drive", "mail"]
+    assert (kept.verdict, kept.lost) == ("sound", 0), kept
+    assert (kept.acknowledged or 0) > 100
+    assert (lost.lost or 0) > 0, lost
+
+
+@pytest.mark.slow
+def test_transactions_of_sysbench_are_there_unless_the_drive_lies(lab: Lab, tmp_path: Path) -> None:
+    found = cut(lab, tmp_path, HONEST + LYING + SYSBENCH)
+
+    for workload in ("maria", "legacy", "updates"):
+        kept, lost = found["honest", workload], found["lying-drive", workload]
+        assert (kept.verdict, kept.lost) == ("sound", 0), kept
+        assert (kept.acknowledged or 0) > 20, kept
+        assert lost.kept_its_word is False, lost
+    assert sum(each.lost or 0 for each in found.values()) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_stack_is_the_fastest_and_the_advice_refuses_it_and_says_why(
+    lab: Lab, tmp_path: Path, kind: str
+) -> None:
+    file, results = tmp_path / "study.toml", tmp_path / "results"
+    xfs = HONEST.replace("honest", "xfs").replace("ext4", "xfs")
+    head = HEAD.replace("[1]", "[1, 2, 3]")
+    file.write_text(f"{head}{DISKS}{HONEST}{xfs}{PLANTED[kind]}{OLTP}{CUT}")
+
+    shown("run", file, "--results", results)
+    [advice] = shown_json("advise", results, "--use", "postgresql-server")
+    shown("export", results, "--format", "markdown")
+    [row] = re.findall(r"^\| oltp \| planted \|.*$", (results / "export" / "report.md").read_text(), re.M)
+
+    [out] = [each for each in advice["out"] if each["stack"] == "planted"]
+    assert out["capability"] == "durable"
+    assert {"settings": "barriers = false", "drive": "ignores-flush"}[kind] in out["text"]
+    assert "acknowledged operations lost" in out["text"]
+    assert out["price"]["ratio"] < 0.5  # of the leader's waiting
+    assert "planted" not in advice["candidates"]
+    assert not {*advice["leaders"]} - {"honest", "xfs"}
+    assert int(row.split("|")[6].replace(",", "")) > 0

@@ -13,7 +13,7 @@ from advice_studies import around, capabilities, study, use, weight
 from command_line import refusal
 from strata.advice.advise import advise
 from strata.advice.uses import Need
-from strata.capabilities.power_cuts import drawn_cuts
+from strata.capabilities.power_cuts import drawn_cuts, uncut
 from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
@@ -160,6 +160,10 @@ def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> N
 
     assert advice.conclusion == "no stack left"
     assert {out.stack: out.capability for out in advice.out} == {"fast": "durable", "safe": "disk-loss"}
+    said = recommendation(advice)
+    assert "none of its stacks has all that this use requires" in said
+    assert "fast (measured in 1 of 1 power cuts: 12 acknowledged operations lost)" in said
+    assert "survival of a lost disk, which the use requires: safe" in said
 
 
 def test_the_table_says_what_cannot_be_judged() -> None:
@@ -180,6 +184,17 @@ def test_the_table_says_what_cannot_be_judged() -> None:
     assert "cannot say (its window ends when its work is done)" in rows["–"]
     assert "1 of 1" in rows["b"]
     assert "no room" in rows["c"]
+
+
+def test_workloads_whose_window_has_no_instants_are_named_with_the_reason(tmp_path: Path) -> None:
+    short = DATABASE.replace("oltp", "short").replace("5s", "1s")
+    endless = '[workloads.storm]\nworkload = "file-storm"\nfiles = 100\n'
+    read = study_in(tmp_path, f"{TEXT}{DATABASE}{short}{endless}{SURVIVAL}")
+
+    assert uncut(read) == {
+        "short": "its window is shorter than 2s",
+        "storm": "its window ends when its work is done, so that no instant can be drawn in it",
+    }
 
 
 def test_tenants_are_cut_but_not_asked(tmp_path: Path) -> None:

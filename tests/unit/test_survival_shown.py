@@ -13,6 +13,7 @@ from results_factory import FINGERPRINT, TITLES, WORKLOADS, make_study
 from typer.testing import CliRunner
 
 from advice_studies import around, capabilities, study, use, weight
+from command_line import shown, shown_json
 from strata.advice.advise import advise
 from strata.cli import app
 from strata.report.advice_text import recommendation
@@ -92,12 +93,12 @@ def test_a_report_shows_second_losses_and_whether_wrong_data_are_returned() -> N
         else cell
         for cell in found.cells
     )
-    shown = rows(found.model_copy(update={"cells": cells}), degraded(), "Lost disks")
+    lines = rows(found.model_copy(update={"cells": cells}), degraded(), "Lost disks")
 
-    assert [each.strip() for each in shown["a"].split("|")[2:7]] == [
+    assert [each.strip() for each in lines["a"].split("|")[2:7]] == [
         *("yes", "no", "partial (a scrub found 3 errors)", "yes", "yes")
     ]
-    assert [each.strip() for each in shown["b"].split("|")[2:7]] == [
+    assert [each.strip() for each in lines["b"].split("|")[2:7]] == [
         *("no", "not tried", "cannot say", "not tried", "cannot say")
     ]
 
@@ -163,25 +164,33 @@ def test_a_stack_that_lost_more_than_before_is_worse_and_fails_a_gate(
         assert found["acknowledged operations lost", "worse"]["second"] == "7 of 400"
 
 
+def test_results_are_shown_with_what_failures_did(tmp_path: Path) -> None:
+    folder = made(tmp_path / "a", lost=3, returned=True)
+
+    said = shown("show", folder)
+    tables = shown_json("show", folder)["survival"]
+
+    assert "Power cuts at drawn instants" in said
+    [cuts, damage] = tables.values()
+    assert (cuts[0]["acknowledged"], cuts[0]["of these lost"]) == (400, 3)
+    assert damage[0]["returned as data"] == "yes"
+
+
 def test_losses_stand_below_the_speeds_and_equal_ones_fail_no_gate(tmp_path: Path) -> None:
     first, second = (made(tmp_path / name, lost=3, returned=True) for name in "ab")
 
-    shown = CliRunner().invoke(app, ["compare", first, second, "--fail-on", "worse"], env={"COLUMNS": "160"})
-    written = CliRunner().invoke(app, ["compare", first, second, "--markdown"])
+    said = shown("compare", first, second, "--fail-on", "worse")
+    written = shown("compare", first, second, "--markdown")
 
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.index("What failures did") > shown.stdout.index(WORKLOAD)
-    assert (
-        f"| acknowledged operations lost | ext4 | {WORKLOAD} | 3 of 400 | 3 of 400 | equal |"
-        in written.stdout
-    )
+    assert said.index("What failures did") > said.index(WORKLOAD)
+    assert f"| acknowledged operations lost | ext4 | {WORKLOAD} | 3 of 400 | 3 of 400 | equal |" in written
 
 
 def test_what_one_of_two_results_has_not_tried_is_not_judged(tmp_path: Path) -> None:
     first = str(make_study(tmp_path / "a").path)
     second = made(tmp_path / "b", lost=3, returned=True)
 
-    said = CliRunner().invoke(app, ["compare", first, second, "--json"])
+    found = shown_json("compare", first, second)["survival"]
 
-    assert {row["verdict"] for row in json.loads(said.stdout)["survival"]} == {"not judged"}
-    assert {row["first"] for row in json.loads(said.stdout)["survival"]} == {None}
+    assert {row["verdict"] for row in found} == {"not judged"}
+    assert {row["first"] for row in found} == {None}

@@ -22,6 +22,8 @@ enum Action {
     Prepare(options::PrepareOptions),
     /// Load them with a personality's threads
     Run(options::RunOptions),
+    /// Look for what syncs had made durable before a power cut
+    Durable(options::DurableOptions),
     /// Write, rewrite, comment and read blogs, as blogbench 1.1 does
     Blog(blog::Options),
     /// Fill files, rewrite random extents, read them linearly
@@ -47,6 +49,7 @@ pub fn main() -> ExitCode {
     let done = match &line.action {
         Action::Prepare(options) => options::prepare(options),
         Action::Run(options) => options::run(options),
+        Action::Durable(options) => options::durable(options),
         Action::Blog(options) => blog::run(options),
         Action::Fragment(options) => fragment::run(options),
         Action::Extents(options) => extents::run(options),

@@ -9,6 +9,7 @@ mod clock;
 mod command_line;
 mod data;
 mod definition;
+mod durable;
 mod extents;
 mod faults;
 mod file_set;

@@ -10,7 +10,7 @@ use crate::data::ContentOptions;
 use crate::definition;
 use crate::faults::{Fault, LoadError};
 use crate::personality::{Departure, Overrides, Personality};
-use crate::{prepare, session};
+use crate::{durable, prepare, session};
 
 /// The options of both `prepare` and `run`, which must get the same values.
 #[derive(Args)]
@@ -33,6 +33,9 @@ pub struct Common {
     /// Write a trace here: a line for each file, or operation
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Keep here what returned syncs promise, for a power cut: best not on the measured filesystem
+    #[arg(long, value_name = "FILE")]
+    durable: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -73,6 +76,15 @@ pub struct RunOptions {
     purpose: String,
 }
 
+#[derive(Args)]
+pub struct DurableOptions {
+    #[command(flatten)]
+    common: Common,
+    /// A file with a line for each promise: the file's number and its bytes
+    #[arg(long, value_name = "FILE")]
+    promised: PathBuf,
+}
+
 impl Common {
     fn personality(&self) -> Result<(Personality, Vec<Departure>), LoadError> {
         let mut personality = definition::load(&self.personality).map_err(LoadError::Input)?;
@@ -94,7 +106,15 @@ pub fn prepare(options: &PrepareOptions) -> Result<(), LoadError> {
         builders: options.builders,
         state: &common.state,
         trace: common.trace.as_deref(),
+        durable: common.durable.as_deref(),
     })
+}
+
+pub fn durable(options: &DurableOptions) -> Result<(), LoadError> {
+    let common = &options.common;
+    let (personality, _) = common.personality()?;
+    let has_zeros = common.content.content().is_zeros;
+    durable::check(&personality.sets, &common.directory, common.seed, &options.promised, has_zeros)
 }
 
 pub fn run(options: &RunOptions) -> Result<(), LoadError> {
@@ -112,6 +132,7 @@ pub fn run(options: &RunOptions) -> Result<(), LoadError> {
         content: common.content.content(),
         state: &common.state,
         trace: common.trace.as_deref(),
+        durable: common.durable.as_deref(),
         warmup_ns: options.warmup_ms * NS_PER_MS,
         duration_ns: options.duration_ms * NS_PER_MS,
         interval_ns: options.interval_ms * NS_PER_MS,

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::clock::now_ns;
 use crate::data::{Content, Source};
+use crate::durable::Promises;
 use crate::faults::{Fault, LoadError};
 use crate::file_set::{Kept, c_path, set_folder};
 use crate::files;
@@ -36,6 +37,7 @@ pub struct Plan<'a> {
     pub builders: u64,
     pub state: &'a Path,
     pub trace: Option<&'a Path>,
+    pub durable: Option<&'a Path>,
 }
 
 #[derive(Serialize)]
@@ -82,6 +84,9 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
         File::open(plan.directory).map_err(|error| cannot(plan.directory, "it cannot be opened", &error))?;
     syncfs(&folder).map_err(|error| cannot(plan.directory, "it cannot be synced", &error))?;
     let synced_ns = now_ns();
+    if let Some(path) = plan.durable {
+        promise(path, &trees).map_err(LoadError::World)?;
+    }
     let sets = plan.personality.sets.iter().zip(&trees).map(|(spec, tree)| as_kept(spec, tree)).collect();
     kept::write(
         plan.state,
@@ -107,6 +112,19 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
         build_ns: built_ns - begin_ns,
         sync_ns: synced_ns - built_ns,
     });
+    Ok(())
+}
+
+/// All files are synced.
+fn promise(path: &Path, trees: &[Tree]) -> Result<(), Fault> {
+    let promises = Promises::create(path, trees.iter().map(|tree| tree.entries.len()))?;
+    for (set, tree) in trees.iter().enumerate() {
+        for (file, entry) in tree.entries.iter().enumerate().filter(|(_, entry)| entry.preallocated) {
+            promises
+                .promise(set, file, entry.bytes)
+                .map_err(|error| Fault::of_file(path, "it cannot be written", error))?;
+        }
+    }
     Ok(())
 }
 

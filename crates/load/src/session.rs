@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::clock::now_ns;
 use crate::data::{Content, Source};
+use crate::durable::Promises;
 use crate::faults::{Fault, LoadError};
 use crate::file_set::FileSet;
 use crate::kept::{self, KeptState};
@@ -35,6 +36,7 @@ pub struct Plan<'a> {
     pub content: Content,
     pub state: &'a Path,
     pub trace: Option<&'a Path>,
+    pub durable: Option<&'a Path>,
     pub warmup_ns: u64,
     pub duration_ns: u64,
     pub interval_ns: u64,
@@ -99,6 +101,9 @@ pub fn run(plan: &Plan) -> Result<(), LoadError> {
         .collect();
     let mut shared = Shared::new(file_sets, growth_bytes_max(plan.directory)?);
     shared.passes_over_open = plan.passes_over_open;
+    if let Some(path) = plan.durable {
+        shared.promises = Some(Promises::open(path, shared.file_sets.iter().map(|set| set.files.len()))?);
+    }
     let (window, finished) = run_threads(plan, &shared)?;
     let elapsed_ns = now_ns().saturating_sub(window.start_ns).clamp(1, plan.duration_ns);
     let sets: Vec<_> = shared.file_sets.iter().map(FileSet::kept).collect();

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::clock::{NS_PER_S, now_ns, sleep_until_or};
+use crate::durable::Promises;
 use crate::file_set::FileSet;
 
 /// The measured window, by the monotonic clock.
@@ -54,6 +55,8 @@ pub struct Shared {
     pub file_sets: Vec<FileSet>,
     /// Whether a file that is open is not deleted but passed over, where filebench leaves the deletion out.
     pub passes_over_open: bool,
+    /// What returned syncs promise, if it is kept.
+    pub promises: Option<Promises>,
     stopped: AtomicBool,
     ended: Mutex<Option<Ended>>,
     /// The files' growth since the start, less deletions.
@@ -66,6 +69,7 @@ impl Shared {
         Self {
             file_sets,
             passes_over_open: false,
+            promises: None,
             stopped: AtomicBool::new(false),
             ended: Mutex::new(None),
             growth_bytes: AtomicI64::new(0),

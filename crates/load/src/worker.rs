@@ -14,18 +14,15 @@ mod operations;
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::fsync;
-
 use crate::buffer::Buffer;
 use crate::clock::now_ns;
 use crate::data::Source;
 use crate::measured::{Done, Measured, Schedule};
-use crate::personality::{Group, Kind, SLOTS, Step};
+use crate::personality::{Group, SLOTS, Step};
 use crate::random::Random;
 use crate::report::Tally;
 use crate::shared::{Halt, Pace, Reason, Shared, Window};
 use crate::trace::Record;
-use operations::on_open;
 
 /// A file that the thread has open.
 struct Slot {
@@ -175,9 +172,7 @@ impl<'a> Worker<'a> {
             Step::Close { fd } => Ok(self.close(fd)),
             Step::Delete { set } => self.delete(set, window),
             Step::Stat { set } => self.stat(set).map(Some),
-            Step::Fsync { fd } => {
-                on_open(self.slots[fd].as_ref(), Kind::Fsync, |slot| fsync(&slot.fd).map(|()| 0))
-            }
+            Step::Fsync { fd } => self.fsync(fd),
             Step::ReadWhole { fd, bytes } => self.read_whole(fd, bytes),
             Step::WriteWhole { fd, bytes } => self.write_whole(fd, bytes),
             Step::Append(piece) => self.append(piece, window),

@@ -375,3 +375,63 @@ fn mistakes_have_a_place_and_a_remedy() {
     assert_eq!(code, Some(2));
     assert!(said.contains("strata-load prepare"), "{said}");
 }
+
+/// The promises of a run that keeps them, by the file's number.
+fn promises(path: &str) -> BTreeMap<usize, u64> {
+    let numbers = fs::read(path).unwrap();
+    let numbers = numbers.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    numbers.enumerate().filter(|(_, number)| *number > 0).map(|(file, number)| (file, number - 1)).collect()
+}
+
+#[test]
+fn what_syncs_promise_is_kept_and_what_is_missing_is_found() {
+    let folder = TempDir::new().unwrap();
+    let durable = folder.path().join("durable").display().to_string();
+    let options = ["--seed", "5", "--files", "60", "--threads", "2", "--durable", &durable];
+    let run = Run::prepared("varmail", &options);
+    let prepared = promises(&durable);
+    let files = run.prepared_files();
+    assert_eq!(prepared.len(), files.iter().filter(|(_, _, exists)| *exists).count());
+
+    run.run(&["--passes", "40"]);
+    let kept = promises(&durable);
+    let sizes = |file: &usize| fs::metadata(&files[*file].0).map(|found| found.len());
+    assert!(kept.iter().all(|(file, bytes)| sizes(file).unwrap() >= *bytes), "{kept:?}");
+    assert!(kept.iter().any(|(file, bytes)| prepared.get(file) != Some(bytes)));
+    let gone = prepared.keys().filter(|file| sizes(file).is_err());
+    assert!(gone.clone().all(|file| !kept.contains_key(file)));
+
+    let promised = run.path("promised");
+    let lines: Vec<String> = kept.iter().map(|(file, bytes)| format!("{file} {bytes}\n")).collect();
+    fs::write(&promised, lines.concat()).unwrap();
+    let check = || -> Value {
+        let output = run.call("durable", &["--promised", &promised]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!((check()["files"].as_u64(), check()["lost"].as_u64()), (Some(kept.len() as u64), Some(0)));
+
+    let mut large = kept.iter().filter(|(_, bytes)| **bytes > 2048).map(|(file, _)| &files[*file].0);
+    let (first, second, third) = (large.next().unwrap(), large.next().unwrap(), large.next().unwrap());
+    fs::remove_file(first).unwrap();
+    let short = fs::OpenOptions::new().write(true).open(second).unwrap();
+    short.set_len(700).unwrap();
+    let hollow = fs::read(third).unwrap();
+    fs::write(third, [&hollow[..300], &vec![0; hollow.len() - 300]].concat()).unwrap();
+    let lost = check();
+    assert_eq!(lost["lost"].as_u64(), Some(3));
+    let named = lost["named"].to_string();
+    assert!(["No such file", "700 of ", "reads as zeros"].iter().all(|why| named.contains(why)), "{named}");
+}
+
+#[test]
+fn a_promise_of_another_set_is_refused() {
+    let run = Run::prepared("varmail", &["--seed", "5", "--files", "60"]);
+    let promised = run.path("promised");
+    fs::write(&promised, "60 7\n").unwrap();
+
+    let output = run.call("durable", &["--promised", &promised]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("\"60 7\" is no promise"), "{output:?}");
+}

@@ -31,8 +31,10 @@ def show(
     # NumPy takes a third of a second to load.
     from strata.report.answer import chosen_metrics  # noqa: PLC0415
     from strata.report.data import cells_table, study_plain  # noqa: PLC0415
-    from strata.report.table import csv_text  # noqa: PLC0415
+    from strata.report.survival import survival_tables  # noqa: PLC0415
+    from strata.report.table import csv_text, objects, terminal  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
+    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     refuse_both(json=as_json, csv=as_csv)
@@ -45,11 +47,14 @@ def show(
     for name in found.workloads:
         chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
     if as_json:
-        print_json(study_plain(found, wanted))
+        rows = {table.title: objects(table) for table in survival_tables(read_capabilities(folder), found)}
+        print_json({**study_plain(found, wanted), "survival": rows})
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted)))
     else:
         stdout().print(study_view(found, wanted))
+        for table in survival_tables(read_capabilities(folder), found):
+            stdout().print(terminal(table))
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:

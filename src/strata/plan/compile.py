@@ -200,6 +200,7 @@ def compile_trial(
     declared = study.stacks[stack]
     load = study.load(stack, workload)
     shared, placements = placements_of(study, declared, workload, seed)
+    placements = [replace(each, is_cut=cut_after_ns is not None and not each.tenant) for each in placements]
     steps = [step for each in shared for step in each.build()]
     for placement in placements:
         steps += placement.build()

@@ -71,6 +71,7 @@ class Placement:
     base: Site = HERE  # above the layers that are shared
     places: Mapping[str, str] = field(default_factory=dict, hash=False)  # further filesystems' mount points
     restarts: bool = False  # whether the machine starts anew between preparing and measuring
+    is_cut: bool = False  # whether the power will be cut during its load
     is_limited: bool = False  # whether the control group of `load_site` is its own, which limits its memory
 
     @property
@@ -107,6 +108,7 @@ class Placement:
             memory_bytes=self.memory_bytes,
             layers=tuple(self.placed),
             restarts=self.restarts,
+            is_cut=self.is_cut,
         )
 
     @property

@@ -15,7 +15,7 @@ from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers, sites
 from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.step import Purpose, Step
+from strata.spec.step import BROUGHT, Purpose, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
 
@@ -60,8 +60,10 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
     steps += own.hold([*recovering, down, *checking, *_assembling(layer, context)])
     steps += then
-    check_steps(steps, plan.variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
-    return plan.model_copy(update={"steps": tuple(steps)})
+    used = {name for step in steps for name in step.variables}
+    variables = tuple(dict.fromkeys([*plan.variables, *(name for name in BROUGHT if name in used)]))
+    check_steps(steps, variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
+    return plan.model_copy(update={"steps": tuple(steps), "variables": variables})
 
 
 def _checking(placed: Sequence[Placed]) -> list[Step]:

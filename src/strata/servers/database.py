@@ -12,7 +12,7 @@ from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.allowed import Forms, pair_diagnostics
 from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Step, literal
+from strata.spec.step import Command, Purpose, Step, literal
 from strata.spec.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, parse_duration
 
@@ -73,6 +73,10 @@ class DatabaseServer(ABC):
     def reads(self, path: str, values: Mapping[str, int]) -> tuple[str, ...]:
         """The client's command that executes a file of SQL as `ROLE`, with these numbers as its variables."""
 
+    @abstractmethod
+    def asks(self, sql: str) -> tuple[str, ...]:
+        """The client's command that executes SQL as `ROLE`, and prints the rows without headings."""
+
     @property
     def private_folder(self) -> str:
         """The folder of its socket, outside the measured stack; its user may write there."""
@@ -86,6 +90,17 @@ class DatabaseServer(ABC):
     def started_again(self) -> list[Step]:
         """The steps that bring it up on the data that it has, after the machine started anew."""
         return [step for step in self.steps() if step.again or step.background]
+
+    def asked_after_cut(self, questions: Mapping[str, tuple[str, str]], time_limit_ns: int) -> list[Step]:
+        """Bring it up on what a power cut left, and ask: titles and SQL by the ids of their steps."""
+        asked = [
+            self.client(
+                id=name, phase="prepare", title=title, argv=self.asks(sql), time_limit_ns=time_limit_ns
+            )
+            for name, (title, sql) in questions.items()
+        ]
+        verify = {"purpose": Purpose(what="verify")}
+        return [step.model_copy(update=verify) for step in (*self.started_again(), *asked)]
 
     def client(self, **fields: object) -> Step:
         """A step that runs as `user` in the trial's private folder."""

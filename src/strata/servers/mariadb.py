@@ -219,6 +219,9 @@ class MariadbServer(DatabaseServer):
         given = ", ".join(f"@{name} = {value}" for name, value in values.items())
         return (*self.client_words(), f"--init-command=SET {given}", f"--execute=source {path}")
 
+    def asks(self, sql: str) -> tuple[str, ...]:
+        return (*self.client_words(), "--skip-column-names", f"--execute={sql}")
+
     def client_words(self, user: str = ROLE) -> tuple[str, ...]:
         """The command of the client ``mariadb`` for this server, and for the load's user its database."""
         words = (*self._client(user), "--batch")

@@ -168,6 +168,10 @@ class PostgresqlServer(DatabaseServer):
         given = (f"--set={name}={value}" for name, value in values.items())
         return ("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *given, f"--file={path}")
 
+    def asks(self, sql: str) -> tuple[str, ...]:
+        bare = ("--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
+        return ("psql", *bare, f"--command={sql}")
+
     def superuser_sql(self, name: str, title: str, *statements: str, time_limit_ns: int) -> Step:
         """A step of preparation that executes Strata's own statements as the superuser."""
         psql = ("psql", "--no-psqlrc", "--quiet", f"--username={_SUPERUSER}")

@@ -68,6 +68,7 @@ class WorkloadContext:
     """The mount points of the stack's further filesystems, by name."""
     memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
     restarts: bool = False  # before the load the machine starts anew, with an empty scratch folder
+    is_cut: bool = False  # the power will be cut: the load keeps count of what is acknowledged to it
     layers: tuple[Placed, ...] = ()  # below it, from the lowest on, for a workload that acts on layers itself
 
     @property

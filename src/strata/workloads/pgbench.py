@@ -18,7 +18,7 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Collect, Phase, Purpose, Step
+from strata.spec.step import Collect, Phase, Step
 from strata.spec.survival import Kept
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
@@ -61,7 +61,6 @@ _BALANCES: Final = """\
 SELECT coalesce(sum(delta), 0), (SELECT sum(abalance) FROM pgbench_accounts),
 (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches)
 FROM pgbench_history"""
-_PSQL: Final = ("psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1")
 _LEFT_ID: Final = "pgbench-left"
 _BALANCES_ID: Final = "pgbench-balances"
 
@@ -177,8 +176,8 @@ class Pgbench(OwnTables):
 
     def acknowledged(self, context: WorkloadContext) -> Step:
         title = "Ask another session which transactions are acknowledged"
-        argv = (*_PSQL, f"--command={_SEEN}")
-        return self._server(context).client(id="acknowledged", phase="measure", title=title, argv=argv)
+        server = self._server(context)
+        return server.client(id="acknowledged", phase="measure", title=title, argv=server.asks(_SEEN))
 
     def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
         server = self._server(context)
@@ -186,19 +185,7 @@ class Pgbench(OwnTables):
             _LEFT_ID: ("Count what is left of the acknowledged", _LEFT.format(snapshot=_seen(said)[0])),
             _BALANCES_ID: ("Add up the balances, and the history", _BALANCES),
         }
-        limit_ns = self._prepare_limit_ns
-        steps = [
-            server.client(
-                id=name,
-                phase="prepare",
-                title=title,
-                argv=(*_PSQL, f"--command={sql}"),
-                time_limit_ns=limit_ns,
-            )
-            for name, (title, sql) in asked.items()
-        ]
-        verify = {"purpose": Purpose(what="verify")}
-        return [step.model_copy(update=verify) for step in (*server.started_again(), *steps)]
+        return server.asked_after_cut(asked, self._prepare_limit_ns)
 
     def kept(self, said: str, outputs: Outputs) -> Kept:
         _, acknowledged = _seen(said)

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{OFlags, SeekFrom, fsync};
 use rustix::io::Errno;
 
 use super::{Slot, Worker};
@@ -79,6 +79,9 @@ impl<'a> Worker<'a> {
             }
             return Ok(None);
         }
+        if let Some(promises) = &self.shared.promises {
+            promises.withdraw(set, file).map_err(|error| Halt::Failed { set, file, error })?;
+        }
         match files::delete(&file_set.files[file].path) {
             Ok(()) => {
                 self.shared.shrink(file_set.files[file].bytes_now.swap(0, Ordering::Relaxed));
@@ -90,6 +93,18 @@ impl<'a> Worker<'a> {
                 Err(Halt::Failed { set, file, error })
             }
         }
+    }
+
+    pub(super) fn fsync(&mut self, fd: usize) -> Result<Option<Done>, Halt> {
+        on_open(self.slots[fd].as_ref(), Kind::Fsync, |slot| {
+            // What another thread appends meanwhile is perhaps not covered.
+            let bytes = self.file(slot.set, slot.file).bytes_now.load(Ordering::Relaxed);
+            fsync(&slot.fd)?;
+            if let Some(promises) = &self.shared.promises {
+                promises.promise(slot.set, slot.file, bytes)?;
+            }
+            Ok(0)
+        })
     }
 
     pub(super) fn stat(&mut self, set: usize) -> Result<Done, Halt> {

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import struct
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +17,8 @@ from strata.spec.find import OpenLoop
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step, literal
+from strata.spec.step import Phase, Purpose, Step, literal
+from strata.spec.survival import Kept
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
@@ -38,6 +41,7 @@ _BLOCK_BYTES: Final = 4096
 _INTERVAL_MS: Final = 1000
 _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LAG: Final = "schedule_lag_ns"
+_LEFT_ID: Final = "load-left"
 
 
 @dataclass(frozen=True)
@@ -215,12 +219,44 @@ class Load(Mixture, OpenLoop):
         yield from space_diagnostics("files", space_bytes, capacity_bytes, key=space_key)
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        files = sum(each.files for each in self._sets() or ())
-        limit_s = (self.data_bytes or 0) // _WRITE_BYTES_PER_S_MIN + files // _FILES_PER_S_MIN
         title = "Build the files of " + (self.personality or "a personality of one's own")
-        prepare = self._step(context, "prepare", title, ("prepare",), limit_s * NS_PER_S)
+        prepare = self._step(context, "prepare", title, ("prepare",), self._prepare_limit_ns)
         warmup = [] if self.warmup_ns is None else [self._run(context, "warmup", self.warmup_ns)]
         return [prepare, *warmup, self._run(context, "measure", self.duration_ns)]
+
+    @property
+    def _prepare_limit_ns(self) -> int:
+        files = sum(each.files for each in self._sets() or ())
+        limit_s = (self.data_bytes or 0) // _WRITE_BYTES_PER_S_MIN + files // _FILES_PER_S_MIN
+        return limit_s * NS_PER_S
+
+    @property
+    def uncounted(self) -> str | None:
+        return None
+
+    def acknowledged(self, context: WorkloadContext) -> Step:
+        title = "Read what returned syncs promise"
+        return context.step("acknowledged", "measure", title, ("base64", "--wrap=0", _promises(context)))
+
+    def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
+        promised = f"{context.scratch_path}/load.promised"
+        lines = "".join(f"{file} {held}\n" for file, held in _promised(said).items())
+        written = context.step(
+            *("load-promised", "prepare", "Write what is promised"),
+            ("dd", f"of={promised}", "status=none"),
+            stdin=literal(lines),
+        )
+        limit_ns = self._prepare_limit_ns
+        action = ("durable", *option_words({"promised": promised}))
+        looked = self._step(context, "prepare", "Look for what was promised", action, limit_ns)
+        verify = {"id": _LEFT_ID, "purpose": Purpose(what="verify")}
+        return [written, looked.model_copy(update=verify)]
+
+    def kept(self, said: str, outputs: Outputs) -> Kept:
+        acknowledged = len(_promised(said))
+        if _LEFT_ID not in outputs.steps:
+            return Kept(acknowledged, acknowledged)
+        return Kept(acknowledged, load_result(outputs, _LEFT_ID, None)["lost"])
 
     def _run(self, context: WorkloadContext, phase: Phase, time_ns: int) -> Step:
         options = {
@@ -241,6 +277,7 @@ class Load(Mixture, OpenLoop):
             "personality": self.personality or "-",
             "directory": context.mount_path,
             "state": f"{context.kept_path}/load.state",
+            "durable": _promises(context) if context.is_cut else None,
             # The files are the same ones in every window.
             "seed": derive_seed(context.seed, context.name, "files") >> 33,
         }
@@ -306,3 +343,17 @@ class Load(Mixture, OpenLoop):
             departures.append("deletions take the next file where filebench leaves them out")
         detail = "; ".join(departures) or "files, sizes and threads are those of the definition"
         yield yes_or_no("as-defined", not departures, detail)
+
+
+def _promises(context: WorkloadContext) -> str:
+    """The file of the generator's promises, outside the measured stack."""
+    return f"{context.scratch_path}/load.durable"
+
+
+def _promised(said: str) -> dict[int, int]:
+    """The bytes that returned syncs cover, by the number of the file: see ``crates/load/src/durable.rs``."""
+    try:
+        numbers = struct.iter_unpack("<Q", base64.b64decode(said.strip(), validate=True))
+        return {file: number - 1 for file, (number,) in enumerate(numbers) if number}
+    except (ValueError, struct.error):
+        raise unreadable("acknowledged", "the promises are of another form", said[-200:]) from None

@@ -200,6 +200,9 @@ function event()
       for i, parameter in ipairs(parameters[name]) do
          parameter:set(query[i + 1])
       end
+      if name == "commit" and before_commit ~= nil then
+         before_commit()
+      end
       statements[name]:execute()
    end
    pending = nil

@@ -14,18 +14,16 @@ for statement in (STATEMENTS .. "\n"):gmatch("(.-);%s*\n") do
    statements[#statements + 1] = statement
 end
 
-local connection
-
 function thread_init()
-   connection = sysbench.sql.driver():connect()
+   con = sysbench.sql.driver():connect()
 end
 
 function thread_done()
-   connection:disconnect()
+   con:disconnect()
 end
 
 function sysbench.hooks.before_restart_event()
-   connection:query("ROLLBACK")
+   con:query("ROLLBACK")
 end
 
 function event()
@@ -40,7 +38,10 @@ function event()
       end
       return drawn[name]
    end
-   for _, statement in ipairs(statements) do
-      connection:query((statement:gsub("(:+)(%a[%w_]*)", value)))
+   for number, statement in ipairs(statements) do
+      if number == #statements and before_commit ~= nil then
+         before_commit()
+      end
+      con:query((statement:gsub("(:+)(%a[%w_]*)", value)))
    end
 end

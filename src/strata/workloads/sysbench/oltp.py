@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
@@ -22,8 +21,9 @@ from strata.spec.step import Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
-from strata.workloads.initial import CONTROL, OwnTables
+from strata.workloads.initial import CONTROL
 from strata.workloads.keys import DoublewritePlace, WarmUp, Window, key, option_words, window_title, yes_or_no
+from strata.workloads.sysbench.counted import LEGACY, STATEMENT, CountedTransactions, lua
 from strata.workloads.sysbench.fileio import SHARED_FIGURES, figures_of, latencies_of
 
 Script = Literal[
@@ -34,10 +34,8 @@ Script = Literal[
 ]  # fmt: skip
 _MEASURE: Final = "sysbench-measure"
 _SCRIPT: Final = "load.lua"
-_LEGACY: Final = "legacy-"
 _LEVEL: Final = "=" * 8  # of the brackets around a text in Lua
 _END: Final = f"]{_LEVEL}]"
-_STATEMENT: Final = re.compile(r"\S[^;]*;\s*\n")
 _ROW_BYTES: Final = 250
 """The space of a row with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
@@ -56,7 +54,7 @@ _FIGURES: Final = {
 }
 
 
-class SysbenchOltp(OwnTables):
+class SysbenchOltp(CountedTransactions):
     """sysbench's transactions on a database server of its own.
 
     Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
@@ -148,7 +146,7 @@ class SysbenchOltp(OwnTables):
     @property
     def _mix(self) -> str | None:
         """The mix of sysbench 0.4.12; None for a script of sysbench 1.0."""
-        return self.script.removeprefix(_LEGACY) if self.script.startswith(_LEGACY) else None
+        return self.script.removeprefix(LEGACY) if self.script.startswith(LEGACY) else None
 
     @property
     def _server_type(self) -> type[DatabaseServer]:
@@ -184,42 +182,45 @@ class SysbenchOltp(OwnTables):
             return
         if "script" in self.model_fields_set:
             yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
-        if not _STATEMENT.search(f"{text}\n") or CONTROL.search(text) or _END in text:
+        if not STATEMENT.search(f"{text}\n") or CONTROL.search(text) or _END in text:
             remedy = 'end each statement with ";" and a new line, and leave out control characters'
             yield Diagnostic("this is no transaction in SQL", remedy=remedy, key="script_text")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        common = ("sysbench", context, self.threads + 20, self.settings, self.log_place)
-        server: DatabaseServer = (
-            PostgresqlServer(*common)
-            if self.server == "postgresql"
-            else MariadbServer(*common, doublewrite_place=self.doublewrite_place)
-        )
-        text = self._script_text()
+        server = self.server_of(context)
+        text = self._script_text(server)
         return [
             *server.steps(),
             *([] if text is None else [server.script(_SCRIPT, text)]),
             *self._prepare(server),
+            *self.counting_table(server),
             *self._settle(server),
             self._load(server, "warmup", self.warmup_ns),
             self._load(server, "measure", self.duration_ns),
         ]
 
+    def server_of(self, context: WorkloadContext) -> DatabaseServer:
+        common = ("sysbench", context, self.threads + 20, self.settings, self.log_place)
+        if self.server == "postgresql":
+            return PostgresqlServer(*common)
+        return MariadbServer(*common, doublewrite_place=self.doublewrite_place)
+
     @property
-    def _prepare_limit_ns(self) -> int:
+    def prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
-    def _script_text(self) -> str | None:
-        queue = _lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
+    def _script_text(self, server: DatabaseServer) -> str | None:
+        queue = lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
+        queue = self.counting_script(server) + queue
         if self.script_text is not None:
             statements = f"local STATEMENTS = [{_LEVEL}[\n{self.script_text}{_END}\n"
-            return statements + _lua("sysbench_own.lua") + queue
+            return statements + lua("sysbench_own.lua") + queue
         if self._mix is not None:
-            return _lua("sysbench_legacy.lua") + queue
+            return lua("sysbench_legacy.lua") + queue
         return f'require("{self.script}")\n{queue}' if queue else None
 
     def _prepare(self, server: DatabaseServer) -> list[Step]:
-        limit_ns = self._prepare_limit_ns
+        limit_ns = self.prepare_limit_ns
         if self.has_own_tables:
             return self.make_tables(server, "prepare", {"rows": self.rows}, limit_ns)
         tables = f"{self.tables} tables" if self.tables > 1 else "one table"
@@ -232,13 +233,11 @@ class SysbenchOltp(OwnTables):
         if isinstance(server, MariadbServer):
             if self.has_own_tables:
                 return []  # InnoDB brings the statistics of new tables up to date itself
-            names = ["sbtest"] if self._mix else [f"sbtest{number + 1}" for number in range(self.tables)]
-            return [
-                server.sql("analyse", "Bring the statistics up to date", f"ANALYZE TABLE {', '.join(names)}")
-            ]
+            statement = f"ANALYZE TABLE {', '.join(self.table_names)}"
+            return [server.sql("analyse", "Bring the statistics up to date", statement)]
         assert isinstance(server, PostgresqlServer)
         title = "Tidy up after the load, and bring the statistics up to date"
-        limit_ns = self._prepare_limit_ns
+        limit_ns = self.prepare_limit_ns
         vacuum = server.superuser_sql("vacuum", title, "VACUUM ANALYZE", time_limit_ns=limit_ns)
         return [vacuum, server.checkpoint(limit_ns)]
 
@@ -282,7 +281,9 @@ class SysbenchOltp(OwnTables):
             # Zero would be the time.
             "rand-seed": server.context.derived_seed(purpose) or 1,
         }
-        is_named = self._script_text() is None or (command == "prepare" and self.script_text is not None)
+        is_named = self._script_text(server) is None or (
+            command == "prepare" and self.script_text is not None
+        )
         script = self.script if is_named else server.script_path(_SCRIPT)
         return ("sysbench", script, *option_words(common), *option_words(options), command)
 
@@ -349,7 +350,3 @@ def _queue_time(text: str, figures: dict[str, float]) -> Metric:
     latency_ns = figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"]
     executed_ns = sum(time_ns for _, time_ns in executed) / count
     return Metric.of("queue_time_ns_mean", max(latency_ns - executed_ns, 0.0), "ns")
-
-
-def _lua(name: str) -> str:
-    return files("strata.workloads").joinpath("scripts", name).read_text(encoding="utf-8")
