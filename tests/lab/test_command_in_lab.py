@@ -49,6 +49,10 @@ CASES: dict[str, tuple[str, str | None]] = {
     ),
     "failing": ("load = ['cp ${data}/none ${data}/b']\n", "failed with exit code 1"),
     "absent": ("load = ['no-such-program']\n", "could not be started: no-such-program is not in PATH"),
+    "escaped": (
+        "serve = { run = 'redis-server --daemonize yes --dir ${data}', port = 6379 }\nload = ['sync']\n",
+        "must stay in the foreground",
+    ),
     "early": ("serve = { run = 'true', file = '${data}/x' }\nload = ['sync']\n", "exit code 0"),
 }
 

@@ -55,6 +55,11 @@ load = { workload = "fio", preset = "random-mix-4k", size = "32MiB", duration = 
 FSYNCS = 256
 FLUSH_COUNT = 15  # its place in /sys/block/DISK/stat (Documentation/block/stat.rst)
 KEPT = "dd if=/dev/urandom of=/dev/vda bs=64k seek=64 count=16 conv=notrunc,fdatasync status=none"
+TALK = (
+    "perl -MIO::Socket::INET -e '"
+    "$$s = IO::Socket::INET->new(Listen => 1, LocalAddr => q(127.0.0.1:7)) or die; "
+    "$$c = IO::Socket::INET->new(PeerAddr => q(127.0.0.1:7)) or die; print $$s->accept->peerhost'"
+)
 READ = "dd if=DISK bs=64k skip=64 count=16 iflag=direct status=none | sha256sum"
 
 
@@ -99,6 +104,19 @@ def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats
     ending = present(one.steps["fio-measure"].ending)
     assert ending.duration_ns > FSYNCS * 5_000_000
     assert one.sha256 == two.sha256
+
+
+def test_a_server_in_a_machine_is_reached_by_tcp(lab: Lab, tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    plan = compile_trial(study, "vm", "sync", 1)
+    machine = tuple(step for step in plan.steps if step.id.startswith("vm-"))
+    plan = plan.model_copy(update={"steps": (*machine, *in_machine(plan, shell_step("talk", TALK)))})
+
+    events = run(lab, tmp_path / "run", study, plan)
+
+    assert events.end is not None
+    assert events.end.outcome == "ok", events.end
+    assert events.output("talk") == "127.0.0.1"
 
 
 @pytest.mark.parametrize(

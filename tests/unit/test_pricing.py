@@ -124,6 +124,18 @@ def test_a_compressor_gets_a_price_per_byte_also_from_one_load() -> None:
     assert entry["read_ps_per_byte"] == several.read_ps_per_byte
 
 
+def test_a_program_that_moves_hardly_any_bytes_gets_no_price_per_byte() -> None:
+    # redis-benchmark on the reference processor: what it receives from sockets is not counted as read.
+    calls = (2_915_643, 2_700_237, 230_967, 2_877_187, 2_896_796, 2_836_856, 2_826_664)
+    user_ns = (326e6, 477e6, 229e6, 362e6, 454e6, 416e6, 425e6)
+    loads = [load(each, 600, 13_312, 5_120, took) for each, took in zip(calls, user_ns, strict=True)]
+
+    price = price_program(loads, "seven loads")
+
+    assert price.read_ps_per_byte == price.write_ps_per_byte == 0
+    assert 100 < price.system_call_ns < 300
+
+
 def test_a_program_that_hardly_computes_is_not_priced() -> None:
     with pytest.raises(ToolError, match="longer"):
         price_program([load(1000, 10, 0, 0, 1e6)], "a short load")

@@ -123,6 +123,13 @@ pub fn describe(status: Status) -> String {
     }
 }
 
+/// How a service ended that nobody had stopped.
+pub fn describe_early(status: Status) -> String {
+    let remedy = "; a service must stay in the foreground, and not become a daemon";
+    let remedy = if matches!(status, Status::Exited(0)) { remedy } else { "" };
+    format!("{}{remedy}", describe(status))
+}
+
 fn list(codes: &[i32]) -> String {
     codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }

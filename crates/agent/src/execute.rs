@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
-use crate::ending::describe;
+use crate::ending::describe_early;
 use crate::events::{At, Event, Outcome, PlanOutcome};
 use crate::plan::Phase;
 use crate::process::{Process, Target};
@@ -188,7 +188,7 @@ impl<'a> Run<'a> {
         let ended =
             supervisor.processes.iter().find(|p| supervisor.watched.contains(&p.pid) && p.exit.is_some());
         if let Some(Process { step, exit: Some(exit), .. }) = ended {
-            return Some(Stop::ServiceEnded { step: step.clone(), how: describe(exit.status) });
+            return Some(Stop::ServiceEnded { step: step.clone(), how: describe_early(exit.status) });
         }
         (clock::monotonic_ns() >= self.deadline_ns).then_some(Stop::PlanLimit(self.plan.time_limit_ns))
     }

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::clock::{self, describe_ns};
-use crate::ending::describe;
+use crate::ending::describe_early;
 use crate::events::{Ending, Event, Outcome};
 use crate::execute::{Run, Stop};
 use crate::kill::Identity;
@@ -157,7 +157,7 @@ impl Supervisor {
         let mut ending = self.conclude(stopped.pid, &step.program, None, status.is_some());
         if stopped.sent.is_none() {
             ending.outcome = Outcome::Failed;
-            let how = status.map_or_else(String::new, describe);
+            let how = status.map_or_else(String::new, describe_early);
             ending.error = Some(format!("the service ended early: {how}"));
         } else if stopped.sent == Some(Signal::SIGKILL) {
             ending.outcome = Outcome::Timeout;

@@ -24,7 +24,8 @@ _KEYS: Final = ("system_call_ns", "page_fault_ns", "read_ps_per_byte", "write_ps
 _FAULT: Final = 1
 _PER_KEY_NS: Final = (1.0, 1.0, 1e-3, 1e-3)
 # More user time per fault than for some cold caches would be other work: what compressors do for a byte.
-_PRICES_MAX: Final = np.array((1e7, 2e3, 1e7, 1e7))
+# The slowest of them take 0.9 us a byte (xz); more is the calls' time of a load that moves hardly any bytes.
+_PRICES_MAX: Final = np.array((1e7, 2e3, 1e6, 1e6))
 _PENALTY: Final = 0.03  # another price must mend the loads' errors by this share to be worth having
 _ONE_LOAD: Final = (0.5, 2.0)  # the range of a price from one load, as other loads' prices were off
 _BULK_NS_PER_CALL: Final = 20_000  # a call with more user time than this moves data that are computed on
@@ -83,8 +84,6 @@ def price_program(loads: Sequence[Load], source: str) -> Program:
     else:
         prices = min(_candidates(amounts, user_ns))[2]
         ratios = user_ns / (amounts @ prices)
-        centre = np.exp(np.mean(np.log(ratios)))  # least squares of shares lean to the cheap loads
-        prices, ratios = prices * centre, ratios / centre
         low, high = min(0.95, *ratios), max(1.05, *ratios)
     said = f"measured: {source}; single loads took {times(low)} to {times(high)} of these prices"
     stated = {key: float(f"{price:.3g}") for key, price in zip(_KEYS, prices, strict=True)}
@@ -119,5 +118,9 @@ def _candidates(
             told = amounts @ prices
             if not told.all():
                 continue
-            error = float(np.std(np.log(told / user_ns)))
+            ratios = np.log(told / user_ns)
+            prices /= np.exp(np.mean(ratios))  # least squares of shares lean to the cheap loads
+            if (prices > _PRICES_MAX).any():
+                continue
+            error = float(np.std(ratios))
             yield error + _PENALTY * count, chosen, prices

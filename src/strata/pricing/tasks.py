@@ -107,12 +107,19 @@ class TaskStatistics:
                 self._count(found[0], found[2])
 
     def _living(self) -> Iterator[tuple[int, Usage]]:
-        for folder in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+        for folder in _tasks():
             with suppress(OSError):
                 if (folder / "comm").read_bytes().rstrip(b"\n") == self._name:
                     _send(self._questions, self._family, _GET, _BY_PID, struct.pack("=I", int(folder.name)))
                     if (found := _statistics(self._questions.recv(1 << 16))) is not None:
                         yield found[0], found[2]
+
+
+def _tasks() -> Iterator[Path]:
+    """The folders of all tasks; processes may end meanwhile, which Path.glob does not survive."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            yield from (process / "task").iterdir()
 
 
 def _connection() -> socket.socket:
