@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pydantic import BaseModel
+
 from strata.report.table import Table, Written, columns, markdown
 
 INTERFACES: Final = {"block": "a block device", "filesystem": "a mounted filesystem", "pool": "a pool"}
@@ -26,6 +28,15 @@ def code(text: object) -> str:
 def codes(texts: Iterable[object]) -> str:
     """Several of them, separated by commas."""
     return ", ".join(code(each) for each in texts)
+
+
+def keys_table(model: type[BaseModel]) -> str:
+    """The keys of a table of a file, by their descriptions."""
+    rows = [
+        (code(info.alias or name), "yes" if info.is_required() else "", prose(f"{info.description}."))
+        for name, info in model.model_fields.items()
+    ]
+    return table(("Key", "Required", "Meaning"), rows)
 
 
 def block(text: str, language: str = "text") -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import BaseModel
-
-from generated.markdown import code, prose, table
+from generated.markdown import code, keys_table, prose, table
 from strata.advice.uses import Need, Pattern, Use, UseTable, WeightTable, bundled_uses
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ability
@@ -25,15 +23,7 @@ def keys() -> str:
         ("`[uses.NAME.weights.WEIGHT]`", WeightTable),
         ("`[[uses.NAME.needs]]`", Need),
     )
-    return "".join(f"### {title}\n\n{_keys(model)}" for title, model in tables)
-
-
-def _keys(model: type[BaseModel]) -> str:
-    rows = [
-        (code(name), "yes" if info.is_required() else "", prose(f"{info.description}."))
-        for name, info in model.model_fields.items()
-    ]
-    return table(("Key", "Required", "Meaning"), rows)
+    return "".join(f"### {title}\n\n{keys_table(model)}" for title, model in tables)
 
 
 def _section(use: Use) -> str:

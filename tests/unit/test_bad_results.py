@@ -30,7 +30,18 @@ EXTRA = {
     "export": ["--format", "csv", "--output", "{out}"],
     "report": ["--output", "{out}.html"],
     "replay": ["--device", "same"],
+    "claims": ["--claims", "{out}.claims.toml"],
 }
+CLAIMS = """
+[[claims]]
+id = "xfs"
+claim = "XFS is faster than ext4"
+source = "a test"
+expect = [
+    { workload = "oltp", metric = "transactions_per_s", stack = "xfs", against = "ext4", is = "better" },
+    { workload = "oltp", metric = "latency_ns_p99", stack = "*", value = [1e6, inf] },
+]
+"""
 LEFT_OUT = {
     "serve": "it runs until it is stopped",
     "clean": "it looks for what a killed run left on the machine, and reads no results",
@@ -47,7 +58,7 @@ def _commands() -> list[tuple[str, ...]]:
             continue
         if values[:2] == ["RESULTS", "RESULTS"]:
             found += [(name, "GOOD", "RESULTS"), (name, "RESULTS", "GOOD")]
-        elif values[:1] == ["RESULTS"]:
+        elif values[:1] and values[0].split("|")[0] == "RESULTS":
             found.append((name, "RESULTS", *EXTRA.get(name, [])))
         elif values[:1] and values[0].startswith("TRIAL"):
             found.append((name, "TRIAL", *EXTRA.get(name, [])))
@@ -82,6 +93,7 @@ class Ground:
         self.path, self.good, self.results = path, good, path / "results"
         self.monkeypatch = monkeypatch
         shutil.copytree(good, self.results)
+        (path / "out.claims.toml").write_text(CLAIMS)
 
     def attempt(self, trial: str = TRIAL) -> Path:
         return self.results / "trials" / trial / "attempt-001"
@@ -233,7 +245,8 @@ def _replace(path: Path, old: str, new: str) -> None:
 
 
 def test_the_commands_that_read_results_are_known() -> None:
-    assert {"show", "report", "query", "compare", "advise", "explain"} <= {command[0] for command in COMMANDS}
+    known = {command[0] for command in COMMANDS}
+    assert {"show", "report", "query", "compare", "advise", "explain", "claims"} <= known
 
 
 @pytest.mark.parametrize("how", REFUSED)

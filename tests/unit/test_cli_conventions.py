@@ -281,6 +281,7 @@ def complete(shell: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatc
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies" / "mine.toml").touch()
+    (tmp_path / "studies" / "mine.claims.toml").touch()
     trials = tmp_path / "results" / "mine" / "trials"
     for name in ("ext4.oltp.s1", "xfs.oltp.s1"):
         (trials / name).mkdir(parents=True)
@@ -297,6 +298,8 @@ def folder(tmp_path: Path) -> Path:
         ("strata run stu", ["studies/mine.toml"]),
         ("strata check studies/m", ["studies/mine.toml"]),
         ("strata show res", ["results/mine"]),
+        ("strata claims results/m", ["results/mine"]),
+        ("strata claims studies/m", ["studies/mine.toml"]),
         ("strata report results/", ["results/mine"]),
         ("strata explain results/mine/x", ["results/mine/xfs.oltp.s1"]),
         ("strata show results/mine --trial e", ["ext4.oltp.s1"]),

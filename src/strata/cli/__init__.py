@@ -45,6 +45,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "advise": "Advise which stack to choose for which use, and why.",
         "tipping": "Find what would change the answer, and how near that is.",
         "compare": "Compare two results: what got better or worse.",
+        "claims": "Judge what is claimed about stacks by results.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
     },
     "Devices and the lab": {

@@ -21,6 +21,7 @@ from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
+from strata.spec.claims import SUFFIX
 from strata.spec.find import find_of
 from strata.spec.load import load_study
 from strata.spec.redundancy import stack_warnings
@@ -54,15 +55,16 @@ def check(
     """Find every mistake in a study file: key, line and remedy.
 
     A sound study is followed by an estimate of real time and memory in the lab, by similar trials of the
-    folders in ./results, or by rules of thumb. In a folder, every file ending in .toml is checked; a sound
-    one is one line. It ends with exit code 2 if there is a mistake.
+    folders in ./results, or by rules of thumb. In a folder, every file ending in .toml is checked, but
+    claims (`strata claims`); a sound one is one line. It ends with exit code 2 if there is a mistake.
 
     Examples:
         strata check studies/quickstart.toml
         strata check studies
         strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
     """
-    files = sorted(study.glob("*.toml")) if study.is_dir() else [study]
+    beside = (each for each in sorted(study.glob("*.toml")) if not each.name.endswith(SUFFIX))
+    files = list(beside) if study.is_dir() else [study]
     past = cache(lambda: past_trials(sorted(RESULTS.glob("*"))))  # read once, and only for a sound study
     found = {file: _checked(file, past) for file in files}
     errors = [each for each in found.values() if isinstance(each, StrataError)]

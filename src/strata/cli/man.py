@@ -121,9 +121,9 @@ EXIT_CODES: Final = (
     ExitCode(0, "done, and where a verdict was asked for, it is good"),
     ExitCode(
         StrataError.exit_code,
-        "the verdict is bad (compare, validate, lab power-cut), or something else failed",
+        "the verdict is bad (compare, claims, validate, lab power-cut), or something else failed",
     ),
-    ExitCode(PlanError.exit_code, "a mistake in the command, or in a study or device file"),
+    ExitCode(PlanError.exit_code, "a mistake in the command, or in a study, claims or device file"),
     ExitCode(ToolError.exit_code, "a program, a package or a privilege is missing"),
     ExitCode(LabError.exit_code, "the lab could not be built, or did not boot"),
     ExitCode(RunError.exit_code, "a trial failed; the others have their results"),

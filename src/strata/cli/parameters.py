@@ -23,11 +23,16 @@ _BY_ID: Final = Path("/dev/disk/by-id")
 
 
 def complete_study(incomplete: str) -> list[str]:
-    return _matching(incomplete, _below(_folder(incomplete), "*.toml"))
+    found = _below(_folder(incomplete), "*.toml")
+    return _matching(incomplete, (each for each in found if not each.name.endswith(".claims.toml")))
 
 
 def complete_results(incomplete: str) -> list[str]:
     return _matching(incomplete, (each.parent for each in _below(_folder(incomplete), f"*/{_STUDY}")))
+
+
+def complete_results_or_study(incomplete: str) -> list[str]:
+    return [*complete_results(incomplete), *complete_study(incomplete)]
 
 
 def complete_trial(incomplete: str) -> list[str]:
@@ -71,6 +76,7 @@ def complete_disk(incomplete: str) -> list[str]:
 COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STUDY": complete_study,
     "RESULTS": complete_results,
+    "RESULTS|STUDY": complete_results_or_study,
     "TRIAL": complete_trial,
     "STACK.WORKLOAD.sSEED": complete_trial_id,
     "DEVICE": complete_device,

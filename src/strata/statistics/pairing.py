@@ -12,7 +12,6 @@ from strata.errors import ResultError
 from strata.results.capabilities import Capabilities
 from strata.results.differences import Naming
 from strata.results.store import Reading
-from strata.spec.trial import CellKey
 from strata.statistics.study import StudyResults
 
 Likeness = Literal["identical", "the same numbers", "different"]
@@ -165,7 +164,7 @@ def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell
                 cells.append(cell)
                 continue
             whys = [
-                f"no valid result in {letter}{_reason(side.results, *names)}"
+                f"no valid result in {letter}{_in_brackets(side.results.lacking(*names))}"
                 for letter, side, names, found in (
                     ("A", first, (stack, workload), one),
                     ("B", second, (other_stack, other_workload), two),
@@ -185,13 +184,8 @@ def _usable(results: StudyResults) -> dict[tuple[str, str], dict[int, Reading]]:
     return found
 
 
-def _reason(results: StudyResults, stack: str, workload: str) -> str:
-    """The known reason why a cell has no valid result, in brackets."""
-    cell = CellKey(stack, workload)
-    if why := results.snapshot.skipped.get(cell):
-        return f" (skipped: {why})"
-    problems = (each.problem for each in results.readings if each.trial.cell == cell)
-    return next((f" ({problem})" for problem in problems if problem), "")
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
 
 
 def only_in_one(first: Side, second: Side, naming: Naming) -> Iterator[Absence]:

@@ -139,6 +139,15 @@ class StudyResults(Remembering):
 
         return self.once(("summaries", workload, metric), summarized)
 
+    def lacking(self, stack: str, workload: str) -> str:
+        """The known reason why a cell has no valid result; empty: there is none, or it has one."""
+        cell = CellKey(stack, workload)
+        if why := self.snapshot.skipped.get(cell):
+            return f"skipped: {why}"
+        if self.cells[cell].records:
+            return ""
+        return next(filter(None, (each.problem for each in self.readings_of(*cell))), "")
+
     def unranked(self, stack: str, workload: str) -> str:
         """The reason for which a cell has no rank, in a few words; empty: it has one."""
         return self.once(("unranked", stack, workload), lambda: self._unranked(stack, workload))

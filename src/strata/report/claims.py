@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judged claims: as a table in a terminal and in Markdown, as data."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from strata.report.table import Cell, Table, Tone, columns, markdown, terminal
+from strata.report.wording import between, ends_plain, interval_ends, picked
+from strata.spec.metric_title import name_title
+from strata.statistics.claims import Finding, Judgement, Verdict
+from strata.statistics.interval import Interval
+from strata.units import format_share, format_value, times
+from strata.words import counted, listed
+
+_TONES: Final[dict[Verdict, Tone]] = {
+    "reproduced": "better",
+    "direction only": "good",
+    "not reproduced": "bad",
+    "reversed": "worse",
+    "undecided": "doubt",
+    "not testable": "dim",
+    "testable": "",
+}
+_LEGEND: Final = (
+    "A claim needs all its comparisons; shown are those that decide its verdict.\n"
+    "Ratios are of the metric, the first stack's to the second's, with 95 % intervals that hold together."
+)
+
+
+def counts_sentence(judged: Sequence[Judgement]) -> str:
+    counts = Counter(each.verdict for each in judged)
+    found = [f"{counts[verdict]} {verdict}" for verdict in _TONES if counts[verdict]]
+    return f"Of {counted(len(judged), 'claim')}: {listed(found)}."
+
+
+def claims_table(judged: Sequence[Judgement]) -> Table:
+    rows = []
+    for each in judged:
+        claim, verdict = (
+            Cell(each.claim.id, tone="strong", remark=each.claim.claim),
+            Cell(each.verdict, tone=_TONES[each.verdict], remark=_count(each)),
+        )
+        if each.findings:
+            finding = each.deciding[0]
+            found = Cell(each.why or _found(finding), remark=_sides(finding))
+            rows.append((claim, verdict, Cell(_expected(finding), remark=_measured(finding)), found))
+        else:
+            rows.append((claim, verdict, Cell(""), Cell(each.why)))
+    heads = columns("claim", "verdict", "claimed", "found")
+    return Table(heads, rows)
+
+
+def _count(judgement: Judgement) -> str:
+    """How many of its comparisons have the verdict, where there are several."""
+    total, deciding = len(judgement.findings), len(judgement.deciding)
+    return f"{deciding} of {total}" if total > 1 else ""
+
+
+def _measured(finding: Finding) -> str:
+    each = finding.expectation
+    workloads = dict.fromkeys((each.workload, each.other_workload))
+    return f"{name_title(each.metric)}, {' against '.join(workloads)}"
+
+
+def _sides(finding: Finding) -> str:
+    return " against ".join(filter(None, dict.fromkeys((finding.stack, finding.against))))
+
+
+def _expected(finding: Finding) -> str:
+    """What the claim expects, such as ``0.75 to 0.79 ×``."""
+    each = finding.expectation
+    if each.value is not None:
+        unit = finding.kind.unit if finding.kind else "1"
+        low, high = each.value
+        return f"{format_value(low, unit)} at least" if math.isinf(high) else between(low, high, unit, "to")
+    if each.ratio is not None:
+        low, high = each.ratio
+        if low == 0 or math.isinf(high):
+            return f"{times(high)} at most" if low == 0 else f"{times(low)} at least"
+        return f"{interval_ends(Interval(low, high))} ×"
+    return f"{each.direction} within {format_share(each.within)}" if each.within else str(each.direction)
+
+
+def _found(finding: Finding) -> str:
+    """The ratio or the value with its interval."""
+    if finding.level is None or finding.kind is None:
+        return ""
+    if finding.against is None:
+        value, unit, interval = finding.level, finding.kind.unit, finding.interval
+        ends = f" ({between(interval.low, interval.high, unit, 'to')})" if interval else ""
+        return f"{format_value(value, unit)}{ends}"
+    ends = f" ({interval_ends(finding.interval)})" if finding.interval else ""
+    return f"{times(finding.level)}{ends}"
+
+
+def claims_view(judged: Sequence[Judgement], question: str) -> RenderableType:
+    head = Text(counts_sentence(judged), style="bold")
+    legend = (
+        [Text(), Text(_LEGEND, style="dim")] if any(each.verdict != "testable" for each in judged) else []
+    )
+    return Group(Text(question, style="dim"), head, Text(), terminal(claims_table(judged)), *legend)
+
+
+def claims_markdown(judged: Sequence[Judgement]) -> str:
+    return f"{counts_sentence(judged)}\n\n{markdown(claims_table(judged))}".rstrip() + "\n"
+
+
+def claims_plain(judged: Sequence[Judgement], study: str) -> dict[str, Any]:
+    return {
+        "study": study,
+        "verdicts": dict(Counter(each.verdict for each in judged)),
+        "claims": [
+            {
+                **picked(each.claim, "id", "claim", "source"),
+                **picked(each, "verdict", "why"),
+                "comparisons": [_plain(finding) for finding in each.findings],
+            }
+            for each in judged
+        ],
+    }
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    each, is_value = finding.expectation, finding.against is None
+    ends = each.value if is_value else each.ratio
+    name = "value" if is_value else "ratio"
+    return {
+        **picked(each, "workload", "metric"),
+        "unit": finding.kind.unit if finding.kind else None,
+        "stack": finding.stack,
+        "against": finding.against,
+        "against_workload": each.other_workload,
+        "expected": each.direction or name,
+        "expected_low": ends[0] if ends else None,
+        "expected_high": ends[1] if ends and math.isfinite(ends[1]) else None,
+        name: finding.level,
+        **ends_plain(finding.interval, name),
+        "seeds": finding.seeds,
+        "verdict": finding.verdict,
+        "why": finding.why,
+    }

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims judged against a study's results, by the intervals that its tables and reports have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from strata.spec.claims import Claim, Expectation, Subject, Yield
+from strata.spec.trial import CellKey
+from strata.statistics.comparison import Comparison, MetricKind, compare_measured
+from strata.statistics.comparison import Verdict as Compared
+from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval
+from strata.statistics.study import StudyResults
+
+Verdict = Literal[
+    "reproduced", "direction only", "not reproduced", "reversed", "undecided", "not testable", "testable"
+]
+"""``testable`` is said of a study without results, everything else of results."""
+# The first of these that one of its comparisons has is a claim's, because a claim needs all of them.
+_WEAKEST: Final[tuple[Verdict, ...]] = (
+    "reversed",
+    "not reproduced",
+    "undecided",
+    "direction only",
+    "reproduced",
+    "testable",
+    "not testable",
+)
+_UNDECIDED: Final[Mapping[Compared, str]] = {
+    "undecided": "the interval reaches across the edge of the practical zone: add seeds",
+    "marginal": "the difference is about as large as the practical zone",
+    "too few seeds": "no interval: fewer than three seeds, or all alike",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One stack against one other, or one value, beside what the claim expects.
+
+    Attributes:
+        against: None for a value.
+        why: The reason for a verdict that says nothing; empty for the others.
+        seeds: The number of seeds that count.
+        level: The ratio, or the value in the metric's unit; None without one.
+    """
+
+    expectation: Expectation
+    stack: str
+    against: str | None
+    verdict: Verdict
+    why: str = ""
+    seeds: int = 0
+    level: float | None = None
+    interval: Interval | None = None
+    kind: MetricKind | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim with all its comparisons, in the order of the file and of the study's stacks."""
+
+    claim: Claim
+    findings: Sequence[Finding] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        found = {each.verdict for each in self.findings}
+        return next((verdict for verdict in _WEAKEST if verdict in found), "not testable")
+
+    @property
+    def deciding(self) -> list[Finding]:
+        """The comparisons that have the claim's verdict."""
+        return [each for each in self.findings if each.verdict == self.verdict]
+
+    @property
+    def why(self) -> str:
+        """The reason for a verdict that says nothing; empty for the others."""
+        return self.claim.untestable or next((each.why for each in self.deciding), "")
+
+
+def results_subject(results: StudyResults) -> Subject:
+    """The stacks, workloads and metrics of results that claims may name."""
+    found = {name: Yield([kind.name for kind in results.metrics(name)]) for name in results.workloads}
+    return Subject(results.stacks, found, results.snapshot.skipped)
+
+
+def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
+    """Claims about a study without results: which of them a run could judge."""
+
+    def of(each: Expectation, stack: str, against: str | None) -> Finding:
+        cells = _cells(each, stack, against)
+        why = next((f"{cell}: {subject.skipped[cell]}" for cell in cells if cell in subject.skipped), "")
+        return Finding(each, stack, against, "not testable" if why else "testable", why)
+
+    return [
+        Judgement(claim, [of(each, *pair) for each in claim.expect for pair in each.pairs(subject.stacks)])
+        for claim in claims
+    ]
+
+
+def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
+    own = CellKey(stack, each.workload)
+    return [own] if against is None else [own, CellKey(against, each.other_workload)]
+
+
+def judge(claims: Sequence[Claim], results: StudyResults) -> list[Judgement]:
+    return [
+        Judgement(
+            claim,
+            [_found(results, each, *pair) for each in claim.expect for pair in each.pairs(results.stacks)],
+        )
+        for claim in claims
+    ]
+
+
+def _found(results: StudyResults, each: Expectation, stack: str, against: str | None) -> Finding:
+    blank = Finding(each, stack, against, "undecided")
+    for cell in _cells(each, stack, against):
+        if (why := results.snapshot.skipped.get(cell)) is not None:
+            return replace(blank, verdict="not testable", why=f"{cell}: {why}")
+        if not results.cells[cell].series(each.metric).values:
+            return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
+    kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
+    if against is None:
+        return _of_value(results, replace(blank, kind=kind))
+    comparison = _compared(results, each, stack, against, kind)
+    if comparison is None:
+        return replace(blank, why="no ratio: a value is not above 0")
+    ratio = comparison.ratio
+    verdict, why = _verdict(each, comparison)
+    return replace(
+        blank, verdict=verdict, why=why, seeds=ratio.n, level=ratio.ratio, interval=ratio.interval, kind=kind
+    )
+
+
+def _compared(
+    results: StudyResults, each: Expectation, stack: str, against: str, kind: MetricKind
+) -> Comparison | None:
+    zone = each.within or PRACTICAL_ZONE
+    if each.other_workload == each.workload:
+        ratio = results.ratio(each.workload, each.metric, stack, against)
+        judged = ratio and results.judged(each.workload, stack, against, kind, ratio)
+        return replace(judged, zone=zone) if judged else None
+    cells = _cells(each, stack, against)
+    upper, lower = (results.cells[cell].series(each.metric) for cell in cells)
+    ratio = compare_measured(upper, lower)
+    if ratio is None:
+        return None
+    return Comparison(
+        each.workload,
+        stack,
+        against,
+        kind,
+        ratio,
+        zone=zone,
+        unranked=next(filter(None, (results.unranked(*cell) for cell in cells)), ""),
+        doubt="; ".join(filter(None, (results.doubt(cell.stack, workload=cell.workload) for cell in cells))),
+    )
+
+
+def _verdict(each: Expectation, comparison: Comparison) -> tuple[Verdict, str]:
+    """The verdict on a comparison, and the reason if it says nothing."""
+    compared = comparison.verdict
+    if compared == "not ranked":
+        return "undecided", f"not ranked: {comparison.unranked}"
+    if compared == "doubtful":
+        return "undecided", comparison.doubt
+    if each.ratio is not None:
+        return _of_ratio(each.ratio, comparison)
+    if compared in _UNDECIDED:
+        return "undecided", _UNDECIDED[compared]
+    if compared == each.direction:
+        return "reproduced", ""
+    return ("not reproduced" if "equal" in {compared, each.direction} else "reversed"), ""
+
+
+def _of_ratio(expected: Sequence[float], comparison: Comparison) -> tuple[Verdict, str]:
+    """Whether a ratio lies in the expected range as its interval can say, or only on its side of 1."""
+    low, high = expected
+    compared, interval = comparison.verdict, comparison.ratio.interval
+    side = _side(low, high, PRACTICAL_ZONE)
+    within = interval is not None and interval.low <= high and low <= interval.high
+    vague = compared in _UNDECIDED and (side != 0 or (within and compared == "undecided"))
+    if interval is None or vague:
+        return "undecided", _UNDECIDED[compared]
+    if side == 0:
+        return ("reproduced" if within else "not reproduced"), ""
+    if compared == "equal":
+        return "not reproduced", ""
+    if _side(interval.low, interval.high) != side:
+        return "reversed", ""
+    return ("reproduced" if within else "direction only"), ""
+
+
+def _side(low: float, high: float, zone: float = 0.0) -> int:
+    """Where a range of ratios lies: 1 above the zone around 1, -1 below it, 0 neither."""
+    return 1 if low > 1 + zone else -1 if high < 1 / (1 + zone) else 0
+
+
+def _of_value(results: StudyResults, blank: Finding) -> Finding:
+    each = blank.expectation
+    assert each.value is not None
+    low, high = each.value
+    summary = results.summaries(each.workload, each.metric)[blank.stack]
+    interval = summary.interval
+    if interval is None and summary.n >= SEEDS_MIN and summary.minimum == summary.maximum:
+        # A value that no seed changes, such as one piece per file, is known exactly.
+        interval = Interval(summary.estimate, summary.estimate)
+    found = replace(blank, seeds=summary.n, level=summary.estimate, interval=interval)
+    if why := results.unranked(blank.stack, each.workload):
+        return replace(found, why=f"not ranked: {why}")
+    if why := results.doubt(blank.stack, workload=each.workload):
+        return replace(found, why=why)
+    if interval is None:
+        return replace(found, why=_UNDECIDED["too few seeds"])
+    if interval.high < low or interval.low > high:
+        return replace(found, verdict="not reproduced")
+    if low <= interval.low and (math.isinf(high) or interval.high <= high):
+        return replace(found, verdict="reproduced")
+    return replace(found, why="the interval reaches across an end of the range: add seeds")

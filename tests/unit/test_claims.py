@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advice_studies import around, study
+from command_line import refusal, shown, shown_json
+from made_results import made_results
+from strata.errors import DiagnosticsError
+from strata.results.store import ResultsFolder
+from strata.spec.claims import Claim, read_claims
+from strata.spec.warning import Check
+from strata.statistics.claims import judge, results_subject
+from strata.statistics.study import StudyResults, gather
+
+VALUES = {
+    "a": [98.0, 102.0, 98.0, 102.0, 98.0, 102.0],
+    "b": [53.0, 51.0, 53.0, 51.0, 53.0, 51.0],
+    "c": [101.0, 102.0, 104.0, 105.0, 101.0, 106.0],
+}
+MAIL = {"workload": "mail", "metric": "operations_per_s"}
+
+
+def results(n: int = 6, **more: Any) -> StudyResults:
+    return study({stack: {"mail": each[:n]} for stack, each in VALUES.items()}, **more)
+
+
+def claim(**expect: Any) -> Claim:
+    tested = {**MAIL, **expect}
+    return Claim.model_validate({"id": "it", "claim": "It is so.", "source": "a test", "expect": [tested]})
+
+
+def verdict(found: StudyResults, **expect: Any) -> str:
+    [judged] = judge([claim(**expect)], found)
+    return judged.verdict
+
+
+@pytest.mark.parametrize(
+    ("expect", "expected"),
+    [
+        ({"stack": "b", "against": "a", "is": "worse"}, "reproduced"),
+        ({"stack": "b", "against": "a", "is": "better"}, "reversed"),
+        ({"stack": "b", "against": "a", "is": "equal"}, "not reproduced"),
+        ({"stack": "c", "against": "a", "is": "equal", "within": "10%"}, "reproduced"),
+        ({"stack": "c", "against": "a", "is": "better"}, "undecided"),
+        ({"stack": "b", "against": "a", "ratio": [0.5, 0.54]}, "reproduced"),
+        ({"stack": "b", "against": "a", "ratio": [0.1, 0.2]}, "direction only"),
+        ({"stack": "b", "against": "a", "ratio": [1.8, 2.0]}, "reversed"),
+        ({"stack": "a", "against": "b", "ratio": [1.5, float("inf")]}, "reproduced"),
+        ({"stack": "a", "against": "b", "ratio": [3, float("inf")]}, "direction only"),
+        ({"stack": "b", "against": "a", "ratio": [0.95, 1.02]}, "not reproduced"),
+        ({"stack": "[ac]", "against": "*", "is": "better"}, "reproduced"),
+        ({"stack": ["a", "c"], "against": ["b"], "is": "better"}, "reproduced"),
+        ({"stack": "*", "value": [40, 120]}, "reproduced"),
+        ({"stack": "*", "value": [60, 120]}, "not reproduced"),
+        ({"stack": "a", "value": [100, 200]}, "undecided"),
+    ],
+)
+def test_a_claim_is_judged_by_the_interval(expect: Mapping[str, Any], expected: str) -> None:
+    assert verdict(results(), **expect) == expected
+
+
+def test_better_is_better_by_the_metrics_own_direction() -> None:
+    times = results(better="lower", unit="ns")
+
+    assert verdict(times, stack="b", against="a", **{"is": "better"}) == "reproduced"
+    assert verdict(times, stack="b", against="a", ratio=[0.5, 0.54]) == "reproduced"
+
+
+def test_a_claim_needs_all_its_comparisons() -> None:
+    [judged] = judge([claim(stack="a", against="*", **{"is": "better"})], results())
+
+    assert [(each.against, each.verdict) for each in judged.findings] == [
+        ("b", "reproduced"),
+        ("c", "undecided"),
+    ]
+    assert judged.verdict == "undecided"
+    assert "add seeds" in judged.why
+
+
+def test_a_workload_is_compared_with_another_one_on_the_same_stack() -> None:
+    values = {"a": {"mail": around(100), "files": around(50)[::-1]}}
+    found = study(values)
+    expected = {"stack": "a", "against_workload": "files", "ratio": [1.9, 2.1]}
+
+    assert verdict(found, **expected) == "reproduced"
+    assert verdict(found, **{**expected, "ratio": [0.4, 0.6]}) == "reversed"
+
+
+def test_few_seeds_and_no_results_decide_nothing() -> None:
+    few = results(n=2)
+    none = study({"a": {"mail": []}, "b": {"mail": around(50)}})
+
+    for found in (few, none):
+        assert verdict(found, stack="b", against="a", **{"is": "worse"}) == "undecided"
+
+
+def test_values_that_no_seed_changes_are_known_exactly() -> None:
+    found = study({"a": {"mail": [1.0] * 3}, "b": {"mail": [1.0] * 2}})
+
+    assert verdict(found, stack="a", value=[1, 1]) == "reproduced"
+    assert verdict(found, stack="b", value=[1, 1]) == "undecided"
+
+
+def test_doubtful_numbers_decide_nothing_and_say_why() -> None:
+    found = results()
+    for record in found.cells["b", "mail"].records.values():
+        record.__dict__["checks"] = (Check(name="limited", verdict="no", detail="idle"),)
+
+    [judged] = judge([claim(stack="b", against="a", **{"is": "worse"})], found)
+
+    assert judged.verdict == "undecided"
+    assert judged.why.startswith("not ranked: ")
+
+
+_OLTP = 'workload = "postgresql", metric = "transactions_per_s"'
+SOUND = """
+[[claims]]
+id = "mail.btrfs"
+claim = "btrfs is slower than ext4"
+source = "a belief"
+expect = [{ OLTP, stack = "btrfs", against = "ext4", is = "worse" }]
+
+[[claims]]
+id = "bsd"
+claim = "ZFS on FreeBSD is slower"
+source = "a belief"
+untestable = "the lab has no FreeBSD"
+""".replace("OLTP", _OLTP)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    return made_results(tmp_path / "results", stacks=["ext4", "btrfs"], workloads=["postgresql"]).path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my.claims.toml"
+    path.write_text(SOUND)
+    return path
+
+
+def test_results_are_judged_in_a_terminal_and_as_data(made: Path, file: Path) -> None:
+    said = shown("claims", made, "--claims", file)
+    found = shown_json("claims", made, "--claims", file)
+
+    assert "Of 2 claims: 1 reproduced and 1 not testable." in said
+    assert "the lab has no FreeBSD" in said
+    first, second = found["claims"]
+    assert (first["id"], first["verdict"], second["verdict"]) == ("mail.btrfs", "reproduced", "not testable")
+    [compared] = first["comparisons"]
+    assert compared["ratio_low"] <= compared["ratio"] <= compared["ratio_high"] < 1
+    assert "| **mail.btrfs** (btrfs is slower than ext4) |" in shown(
+        "claims", made, "--claims", file, "--markdown"
+    )
+
+
+def test_the_ratio_is_the_one_that_strata_compare_prints(made: Path, file: Path) -> None:
+    [row] = shown_json("compare", f"{made}:ext4", f"{made}:btrfs")["comparisons"]
+    [compared] = shown_json("claims", made, "--claims", file)["claims"][0]["comparisons"]
+
+    assert (compared["ratio"], compared["ratio_low"]) == (row["ratio"], row["ratio_low"])
+
+
+def test_a_verdict_can_end_with_exit_code_1(made: Path, file: Path) -> None:
+    file.write_text(SOUND.replace('is = "worse"', 'is = "better"'))
+
+    shown("claims", made, "--claims", file, "--fail-on", "undecided")
+    shown("claims", made, "--claims", file, "--fail-on", "undecided", "--fail-on", "reversed", exit_code=1)
+
+
+def test_one_claim_can_be_chosen(made: Path, file: Path) -> None:
+    found = shown_json("claims", made, "--claims", file, "--only", "bsd")
+
+    assert [each["id"] for each in found["claims"]] == ["bsd"]
+    assert "mail.btrfs" in (refusal("claims", made, "--claims", file, "--only", "mail.btfs").remedy or "")
+
+
+def test_of_a_study_it_says_what_can_be_tested(tmp_path: Path) -> None:
+    shutil.copy("studies/quickstart.toml", tmp_path / "mine.toml")
+    claims = SOUND.replace('"postgresql"', '"oltp"')
+    (tmp_path / "mine.claims.toml").write_text(claims)
+
+    found = shown_json("claims", tmp_path / "mine.toml")
+
+    assert [each["verdict"] for each in found["claims"]] == ["testable", "not testable"]
+    assert "1 testable" in shown("claims", tmp_path / "mine.toml")
+    assert "1 stack" not in shown("check", tmp_path)  # the folder has one study
+
+
+def test_claims_lie_beside_the_study_that_the_results_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = ResultsFolder.open(made)
+    snapshot = folder.study().model_copy(update={"command": "strata run old/mail.toml", "file": "mail.toml"})
+    (made / "study.json").write_text(snapshot.model_dump_json())
+
+    assert "old/mail.claims.toml" in str(refusal("claims", made))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "mail.claims.toml").write_text(SOUND)
+    assert "1 reproduced" in shown("claims", made)
+
+
+BAD = """
+bogus = 1
+
+[[claims]]
+id = "it is"
+claim = " "
+expect = [
+    { workload = "male", metric = "transactions_per_s", stack = "brtfs", against = "ext4", is = "faster" },
+    { workload = "postgresql", metric = "rate", stack = "btrfs", against = "ext4", ratio = [2, 1] },
+    { OLTP, stack = "ext4", against = "ext4", is = "better" },
+    { OLTP, stack = "ext4", value = [1, 2], against = "btrfs" },
+    { OLTP, stack = "ext4", is = "better", ratio = [1, 2] },
+    { OLTP, stack = "ext4", is = "better", within = "x" },
+    { OLTP, stack = ["ext4", "jfs"], against = [], is = "better" },
+]
+
+[[claims]]
+id = "twice"
+claim = "b"
+source = "c"
+
+[[claims]]
+id = "twice"
+claim = "b"
+source = "c"
+expect = [{ OLTP, stack = "ext4", against = "ext4", is = "better" }]
+""".replace("OLTP", _OLTP)
+
+
+def test_all_mistakes_of_a_claims_file_are_reported_at_once(made: Path, file: Path) -> None:
+    file.write_text(BAD)
+
+    with pytest.raises(DiagnosticsError) as raised:
+        read_claims(file, results_subject(gather(ResultsFolder.open(made))))
+
+    said = str(raised.value)
+    for place, cause in {
+        "line 2, bogus": 'unknown key "bogus"',
+        "claims[0].id": "has other characters",
+        "claims[0].claim": "is empty",
+        "claims[0].source": "is missing",
+        "claims[0].expect[0].workload": 'no workload "male"',
+        "claims[0].expect[0].stack": 'no stack is called "brtfs"',
+        "claims[0].expect[0].is": '"faster" is not valid',
+        "claims[0].expect[1].metric": 'no metric "rate"',
+        "claims[0].expect[1].ratio": "not the two ends of a range",
+        "claims[0].expect[3]": "compared with nothing",
+        "claims[0].expect[4]": "exclude each other",
+        "claims[0].expect[5].within": "is not a share",
+        "claims[0].expect[6].stack": 'no stack is called "jfs"',
+        "claims[0].expect[6].against": "",
+        "claims[1]": "nothing is expected",
+        "claims[2].id": "the id of several claims",
+        "claims[2].expect[0].against": "no stack is left to compare",
+    }.items():
+        assert any(f"{place}: " in line and cause in line for line in said.splitlines()), (place, said)
