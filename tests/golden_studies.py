@@ -155,6 +155,10 @@ _LAYERS: Final = {
         1,
         '{ layer = "ext4" }, { layer = "raw" }, { layer = "guest", memory = "256MiB" }, { layer = "xfs" }',
     ),
+    "layer-incus": (1, '{ layer = "incus", memory = "128MiB" }'),
+    "layer-incus-lvm-thin": (1, '{ layer = "incus", pool = "lvm-thin", filesystem = "xfs" }'),
+    "layer-incus-zfs": (1, '{ layer = "incus", pool = "zfs", arc_max = "64MiB" }'),
+    "layer-incus-dir": (1, '{ layer = "xfs" }, { layer = "incus-dir" }'),
     "layer-vm": (1, '{ layer = "lvm" }, { layer = "vm" }, { layer = "ext4" }'),
     "layer-vm-writethrough": (
         1,
@@ -257,6 +261,7 @@ _SHARES: Final = {
         "",
         'workload = "fio"\npreset = "random-mix-4k"\nwarmup = "1s"\nduration = "2s"',
     ),
+    "workload-container-life": (1, '{ layer = "incus" }', "", 'workload = "container-life"\nsize = "64MiB"'),
     "workload-tenants": (1, '{ layer = "ext4" }', "", _CALM),
     "workload-tenants-xfs-on-lvm": (
         1,

@@ -65,7 +65,8 @@ def test_a_layer_says_how_the_kernels_log_tells_of_its_trouble(name: str, layer:
 @pytest.mark.parametrize(("name", "layer"), LAYERS)
 def test_a_layers_programs_are_in_the_labs_image(name: str, layer: type[Layer]) -> None:
     lists = tomllib.loads(PACKAGES.read_text())
-    image = {each for group in lists.values() if isinstance(group, list) for each in group}
+    groups = [*lists.values(), *lists["additions"].values()]
+    image = {each for group in groups if isinstance(group, list) for each in group}
 
     assert set(layer.packages) <= image, f"{name}: image/packages.toml"
 

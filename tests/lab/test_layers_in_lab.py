@@ -45,8 +45,8 @@ def survives(name: str) -> bool:
 
 
 def once_per_layer(names: Iterable[str]) -> list[object]:
-    """Each layer's first case for every change; its variants, and ext4's elders, for `make test-all`."""
-    often = {*ALONE} - {"layer-ext2", "layer-ext3"}
+    """Each layer's first case for every change; variants, ext4's elders and daemons for `make test-all`."""
+    often = {*ALONE} - {"layer-ext2", "layer-ext3", "layer-incus", "layer-incus-dir"}
     return [pytest.param(name, marks=[] if name in often else [pytest.mark.slow]) for name in names]
 
 

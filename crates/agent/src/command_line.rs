@@ -17,7 +17,7 @@ use crate::resolve::resolve;
 use crate::sandbox;
 use crate::session::{self, Input};
 use crate::users::Users;
-use crate::{machine_host, machine_run};
+use crate::{machine_guest, machine_host, machine_run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +53,7 @@ enum Action {
         #[command(flatten)]
         files: Files,
     },
-    /// Run a virtual machine whose first process is this agent, or a program in it
+    /// Run a virtual machine or a container in which this agent runs, or a program in it
     #[command(subcommand)]
     Machine(Machine),
     /// Check whether this machine can make a sandbox for the steps of a plan, by making one
@@ -71,12 +71,21 @@ enum Action {
 enum Machine {
     /// Run the machine's kernel until SIGTERM, which switches the machine off
     Start {
+        /// The program runs `machine serve` in a container, in place of a kernel
+        #[arg(long)]
+        container: bool,
         /// The socket for those who run programs in it; it exists as soon as the machine is up
         #[arg(value_name = "SOCKET")]
         socket: PathBuf,
         /// The kernel and its arguments
         #[arg(last = true, required = true, value_name = "KERNEL")]
         argv: Vec<String>,
+    },
+    /// Be the agent in a container, for `machine start --container` at the standard input and output
+    Serve {
+        /// Variables of the programs' environment, as NAME=VALUE
+        #[arg(value_name = "VARIABLE")]
+        environment: Vec<String>,
     },
     /// Run the program that the standard input describes as JSON, and end as it does
     Run {
@@ -117,7 +126,10 @@ pub fn main() -> ExitCode {
     match line.action {
         Action::Run { files, events } => run(&files, &events),
         Action::Check { files } => check(&files),
-        Action::Machine(Machine::Start { socket, argv }) => machine_host::start(&socket, &argv),
+        Action::Machine(Machine::Start { container, socket, argv }) => {
+            machine_host::start(&socket, &argv, container)
+        }
+        Action::Machine(Machine::Serve { environment }) => machine_guest::serve(&environment),
         Action::Machine(Machine::Run { socket }) => machine_run::run(&socket),
         Action::Sandbox { folder, name } => sandbox::try_out(folder, name),
     }

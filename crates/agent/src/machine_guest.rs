@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The agent as the first process of a virtual machine: runs what callers outside ask for, until it is switched off.
+//! The agent as the first process of a virtual machine, or in a container: runs what callers outside ask for, until it
+//! is switched off.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
@@ -15,6 +19,7 @@ use crate::bindings::{Bindings, Module};
 use crate::collect;
 use crate::ending::{judge, spawn_error};
 use crate::events::{EVENT_VERSION, Event, Kernel, Sink};
+use crate::faults::complain;
 use crate::machine::{Call, Request, take_lines};
 use crate::plan::Collect;
 use crate::process::{Process, Target};
@@ -50,6 +55,31 @@ pub fn live(line: File) -> Result<(), String> {
     make_folders(&bindings.variables)?;
     let sink = Sink::new(line.try_clone().map_err(|error| error.to_string())?);
     Guest::new(sink, line).and_then(Guest::serve).map_err(|error| error.to_string())
+}
+
+/// Be the agent in a container until it is switched off.
+///
+/// Libraries, this program's included, choose their functions by the variables in `environment` as soon as a program
+/// starts: it starts itself anew with them.
+pub fn serve(environment: &[String]) -> ExitCode {
+    let pairs: Vec<(&str, &str)> = environment.iter().filter_map(|each| each.split_once('=')).collect();
+    if pairs.iter().any(|(name, value)| env::var(name).as_deref() != Ok(value)) {
+        let error =
+            Command::new("/proc/self/exe").args(["machine", "serve"]).args(environment).envs(pairs).exec();
+        complain(&format!("the agent in the container cannot be started: {error}"));
+        return ExitCode::FAILURE;
+    }
+    let descriptor = |fd: BorrowedFd| fd.try_clone_to_owned().map(File::from);
+    let served = descriptor(io::stdout().as_fd())
+        .and_then(|out| Guest::new(Sink::new(out), descriptor(io::stdin().as_fd())?))
+        .and_then(Guest::serve);
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("the agent in the container: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// A module with the parameters that the kernel's command line has for it, as modprobe adds them.
@@ -125,6 +155,9 @@ impl Guest {
         if ready[0] {
             let mut buffer = vec![0; BUFFER_BYTES];
             let count = self.line.read(&mut buffer)?;
+            if count == 0 {
+                return Err(io::Error::other("nobody is at the other end of its line"));
+            }
             self.incoming.extend_from_slice(&buffer[..count]);
         }
         Ok(streams

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The process outside that runs a machine's kernel, and passes on what callers and the machine tell each other.
+//! The process outside that runs a machine's kernel, or the agent in a container, and passes on what callers and the
+//! machine tell each other.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,13 +19,18 @@ use crate::faults::complain;
 use crate::lab_init;
 use crate::machine::{Answer, Call, Request, line_of, take_lines};
 
-/// The descriptor of the machine's line in its kernel's process, as `ssl0=fd:64` names it.
-const LINE_FD: i32 = 64;
+/// The descriptors of the machine's line in its kernel's process, as `ssl0=fd:64` names it.
+const KERNEL_LINE: &[i32] = &[64];
+/// In the process that runs the agent in a container.
+const CONTAINER_LINE: &[i32] = &[libc::STDIN_FILENO, libc::STDOUT_FILENO];
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Run a kernel until its machine is switched off. The socket exists as soon as the machine is up.
-pub fn start(socket: &Path, argv: &[String]) -> ExitCode {
-    match Host::boot(socket, argv).and_then(Host::serve) {
+///
+/// With `container` the program runs the agent in a container, whose line are its standard input and output.
+pub fn start(socket: &Path, argv: &[String], container: bool) -> ExitCode {
+    let line = if container { CONTAINER_LINE } else { KERNEL_LINE };
+    match Host::boot(socket, argv, line).and_then(Host::serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("the machine: {error}"));
@@ -55,7 +61,7 @@ struct Caller {
 }
 
 impl<'a> Host<'a> {
-    fn boot(socket: &'a Path, argv: &[String]) -> io::Result<Self> {
+    fn boot(socket: &'a Path, argv: &[String], descriptors: &'static [i32]) -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD] {
             mask.add(signal);
@@ -76,10 +82,12 @@ impl<'a> Host<'a> {
             command.pre_exec(move || {
                 sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
-                match libc::dup2(theirs.as_raw_fd(), LINE_FD) {
-                    LINE_FD => Ok(()),
-                    _ => Err(io::Error::last_os_error()),
+                for descriptor in descriptors {
+                    if libc::dup2(theirs.as_raw_fd(), *descriptor) != *descriptor {
+                        return Err(io::Error::last_os_error());
+                    }
                 }
+                Ok(())
             })
         };
         let kernel = command.spawn()?;

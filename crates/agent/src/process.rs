@@ -227,7 +227,12 @@ fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
 /// The program of ours that has `program` run in a machine, and behaves like it.
 fn caller(program: &Program, socket: &str) -> Program {
     let argv = ["/proc/self/exe", "machine", "run", socket].map(str::to_owned);
-    let stdin = serde_json::to_string(program).expect("a program is plain text and numbers");
+    let mut asked = program.clone();
+    let chosen = lab_init::environment();
+    let chosen =
+        chosen.into_iter().map(|(name, value)| (name.to_owned(), value.to_string_lossy().into_owned()));
+    asked.environment = chosen.chain(asked.environment).collect();
+    let stdin = serde_json::to_string(&asked).expect("a program is plain text and numbers");
     Program {
         argv: argv.into(),
         cwd: "/".into(),

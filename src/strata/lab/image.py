@@ -48,6 +48,8 @@ class ImageSpec:
     installation: tuple[str, ...]
     locked_essential: Mapping[str, str]  # the exact versions of the packages that it installs first
     locked_rest: Mapping[str, str]  # the exact versions of its other packages
+    additions: Mapping[str, tuple[str, ...]]  # the packages that plans add by a name, without dependencies
+    locked_additions: Mapping[str, Mapping[str, str]]  # the exact versions of all that each adds
     begin: str  # the script that prepares the installation of packages that are not essential
     finish: str  # the script that removes random and dated files
 
@@ -67,6 +69,8 @@ class ImageSpec:
                 installation=tuple(stated.pop("installation", {}).get("packages", ())),
                 locked_essential=dict(installed.get("essential", {})),
                 locked_rest=dict(installed.get("rest", {})),
+                additions={name: tuple(group) for name, group in stated.pop("additions", {}).items()},
+                locked_additions=dict(lock.get("additions", {})),
                 backports={name: tuple(group) for name, group in stated.pop("backports", {}).items()},
                 modules=dict(stated.pop("modules", {})),
                 packages=tuple(sorted(name for group in stated.values() for name in group)),
@@ -101,6 +105,12 @@ class ImageSpec:
         """An apt for the packages of the workload ``os-installation``."""
         pins = version_pins({**self.locked_essential, **self.locked_rest})
         return Apt(cache_root() / "apt" / "installation", (self.release,), preferences=pins)
+
+    def addition_apt(self) -> Apt:
+        """An apt for the packages that plans add."""
+        locked = {name: version for each in self.locked_additions.values() for name, version in each.items()}
+        pins = version_pins({**locked, **self.locked})
+        return Apt(cache_root() / "apt" / "variant", (self.release,), preferences=pins)
 
     @property
     def image_sources(self) -> str:
@@ -288,6 +298,7 @@ def write_lock(
     image: Mapping[str, str],
     kernel: Mapping[str, str],
     installation: Mapping[str, Mapping[str, str]],
+    additions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Write ``packages.lock``: the versions that the project is tested with, by section."""
     stages = {f"installation.{stage}": versions for stage, versions in installation.items()}
@@ -295,7 +306,8 @@ def write_lock(
         "# SPDX-License-Identifier: Apache-2.0",
         "# Made by `make lock` from what the mirror has: the versions that the lab is tested with.",
     ]
-    for section, versions in {"kernel": kernel, "image": image, **stages}.items():
+    added = {f"additions.{name}": versions for name, versions in (additions or {}).items()}
+    for section, versions in {"kernel": kernel, "image": image, **added, **stages}.items():
         lines += ["", f"[{section}]", *(f'"{name}" = "{versions[name]}"' for name in sorted(versions))]
     path = folder / "packages.lock"
     path.with_suffix(".new").write_text("\n".join(lines) + "\n")

@@ -29,12 +29,11 @@ def has_machines(plan: Plan) -> bool:
 
 
 def machine_variables(plan: Plan) -> dict[str, str]:
-    """The values of the plan's variables for machines; empty for a plan without any."""
-    if not has_machines(plan):
-        return {}
+    """The values of the plan's variables for machines and containers."""
     # The agent is no file any more once the lab has moved into its root image.
-    own = {AGENT: "/proc/1/exe", MACHINE_ROOT: f"/dev/{ROOT_DISK}"}
-    return {**own, MACHINE_KERNEL: _KERNEL_PATH, MACHINE_INITRD: _INITRD_PATH}
+    values = {AGENT: "/proc/1/exe", MACHINE_ROOT: f"/dev/{ROOT_DISK}"}
+    values |= {MACHINE_KERNEL: _KERNEL_PATH, MACHINE_INITRD: _INITRD_PATH}
+    return {name: value for name, value in values.items() if name in plan.variables}
 
 
 def machine_programs(plan: Plan) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from strata.lab.lab import Project, caches, parts
 from strata.lab.model import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe, project_root
+from strata.lab.variant import additions
 from strata.spec.inputs import BUILT_IN_SOURCES
 
 
@@ -49,7 +50,8 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     root = project_root()
     recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)
     if not keep:
-        spec = replace(spec, locked={}, locked_kernel={}, locked_essential={}, locked_rest={})
+        spec = replace(spec, locked={}, locked_kernel={}, locked_additions={})
+        spec = replace(spec, locked_essential={}, locked_rest={})
     apt = spec.source_apt()
     apt.update()
     kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
@@ -61,5 +63,6 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     installation.update()
     path = root / "image" / "packages.lock"
     require_same_versions(spec.modules, kernel, image.packages, place=path)
-    write_lock(root / "image", image.packages, kernel, package_stages(installation, spec))
+    added = additions(replace(spec, locked=image.packages))
+    write_lock(root / "image", image.packages, kernel, package_stages(installation, spec), added)
     return path

@@ -53,10 +53,26 @@ def lock_packages(study: Study, progress: SetupProgress) -> bool:
     return True
 
 
+def additions(spec: ImageSpec) -> dict[str, dict[str, str]]:
+    """The versions of all packages that each addition of the definition brings into the image."""
+    apt = spec.addition_apt()
+    apt.update()
+    # Without the image's own choice apt would take all of systemd.
+    chosen = [name for name in spec.packages if name.startswith("systemd-")]
+    needed = {name: apt.closure([*group, *chosen]) for name, group in spec.additions.items()}
+    return {
+        name: {each: version for each, version in versions.items() if each not in spec.locked}
+        for name, versions in needed.items()
+    }
+
+
 def variant_spec(exact: Sequence[str]) -> ImageSpec:
-    """The image's definition with further packages, each ``name=version``."""
+    """The image's definition with further packages, each ``name=version`` or the name of an addition."""
     spec = ImageSpec.read(project_root() / "image")
-    versions = dict(each.split("=", 1) for each in exact)
+    versions: dict[str, str] = {}
+    for each in exact:
+        name, _, version = each.partition("=")
+        versions |= {name: version} if version else spec.locked_additions[name]
     packages = tuple(sorted({*spec.packages, *versions}))
     return replace(spec, packages=packages, locked={**spec.locked, **versions})
 
@@ -66,8 +82,9 @@ def provide_variant(exact: Sequence[str], progress: SetupProgress) -> ImageBuild
 
     Raises LabError if the mirror no longer has a version.
     """
-    built = ImageBuild.of(build_image(Cache(cache_root()), variant_spec(exact), progress))
-    names = {each.partition("=")[0] for each in exact}
+    spec = variant_spec(exact)
+    built = ImageBuild.of(build_image(Cache(cache_root()), spec, progress))
+    names = set(spec.locked) - set(ImageSpec.read(project_root() / "image").locked)
     if moved := [each for each in built.moved if each.partition(":")[0] in names]:
         raise LabError(
             f"the mirror has other versions than the study's lock: {'; '.join(moved)}",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from strata.spec.step import Purpose, Step
+from strata.spec.step import MACHINE_KERNEL, Purpose, Step
 from strata.units import NS_PER_S
 
 _ACCOUNTS: Final = ("/sys/block/vda/stat", "/proc/strata_filesystems")
@@ -18,7 +18,9 @@ def with_accounts(steps: Sequence[Step]) -> list[Step]:
 
     The readings are of other phases: they belong neither to the window nor to the disks' accounts.
     """
-    machines = list(dict.fromkeys(step.machine for step in steps if step.machine is not None))
+    # A container has no kernel of its own.
+    started = {word for step in steps if f"${{{MACHINE_KERNEL}}}" in step.argv for word in step.argv}
+    machines = list(dict.fromkeys(step.machine for step in steps if step.machine in started))
     measuring = [index for index, step in enumerate(steps) if step.phase == "measure"]
     if not machines or not measuring:
         return list(steps)

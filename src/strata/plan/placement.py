@@ -21,18 +21,28 @@ _BEFORE: Final = "before"  # the folders of a tenant's steps before its load: bo
 class Site(NamedTuple):
     """Where programs of steps run."""
 
-    machine: str | None = None  # the socket of a virtual machine; None: the plan's own machine
+    machine: str | None = None  # the socket of a virtual machine or container; None: the plan's own machine
     cgroup: str | None = None
+    is_container: bool = False
 
     def above(self, layer: Layer, context: LayerContext) -> Site:
         """The site of everything above a layer that is brought up here."""
         machine, cgroup = layer.machine(context), layer.cgroup(context)
-        return self if machine is None and cgroup is None else Site(machine or self.machine, cgroup)
+        if machine is None and cgroup is None:
+            return self
+        is_container = self.is_container if machine is None else layer.is_container
+        return Site(machine or self.machine, cgroup, is_container)
 
     def hold(self, steps: Iterable[Step]) -> list[Step]:
         """The steps, here; a step that names a machine of its own has left this site."""
-        changed = {key: value for key, value in self._asdict().items() if value is not None}
-        return [step.model_copy(update=changed) if step.machine is None else step for step in steps]
+        places = {"machine": self.machine, "cgroup": self.cgroup}
+        changed = {key: value for key, value in places.items() if value is not None}
+        return [
+            step
+            if step.machine is not None or (step.outside and self.is_container)
+            else step.model_copy(update=changed)
+            for step in steps
+        ]
 
 
 HERE: Final = Site()
@@ -300,15 +310,17 @@ def unmet_places(stack: Stack, load: Workload) -> str | None:
 
 
 def unmet_machine(stack: Stack, load: Workload) -> str | None:
-    """Why a load cannot run in the virtual machine of a stack, as a sentence; None if it can."""
-    if not any(layer.machine_bytes() for layer in stack.every_layer):
+    """Why a load cannot run in the virtual machine or container of a stack, as a sentence; None if it can."""
+    apart = next((layer for layer in stack.every_layer if layer.is_apart), None)
+    if apart is None:
         return None
-    apart = (part.layers[part.base if part.own else stack.common_base :] for part in stack.parts)
-    if stack.filesystems and any(layer.machine_bytes() for layers in apart for layer in layers):
-        return "a virtual machine sees none of the filesystems outside it"
+    what = "container" if apart.is_container else "virtual machine"
+    own = (part.layers[part.base if part.own else stack.common_base :] for part in stack.parts)
+    if stack.filesystems and any(layer.is_apart for layers in own for layer in layers):
+        return f"a {what} sees none of the filesystems outside it"
     for each in loads_of(load):
         if each.inputs():
-            return f"{each.workload} reads a file that the virtual machine does not have"
+            return f"{each.workload} reads a file that the {what} does not have"
     return None
 
 

@@ -68,7 +68,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
 
 def _checking(placed: Sequence[Placed]) -> list[Step]:
     """The steps that find damage while the uppermost layer is down."""
-    if not placed:
+    if not placed or placed[-1][0].is_container:  # its daemon would know nothing of it
         return []
     layer, context = placed[-1]
     purpose = Purpose(what="check", layer=context.name)

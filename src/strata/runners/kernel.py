@@ -76,6 +76,9 @@ class Kernel(Machine):
             "guest": lambda _: (
                 "virtual machines run in the lab only: on a host the layer vm is not there yet"
             ),
+            "container": lambda _: (
+                "containers run in the lab only: the sandbox of a host's trials allows no user namespaces"
+            ),
             "modelled-disks": lambda _: "only the lab has modelled disks, which obey a study",
         }
         check = checks.get(kind)

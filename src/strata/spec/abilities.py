@@ -12,6 +12,7 @@ Every method gets the layer's `LayerContext` with another phase and prefix, and 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -139,6 +140,14 @@ class Abilities:
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
         """Wait for the end of the rebuild."""
         return None
+
+    def container_acts(self, context: LayerContext) -> Mapping[str, list[Step]]:
+        """The steps of each act on containers, by its name; empty without containers.
+
+        ``launch`` makes and starts one more; ``copy`` copies that of the layer, and the copy undergoes
+        ``snapshot``, ``restore``, ``resize``, ``move`` and ``delete``.
+        """
+        return {}
 
     def allocated(self, context: LayerContext) -> Step | None:
         """A step that prints the space taken from below, of a layer that frees space when it is discarded."""

@@ -140,6 +140,7 @@ def tables_diagnostics(
 
 def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, Diagnostic]]:
     """The layers, by index, whose virtual machine does not fit into the memory, or stands in another."""
+    yield from _container_diagnostics(stack)
     machines = [index for index, layer in enumerate(stack.layers) if layer.machine_bytes()]
     for index in machines[1:]:
         cause = "a virtual machine cannot start another one"
@@ -166,6 +167,19 @@ def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, 
             )
             remedy = f'write memory = "{_in_steps(needed_bytes)}" in [study], or give it less'
             yield index, Diagnostic(cause, remedy=remedy, key="memory")
+
+
+def _container_diagnostics(stack: Stack) -> Iterator[tuple[int, Diagnostic]]:
+    """The layers, by index, that cannot be above or below a container."""
+    container = next((index for index, layer in enumerate(stack.layers) if layer.is_container), None)
+    if container is None:
+        return
+    if any(layer.machine_bytes() for layer in stack.layers[:container]):
+        cause = "containers do not run in a virtual machine here"
+        yield container, Diagnostic(cause, remedy="leave one of the two out", key="layer")
+    for index in range(container + 1, len(stack.layers)):
+        cause = "a container has no right to make or mount anything: nothing but the load stands on it"
+        yield index, Diagnostic(cause, remedy="put the layer below the container", key="layer")
 
 
 def _in_steps(memory_bytes: int) -> str:

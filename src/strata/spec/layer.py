@@ -226,6 +226,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         scrub_requires: Features that a scrub needs besides.
         device_keys: The keys that name devices of the study: a log device, a cache, spares.
         writes_whole_blocks: Whether a power failure never leaves a part of a database's page on it.
+        is_container: Whether its `machine` is a container, which shares the kernel.
         beside: Whether it only makes `parts` of its named devices; what is below remains for the layer above.
     """
 
@@ -243,6 +244,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     scrub_requires: ClassVar[Prerequisites] = Prerequisites()
     device_keys: ClassVar[tuple[str, ...]] = ()
     writes_whole_blocks: ClassVar[bool] = False
+    is_container: ClassVar[bool] = False
     beside: ClassVar[bool] = False
 
     layer: str
@@ -368,8 +370,13 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         return None
 
     def machine(self, context: LayerContext) -> str | None:
-        """The socket of the virtual machine that everything above runs in, if it starts one."""
+        """The socket of the virtual machine or container that everything above runs in, if it starts one."""
         return None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether everything above runs in a `machine`, which sees nothing else of the lab."""
+        return self.is_container or self.machine_bytes() > 0
 
 
 Placed = tuple[Layer, LayerContext]

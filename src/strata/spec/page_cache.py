@@ -40,5 +40,6 @@ def dropped(context: WorkloadContext | None, step_id: str, phase: Phase) -> Step
         cwd=(context or _NOBODYS).scratch_path,
         # 1 is the page cache, 2 the reclaimable slabs, 3 both.
         stdin="3\n",
+        outside=True,
         time_limit_ns=_DROP_LIMIT_NS,
     )

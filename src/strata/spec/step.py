@@ -62,7 +62,8 @@ class Prerequisites(BaseModel):
         features: Required of the kernel: ``filesystem:xfs``, ``md:raid10``, ``dm:thin-pool``,
             ``driver:nbd``, ``bcache``, ``cgroup:memory``, ``quota:v2``, ``xfs-scrub``; ``modelled-disks``
             only the lab has.
-        packages: Packages of Debian that the lab adds to its root image, ``name=version``.
+        packages: Packages of Debian that the lab adds to its root image, ``name=version``, or the name of an
+            addition of ``image/packages.toml``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -147,9 +148,9 @@ class Step(Command):
     ``binds`` names a variable that later steps, and this step's undo, may use: the step's standard output
     without the line break at its end, such as the path that ``losetup --find --show`` prints. ``cgroup`` is
     the folder of a control group that the step's program, and whatever it starts, runs in. ``machine`` is the
-    socket of the virtual machine in which the step's programs run; the files that it collects are that
-    machine's, and so is its control group. ``takes_down`` names earlier steps that are taken down before this
-    one's program is run, the last first, as at teardown.
+    socket of the virtual machine or container in which the step's programs run; the files that it collects
+    are that machine's, and so is its control group. ``takes_down`` names earlier steps that are taken down
+    before this one's program is run, the last first, as at teardown.
 
     Consecutive steps of a phase that have a ``lane`` are a group: its lanes run at the same time, the steps
     of each in their order, and the steps after the group wait for all of them. In it a step does not start
@@ -178,6 +179,8 @@ class Step(Command):
     # Whether it is repeated after a restart between preparing and measuring: it makes a folder, a script or a
     # limit that is not on the stack. Services are repeated anyway. A plan's file has the repeated step.
     again: bool = Field(default=False, exclude=True)
+    # Whether it acts on the kernel, or on a container, so that it does not run in the container.
+    outside: bool = Field(default=False, exclude=True)
     # For whoever reads the step's output. The agent need not know, so a plan's file does not say it.
     purpose: Purpose | None = Field(default=None, exclude=True)
 

@@ -2,6 +2,7 @@
 //! The agent on this machine: real plans, real processes, as whatever user runs the tests.
 
 mod bound;
+mod container;
 mod interruption;
 mod lanes;
 mod lanes_taking_down;

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container whose root is a plain folder of the filesystem below: the pool `dir` of Incus."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from strata.layers.incus.container import PREREQUISITES, IncusContainer
+from strata.spec.layer import LayerContext, LowerInterface
+from strata.spec.step import Step
+
+
+class IncusDir(IncusContainer):
+    """A container of Incus on its pool `dir`: a plain folder of the filesystem below.
+
+    All steps above run in the container, which shares the kernel and has a memory limit.
+    """
+
+    requires = LowerInterface("filesystem")
+    prerequisites = PREREQUISITES
+
+    layer: Literal["incus-dir"] = "incus-dir"
+
+    def pool_argv(self, context: LayerContext) -> tuple[str, ...]:
+        return ("dir", f"source={_source(context)}")
+
+    def below(self, context: LayerContext) -> list[Step]:
+        return [context.step("source", "Make the pool's folder", "install", "-d", _source(context))]
+
+
+def _source(context: LayerContext) -> str:
+    return f"{context.lower[0]}/{context.name}"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers incus and incus-dir: where steps run, what does not fit, and what a host says of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strata.errors import DiagnosticsError
+from strata.lab.image import ImageSpec
+from strata.lab.recipe import project_root
+from strata.lab.variant import variant_spec
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import compile_trial, skipped
+from strata.plan.model import Plan
+from strata.runners.kernel import Kernel
+from strata.spec.load import load_study
+from strata.spec.study import Study
+from study_texts import written
+
+TEXT = """
+[study]
+name = "container"
+question = "Which?"
+seeds = [1]
+{head}
+
+[devices.disk0]
+model = "wd-re4-500gb"
+capacity = "40GiB"
+
+[stacks.stack]
+layers = [{layers}]
+
+[workloads.load]
+{load}
+"""
+DD = 'workload = "dd"\ncontent = "random"'
+LIFE = 'workload = "container-life"'
+
+
+def study_of(folder: Path, layers: str, load: str = DD, head: str = "") -> Study:
+    text = TEXT.format(layers=layers, load=load, head=head)
+    return load_study(written(folder / "study.toml", text), catalogue())
+
+
+def plan_of(folder: Path, layers: str, load: str = DD) -> Plan:
+    return compile_trial(study_of(folder, layers, load), "stack", "load", 1)
+
+
+def test_the_load_runs_in_the_container_and_what_acts_on_the_kernel_outside(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "incus-dir" }')
+
+    inside = {step.id for step in plan.steps if step.machine is not None}
+
+    assert inside == {"owner", "dd-settle", "dd-write", "dd-sync", "dd-read"}
+    assert "dd-drop-caches" in {step.id for step in plan.steps}
+
+
+def test_acts_on_containers_are_steps_outside(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "incus" }', LIFE)
+
+    inside = {step.id for step in plan.steps if step.machine is not None}
+
+    assert inside == {"owner", "life-fill", "life-settle"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "cause"),
+    [
+        ('{ layer = "incus" }, { layer = "directory" }', "nothing but the load stands on it"),
+        ('{ layer = "vm" }, { layer = "incus" }', "do not run in a virtual machine"),
+        ('{ layer = "incus", filesystem = "xfs" }', "is a filesystem itself"),
+        ('{ layer = "incus", pool = "zfs", arc_max = "1MiB" }', "ignores a limit of the ARC below"),
+    ],
+)
+def test_containers_that_cannot_be_are_refused(tmp_path: Path, layers: str, cause: str) -> None:
+    with pytest.raises(DiagnosticsError, match=cause):
+        study_of(tmp_path, layers)
+
+
+@pytest.mark.parametrize(
+    ("layers", "load", "head", "cause"),
+    [
+        ('{ layer = "incus" }', 'workload = "tree"', "", "reads a file that the container does not have"),
+        ('{ layer = "ext4" }', LIFE, "", "no layer of the stack is a container"),
+        ('{ layer = "incus" }', DD, 'prepare = "once"', "keeps its list of containers in memory"),
+    ],
+)
+def test_loads_that_cannot_run_are_skipped_with_the_reason(
+    tmp_path: Path, layers: str, load: str, head: str, cause: str
+) -> None:
+    assert cause in "".join(skipped(study_of(tmp_path, layers, load, head)).values())
+
+
+def test_a_host_says_why_it_runs_none(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "incus" }')
+
+    assert any("no user namespaces" in reason for reason in Kernel(tmp_path).unmet(plan.prerequisites))
+
+
+def test_only_plans_with_a_container_ask_for_the_image_with_incus(tmp_path: Path) -> None:
+    image = ImageSpec.read(project_root() / "image")
+
+    assert plan_of(tmp_path, '{ layer = "ext4" }').prerequisites.packages == ()
+    asked = plan_of(tmp_path, '{ layer = "incus" }').prerequisites.packages
+    added = set(variant_spec(asked).locked) - set(image.locked)
+    assert {"incus-base", "incus-client"} <= added
+    assert not any(name.startswith("incus") for name in image.locked)
