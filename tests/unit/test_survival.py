@@ -67,6 +67,25 @@ def test_a_table_that_asks_for_nothing_or_for_no_instant_is_refused(tmp_path: Pa
     assert "in which an instant could be drawn" in refused(tmp_path, short + SURVIVAL)
 
 
+def test_unknown_workloads_are_named_with_the_valid_ones_and_none_is_refused(tmp_path: Path) -> None:
+    wrong = refused(tmp_path, f'{TEXT}{DATABASE}{SURVIVAL}workloads = ["oltb"]\n')
+
+    assert 'there is no workload "oltb"' in wrong
+    assert 'did you mean "oltp"?' in wrong
+    assert "no workload is named" in refused(tmp_path, f"{TEXT}{SURVIVAL}workloads = []\n")
+
+
+def test_failures_are_tried_under_the_chosen_workloads_alone(tmp_path: Path) -> None:
+    other = DATABASE.replace("oltp", "other")
+    table = f'{SURVIVAL}disk_loss = true\nworkloads = ["oltp"]\n'
+    read = study_in(tmp_path, f"{MIRROR}{DATABASE}{other}{table}")
+    assert read.survival is not None
+
+    assert {*read.workloads} == {"oltp", "other", "oltp-degraded", "oltp-rebuilding"}
+    assert {cut.workload for cut in drawn_cuts(read, read.survival)} == {"oltp"}
+    assert uncut(read) == {"other": "the study does not ask for it"}
+
+
 def test_on_a_host_survival_is_refused_with_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text(TEXT + DATABASE + SURVIVAL)

@@ -79,8 +79,12 @@ def uncut(study: Study) -> dict[str, str]:
     """The workloads during which the power is never cut, each with the reason, where the study cuts it."""
     if study.survival is None or not study.survival.power_cuts:
         return {}
-    sound = {name: load for name, load in study.workloads.items() if not load.loses_disk}
-    return {name: why for name, load in sound.items() if (why := without_instants(load))}
+    chosen = study.survival.chosen(study.workloads)
+    found = {}
+    for name, load in study.workloads.items():
+        if not load.loses_disk:
+            found[name] = without_instants(load) if name in chosen else "the study does not ask for it"
+    return {name: why for name, why in found.items() if why}
 
 
 def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
@@ -89,7 +93,7 @@ def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
     They take the study's seeds in turn, each with the drives of that seed.
     """
     left_out = skipped(study)
-    for workload, load in study.workloads.items():
+    for workload, load in survival.chosen(study.workloads).items():
         for number in () if without_instants(load) else range(1, survival.power_cuts + 1):
             seed = study.seeds[(number - 1) % len(study.seeds)]
             drawn = derive_seed(seed, workload, "power-cut", str(number), "at")

@@ -140,9 +140,11 @@ class _Reader:
             return None
         found = self.found.model(Survival, self.tables["survival"], ("survival",))
         if found is not None:
-            self.found.extend(("survival",), survival_diagnostics(found, self.workloads))
+            declared = self.named("workloads")
+            self.found.extend(("survival",), survival_diagnostics(found, self.workloads, declared))
             if found.disk_loss:
-                self.workloads = self.workloads | with_lost_disks(self.workloads, self.stacks.values())
+                chosen = found.chosen(self.workloads)
+                self.workloads = self.workloads | with_lost_disks(chosen, self.stacks.values())
         return found
 
     def read_heads(self) -> None:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from strata.spec.names import Diagnostic
+from strata.spec.names import Diagnostic, nearest
 from strata.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ class Survival(BaseModel):
     where a stack has spares also while it is rebuilt onto one, as NAME-rebuilding"""
     corruption: StrictBool = Field(False, examples=[True])
     """Change data on a disk behind the stack's back, as the capability probes of corruption do"""
+    workloads: tuple[StrictStr, ...] | None = Field(None, examples=[["oltp"]])
+    """The workloads under which the power is cut and disks are lost; default: all"""
+
+    def chosen(self, workloads: Mapping[str, Workload]) -> dict[str, Workload]:
+        """The workloads under which failures are tried."""
+        wanted = workloads if self.workloads is None else self.workloads
+        return {name: load for name, load in workloads.items() if name in wanted}
 
     def probes(self) -> list[str]:
         """The probes of `strata capabilities` that it asks for."""
@@ -49,16 +56,25 @@ class Survival(BaseModel):
         return [name for name, is_asked in tried.items() if is_asked]
 
 
-def survival_diagnostics(survival: Survival, workloads: Mapping[str, Workload]) -> Iterator[Diagnostic]:
-    """The mistakes of ``[survival]`` among the study's workloads."""
+def survival_diagnostics(
+    survival: Survival, workloads: Mapping[str, Workload], declared: Collection[str]
+) -> Iterator[Diagnostic]:
+    """The mistakes of ``[survival]`` among the sound workloads; ``declared`` are the names of all."""
     if not (survival.power_cuts or survival.disk_loss or survival.corruption):
         cause = "nothing is to be survived"
         yield Diagnostic(cause, remedy="write for example power_cuts = 4, or leave the table out")
+    if survival.workloads == ():
+        yield Diagnostic("no workload is named", remedy="name one, or leave the key out", key="workloads")
+    for name in survival.workloads or ():
+        if name not in declared:
+            cause = f'there is no workload "{name}"'
+            yield Diagnostic(cause, remedy=nearest(name, declared), key="workloads")
+    chosen = survival.chosen(workloads)
     for name in workloads if survival.disk_loss else ():
-        if (base := name.removesuffix(f"-{DEGRADED}")) != name and base in workloads:
+        if (base := name.removesuffix(f"-{DEGRADED}")) != name and base in chosen:
             cause = f'the workload "{name}" has the name of a variant that disk_loss makes'
             yield Diagnostic(cause, remedy="call it otherwise, or leave disk_loss out", key="disk_loss")
-    if survival.power_cuts and workloads and all(map(without_instants, workloads.values())):
+    if survival.power_cuts and chosen and all(map(without_instants, chosen.values())):
         yield Diagnostic(
             "no workload has a measured window of 2s or more, in which an instant could be drawn",
             remedy="give one a longer duration, or leave power_cuts out",

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``[survival]`` in the lab: lost disks, a rebuild under the load, and wrong data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from lab_factory import records, run_text
+
+from strata.capabilities.survey import Survey, chosen_probes
+from strata.lab import Lab
+from strata.plan.catalogue import catalogue
+from strata.results.capabilities import Capability
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.spec.survival import REBUILT
+from strata.units import NS_PER_S
+
+pytestmark = pytest.mark.lab
+
+HEAD = """\
+[study]
+name = "losses"
+question = "Which stack goes on without its disks?"
+seeds = [1]
+phases = "fixed"
+"""
+DISK = """\
+[devices.disk{}]
+model = "samsung-870-evo-1tb"
+capacity = "256MiB"
+"""
+DISKS = "".join(map(DISK.format, range(3)))
+# So little that MD rebuilds at full speed beside it: other requests slow it down to 1 MB/s.
+MAIL = """\
+[workloads.mail]
+workload = "load"
+personality = "varmail"
+files = 100
+rate = 2
+duration = "20s"
+"""
+
+
+def stack(name: str, layers: str, disks: int = 2) -> str:
+    devices = ", ".join(f'"disk{number}"' for number in range(disks))
+    return f"[stacks.{name}]\ndevices = [{devices}]\nlayers = [{layers}]\n"
+
+
+TWO = stack("two", '{ layer = "md", level = 1 }, { layer = "ext4" }')
+THREE = stack("three", '{ layer = "md", level = 1 }, { layer = "ext4" }', 3)
+BTRFS = stack("btrfs", '{ layer = "btrfs", data = "raid1" }')
+SPARE = stack("spare", '{ layer = "md", level = 1, spares = ["disk2"] }, { layer = "ext4" }')
+
+
+def probed(lab: Lab, folder: Path, stacks: str, probe: str) -> Mapping[str, Capability]:
+    file = folder / "study.toml"
+    file.write_text(f"{HEAD}{DISKS}{stacks}{MAIL}")
+    study = load_study(file, catalogue())
+    found = Survey(study, LabRunner(lab), folder / "found").run([*study.stacks], chosen_probes([probe]))
+    return {cell.stack: cell for cell in found}
+
+
+def test_a_second_lost_disk_takes_the_content_of_two_copies_and_not_of_three(
+    lab: Lab, tmp_path: Path
+) -> None:
+    found = probed(lab, tmp_path, TWO + THREE, "second-disk-loss")
+
+    assert {name: cell.verdict for name, cell in found.items()} == {"two": "no", "three": "yes"}, found
+    assert "cannot be read" in found["two"].note
+
+
+def test_wrong_data_of_a_disk_are_returned_where_no_checksum_says_so(lab: Lab, tmp_path: Path) -> None:
+    found = probed(lab, tmp_path, TWO + BTRFS, "corruption-detected")
+
+    assert {name: cell.returned_as_data for name, cell in found.items()} == {"two": True, "btrfs": False}
+
+
+def test_a_rebuild_under_the_load_ends_in_its_window_and_is_timed(lab: Lab, tmp_path: Path) -> None:
+    lost = 'before_measure = ["lose-disk", "rebuild"]\n'
+    run_text(f"{HEAD}{DISKS}{SPARE}{MAIL}{lost}", tmp_path, LabRunner(lab), jobs=1)
+
+    [record] = records(tmp_path / "results").values()
+    took_ns = next((metric.value for metric in record.metrics if metric.name == REBUILT), None)
+
+    assert record.validity.valid, record.validity.reasons
+    # 128 MiB and more at the speed of the interface at the most, and the window at the least.
+    assert took_ns is not None
+    assert 0.2 * NS_PER_S < took_ns < 20 * NS_PER_S
