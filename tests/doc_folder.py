@@ -63,9 +63,9 @@ def _shortened(line: str, values: Mapping[str, str]) -> str:
 
 def prepare(folder: Path) -> None:
     """Fill a folder with the bundled studies, cut, and measure the quickstart in the lab."""
-    (folder / "studies").mkdir(parents=True)
-    for file in (ROOT / "studies").glob("*.toml"):
-        (folder / "studies" / file.name).write_text(cut(file.read_text()))
+    (folder / "studies" / "published").mkdir(parents=True)
+    for file in (ROOT / "studies").rglob("*.toml"):
+        (folder / file.relative_to(ROOT)).write_text(cut(file.read_text()))
     with contextmanager(_within)(folder):
         run = CliRunner().invoke(app, ["run", "studies/quickstart.toml", "--jobs", "1"])
     assert run.exit_code == 0, f"{run.output}\n{run.exception}"

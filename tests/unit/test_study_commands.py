@@ -7,9 +7,12 @@ import pytest
 
 from command_line import refusal, shown, shown_json, strata
 from strata.plan.model import Plan
+from strata.spec.claims import SUFFIX
 from study_texts import SOUND
 
-STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
+STUDIES = sorted(
+    each for each in (Path(__file__).parents[2] / "studies").rglob("*.toml") if not each.name.endswith(SUFFIX)
+)
 
 
 @pytest.fixture
