@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from search_studies import capacity_runner
 
 from advice_studies import around, study, use, weight
-from command_line import strata
+from command_line import shown, shown_json, strata
 from strata.advice.advise import advise
 from strata.cli.ask import _advised, _chosen
 from strata.cli.new_study import Use
@@ -107,6 +108,28 @@ def test_answers_that_make_no_question_are_refused(
     assert cause in said
 
 
+def test_prices_are_of_the_disks_and_have_one_currency(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, _ = strata(monkeypatch, capsys, *HOME, "--price", "180 EUR", "--no-run")
+    written = load_study(folder / "home.toml", catalogue())
+    assert (code, [str(used.price) for used in written.devices.values()]) == (0, ["180.00 EUR"] * 2)
+
+    refused = {
+        ("180",): "a price has a currency",
+        ("180 EUR", "60 EUR", "1 EUR"): "3 prices for 2 disks",
+        ("180 EUR", "60 USD"): "currenc",
+    }
+    for prices, cause in refused.items():
+        words = ("ask", "other", "--use", "home-server", "--no-run")
+        code, _, said = strata(
+            monkeypatch, capsys, *words, *(w for each in prices for w in ("--price", each))
+        )
+        assert code == 2
+        assert cause in said
+        assert not (folder / "other.toml").exists()
+
+
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -132,7 +155,7 @@ def test_the_use_has_the_weights_that_its_study_measures_and_what_it_must_have(
         assert [need.capability for need in found.needs].count("snapshot") == 1
 
 
-def test_the_commands_are_of_the_choice_and_of_none_where_none_is_made() -> None:
+def test_the_commands_are_of_the_choice_or_of_the_stack_that_leads_so_far() -> None:
     def chosen(a: float, b: float, spread: float = 0.002) -> str | None:
         results = study({"a": {"database": around(a, 0.002)}, "b": {"database": around(b, spread)}})
         [advice] = advise(results, [use(weight("database", 1))], None)
@@ -140,4 +163,23 @@ def test_the_commands_are_of_the_choice_and_of_none_where_none_is_made() -> None
 
     assert chosen(100, 150) == "b"
     assert chosen(100, 101) == "b"  # either
-    assert chosen(100, 110, 0.2) is None
+    assert chosen(100, 110, 0.2) == "b"  # undecided
+
+
+def test_one_command_goes_from_the_question_to_the_commands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capacities = {"ext4": 900.0, "xfs": 3000.0, "btrfs-nocow": 700.0, "zfs": 800.0}
+    scatter = {1: 1.0, 2: 1.01, 3: 0.99}
+    monkeypatch.setattr("strata.cli.run.runner_for", lambda *_, **__: capacity_runner(capacities, scatter))
+    words = ("ask", "orders", "--use", "database-nvme", "--seeds", "3", "--price", "300 EUR", "--jobs", "1")
+
+    text = " ".join(shown(*words, "--tipping", "0s").split())
+
+    assert "choose xfs" in text
+    assert "300.00 EUR" in text
+    assert "mkfs.xfs" in text
+    found = shown_json("ask", "orders", "--tipping", "5s", "--jobs", "1")
+    assert found["stack"] == "xfs"
+    assert found["tipping"]["leaders"] == ["xfs"]
+    assert "mkfs.xfs" in " ".join(found["commands"])

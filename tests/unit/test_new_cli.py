@@ -161,8 +161,10 @@ def test_a_study_of_a_common_use_is_sound_short_and_to_scale(
     assert {each.device.name for stack in study.stacks for each in study.stack_devices(stack)} == {
         "intel-p5510-3840gb"
     }
-    held = 2 * study.memory_bytes // (15 << 20)  # pgbench's scale for twice the memory
-    assert f"scale = {held}" in text
+    held_bytes = 2 * study.memory_bytes  # the data are twice the memory
+    files = {Use.HOME_SERVER: held_bytes >> 17, Use.FOUR_GUESTS: held_bytes // 4 >> 17}
+    expected = f"files = {files[use]}" if use in files else f"scale = {held_bytes // (15 << 20)}"
+    assert expected in text
 
 
 @pytest.mark.parametrize(

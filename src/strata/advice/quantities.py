@@ -60,11 +60,14 @@ class Quantity:
 
 
 def quantities(study: Study, workloads: Iterable[str]) -> list[Quantity]:
-    """The quantities of a study, those of the workloads that count among them."""
+    """The quantities of a study, those of the workloads that count among them.
+
+    A budget may end before all are tried: what the user said of load and memory comes first.
+    """
     return [
-        *_of_disks(study),
-        *_of_memory(study),
         *(each for name in workloads for each in _of_load(study, name)),
+        *_of_memory(study),
+        *_of_disks(study),
     ]
 
 

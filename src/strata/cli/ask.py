@@ -9,24 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.padding import Padding
 from rich.text import Text
 
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.new_study import Use, write_study
+from strata.cli.new_study import Answers, Use, write_study
 from strata.cli.output import notes, print_json, stdout
 from strata.cli.parameters import AsJson, Jobs, argument, option
-from strata.errors import StudyError
+from strata.cli.tipping import found_within, seconds_of
+from strata.errors import ResultError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.names import nearest
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration
-from strata.words import counted
+from strata.units import NS_PER_S, format_duration, percent
+from strata.words import counted, listed
 
 if TYPE_CHECKING:
     from strata.advice.model import Advice
     from strata.advice.uses import Use as AdviceUse
     from strata.execution.estimate import Estimate
+    from strata.results.store import ResultsFolder
+    from strata.results.tipping import UseTipping
     from strata.statistics.study import StudyResults
 
 # The use that weighs what a template's study measures.
@@ -36,17 +40,8 @@ _ADVISED: Final = {
     Use.FOUR_GUESTS: "vm-host",
 }
 _SEEDS: Final = 6
+_TIPPING: Final = "3m"
 _SEEDS_MAX: Final = 100
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The disks' models, sizes as text, the number of seeds; None: not given."""
-
-    disks: list[str] | None
-    memory: str | None
-    data: str | None
-    seeds: int | None
 
 
 def ask(  # noqa: PLR0917  typer makes options of them
@@ -58,6 +53,10 @@ def ask(  # noqa: PLR0917  typer makes options of them
     ] = None,
     memory: Annotated[str | None, option("The machine's memory.", "--memory", "SIZE")] = None,
     data: Annotated[str | None, option("The data in use, on all disks.", "--data", "SIZE")] = None,
+    price: Annotated[
+        list[str] | None,
+        option("A disk's price, as '180 EUR'; one for all or one each.", "--price", "AMOUNT"),
+    ] = None,
     must: Annotated[
         list[str] | None, option("What it must have, such as disk-loss; may be repeated.", "--must", "NAME")
     ] = None,
@@ -67,6 +66,9 @@ def ask(  # noqa: PLR0917  typer makes options of them
             f"How often everything is measured. Default: {_SEEDS}.", "--seeds", "N", min=1, max=_SEEDS_MAX
         ),
     ] = None,
+    tipping: Annotated[
+        str, option("Real time to look for what would change the answer.", "--tipping", "TIME")
+    ] = _TIPPING,
     jobs: Jobs = None,
     no_run: Annotated[bool, option("Write the study and say how long it takes.", "--no-run")] = False,
     as_json: AsJson = False,
@@ -74,10 +76,11 @@ def ask(  # noqa: PLR0917  typer makes options of them
     """Ask which stack should hold a use: from question to answer.
 
     It writes a study as `strata new study` does, says how long it will take, runs it in the lab, probes what
-    the stacks must survive, and answers in half a page: the choice, how sure it is, what it gives up and
-    costs, and the commands that build it, which it does not run. On a terminal it asks for what no option
-    says. After an interruption, or when you have changed the file, `strata ask NAME` goes on; repeat --must.
-    It takes durable and the probes of `strata capabilities`.
+    the stacks must survive, and answers in half a page: the choice, by how much and how sure, what it gives
+    up and costs, what would change it (see `strata tipping`), and the commands that build it, which it does
+    not run. On a terminal it asks for what no option says. After an interruption, or when you have changed
+    the file, `strata ask NAME` goes on; repeat --must. It takes durable and the probes of `strata
+    capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
@@ -85,25 +88,29 @@ def ask(  # noqa: PLR0917  typer makes options of them
         strata ask guests --use four-guests --disk this-machine --no-run
     """
     wanted, file = _musts(must or []), Path(f"{name}.toml")
-    study = _written(file, use, Answers(disk, memory, data, seeds), wanted)
+    budget_s = seconds_of(tipping, "--tipping")
+    study = _written(file, use, Answers(disk, price, memory, data), seeds, wanted)
     estimate = _estimate(study)
-    took = format_duration(round(estimate.real_s) * NS_PER_S)
-    trials = counted(study.trial_count, "trial")
-    notes().print(f"{trials}: about {took} with {counted(estimate.jobs, 'lab')} at once", markup=False)
+    at_once = min(jobs or estimate.jobs, estimate.jobs)
+    real_s = estimate.real_s * estimate.jobs / at_once
+    took, more = (format_duration(round(each) * NS_PER_S) for each in (real_s, budget_s))
+    trials, labs = counted(study.trial_count, "trial"), counted(at_once, "lab")
+    then = f"; then at most {more} for what would change the answer" if budget_s else ""
+    notes().print(f"{trials}: about {took} with {labs} at once{then}", markup=False)
     if no_run:
         if as_json:
-            print_json({"study": str(file), "estimate_real_s": round(estimate.real_s, 1)})
+            print_json({"study": str(file), "estimate_real_s": round(real_s, 1)})
         return
     again = " ".join(["strata ask", name, *(f"--must {each}" for each in wanted)])
     results = _run(study, jobs, [each for each in wanted if each != "durable"], again)
-    _answer(study, results, _advised(study, use, wanted), file, as_json=as_json)
+    _answer(_Question(study, file, _advised(study, use, wanted), budget_s, jobs), results, as_json=as_json)
 
 
-def _written(file: Path, use: Use | None, answers: Answers, must: Sequence[str]) -> Study:
+def _written(file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[str]) -> Study:
     """Write the study, unless it is there, and read it; a new one that cannot be answered is deleted."""
-    given = [each for each in (answers.disks, answers.memory, answers.data, answers.seeds) if each]
+    given = [each for each in (answers.disks, answers.prices, answers.memory, answers.data, seeds) if each]
     if is_new := not file.exists():
-        _write(str(file).removesuffix(".toml"), use, answers)
+        _write(str(file).removesuffix(".toml"), use, answers, seeds)
     elif given:
         cause = f"the file is there already, and has its own answers, not {given[0]}"
         remedy = "leave the options out to go on, or take another name"
@@ -120,12 +127,11 @@ def _written(file: Path, use: Use | None, answers: Answers, must: Sequence[str])
     return study
 
 
-def _write(name: str, use: Use | None, answers: Answers) -> None:
+def _write(name: str, use: Use | None, answers: Answers, seeds: int | None) -> None:
     if use is Use.CI_GATE:
         remedy = f"one of {', '.join(_ADVISED)}; `strata new study` writes a gate"
         raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
-    seeds = answers.seeds or _SEEDS
-    write_study(name, use, answers.disks, answers.memory, answers.data, seeds=seeds, shows=False)
+    write_study(name, use, answers, seeds=seeds or _SEEDS, shows=False)
 
 
 def _musts(names: Sequence[str]) -> list[str]:
@@ -224,41 +230,100 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> S
     return gather(folder)
 
 
-def _answer(study: Study, results: StudyResults, use: AdviceUse, file: Path, *, as_json: bool) -> None:
+@dataclass(frozen=True)
+class _Question:
+    """What was asked, with the real time to look for what would change the answer."""
+
+    study: Study
+    file: Path
+    use: AdviceUse
+    budget_s: float
+    jobs: int | None
+
+
+def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> None:
     from strata.advice.advise import advise  # noqa: PLC0415
     from strata.plan.commands import build_commands  # noqa: PLC0415
     from strata.report.advice_tables import advice_plain, advices_view  # noqa: PLC0415
     from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
+    from strata.report.tipping_text import tipping_plain, tipping_words  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
 
+    study, use = question.study, question.use
     place = Path("results") / study.name
-    capabilities = read_capabilities(ResultsFolder.open(place))
+    folder = ResultsFolder.open(place)
+    capabilities = read_capabilities(folder)
     [advice] = advise(results, [use], capabilities, evidence=False)
     facts = facts_of(study, capabilities)
     chosen = _chosen(advice)
     commands = build_commands(study, chosen) if chosen else []
+    changes = _changes(question, folder, results, advice)
     if as_json:
-        found: dict[str, Any] = {"study": str(file), "results": str(place), "advice": advice_plain(advice)}
-        print_json({**found, "facts": facts, "stack": chosen, "commands": commands})
+        found: dict[str, Any] = {
+            "study": str(question.file),
+            "results": str(place),
+            "advice": advice_plain(advice),
+            "facts": facts,
+            "tipping": None if changes is None else tipping_plain(use.name, changes),
+        }
+        print_json({**found, "stack": chosen, "commands": commands})
         return
     console = stdout()
     console.print(advices_view([advice], in_full=False))
     console.print(terminal(facts_table(facts), indent=2))
+    if left_out := _left_out(use):
+        console.print(Text(f"\nNot weighed, as the study does not measure them: {left_out}."))
+    if changes is not None:
+        console.print(Text("\nWhat would change the answer, the nearest first:"))
+        for sentence in tipping_words(changes):
+            console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
     if chosen:
-        console.print(
-            Text(f"\nBuild {chosen} on a machine (shown, not run; it destroys the disks' content):")
-        )
+        leads = "" if _is_sure(advice) else ", which leads, though that is not settled,"
+        shown = f"\nBuild {chosen}{leads} on a machine (shown, not run; it destroys the disks' content):"
+        console.print(Text(shown))
         for line in commands:
             console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
-    console.print(
-        Text(f"\nEvery figure: strata advise {place} --use {use.name} --evidence; strata report {place}")
+    every = f"strata advise {place} --use {use.name} --evidence; strata report {place}"
+    console.print(Text(f"\nEvery figure: {every}"))
+
+
+def _changes(
+    question: _Question, folder: ResultsFolder, results: StudyResults, advice: Advice
+) -> UseTipping | None:
+    """What would change the answer, as far as the time allows; None without an answer that could change."""
+    from strata.advice.tipping import Limits, answered, only_weights  # noqa: PLC0415
+
+    try:
+        answered(results, advice)
+    except ResultError:
+        return None
+    try:
+        limits = Limits(question.budget_s)
+        found, _ = found_within(folder, results, advice, question.study, limits, jobs=question.jobs)
+    except StudyError:  # the time does not suffice for one value
+        return only_weights(folder, results, advice)
+    return found
+
+
+def _left_out(use: AdviceUse) -> str:
+    """The weights of Strata's use that this study has no workload for."""
+    from strata.advice.uses import bundled_uses  # noqa: PLC0415
+
+    whole = bundled_uses(catalogue())[use.name]
+    kept = {each.name for each in use.weights}
+    return listed(
+        [f"{w.name} ({percent(w.weight / whole.total)})" for w in whole.weights if w.name not in kept]
     )
 
 
+def _is_sure(advice: Advice) -> bool:
+    return advice.leader is not None or advice.take_either or not advice.leaders
+
+
 def _chosen(advice: Advice) -> str | None:
-    """The stack to build: the choice, the first of those to take either of, or the only one that is fit."""
-    if advice.leader is not None or advice.take_either:
+    """The stack to build: the choice, the first of those in front, or the only one that is fit."""
+    if advice.leaders:
         return advice.leaders[0]
     return advice.candidates[0] if len(advice.candidates) == 1 else None

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from strata.cli.application import Application
 from strata.cli.new_command import write_command_study
-from strata.cli.new_study import Use, write_study
+from strata.cli.new_study import Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, argument, option
 from strata.cli.skeleton import rendered
@@ -114,7 +114,7 @@ def study(  # noqa: PLR0917  typer makes options of them
         strata new study my-disks --use home-server --disk this-machine
         strata new study orders --use database-nvme --disk intel-p5510-3840gb --memory 64GiB --data 200GiB
     """
-    write_study(name, use, disk, memory, data, as_json=as_json)
+    write_study(name, use, Answers(disks=disk, memory=memory, data=data), as_json=as_json)
 
 
 @new.command()

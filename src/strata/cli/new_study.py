@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,8 @@ from strata.files import write_durably
 from strata.plan.catalogue import catalogue
 from strata.spec.device import find_device
 from strata.spec.load import load_study
-from strata.spec.names import is_kebab, kebab_remedy, nearest
+from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.spec.price import read_price
 from strata.units import GIB, MIB, describe_size, format_size, parse_size
 from strata.words import counted, listed
 
@@ -66,7 +67,7 @@ TEMPLATES: Final[Mapping[Use, Template]] = {
     ),
     Use.DATABASE_NVME: Template(
         "Which filesystem should hold PostgreSQL on one NVMe drive?",
-        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB"),
+        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", 256 * MIB),
     ),
     Use.FOUR_GUESTS: Template(
         "Which stack on four disks serves four virtual machines best, and is fair to them?",
@@ -79,12 +80,20 @@ TEMPLATES: Final[Mapping[Use, Template]] = {
 }
 
 
+@dataclass(frozen=True)
+class Answers:
+    """The disks' models and prices, one for all or one each, and sizes, as text; None: not given."""
+
+    disks: list[str] | None = None
+    prices: list[str] | None = None
+    memory: str | None = None
+    data: str | None = None
+
+
 def write_study(
     name: str,
     use: Use | None,
-    disks: list[str] | None,
-    memory: str | None,
-    data: str | None,
+    answers: Answers,
     *,
     seeds: int = 3,
     as_json: bool = False,
@@ -111,10 +120,11 @@ def write_study(
         return given or (typer.prompt(question, default=default, err=True) if is_asking else default)
 
     question = f"The models of its disks, one or {template.disks[0]}, see `strata devices`; or {THIS_MACHINE}"
-    models = _models(template, answer(" ".join(disks or []), question, template.model).split())
-    machine_memory = answer(memory, "The machine's memory", template.memory)
-    machine_data = answer(data, "The data in use", template.data)
+    models = _models(template, answer(" ".join(answers.disks or []), question, template.model).split())
+    machine_memory = answer(answers.memory, "The machine's memory", template.memory)
+    machine_data = answer(answers.data, "The data in use", template.data)
     values = _values(template, models, _size("--memory", machine_memory), _size("--data", machine_data))
+    values["prices"] = dict(zip(_names(models), _prices(answers.prices, models), strict=True))
     values["seeds"] = list(range(1, seeds + 1))
     text = rendered(f"study_{use}.toml.j2", name, **values)
     write_checked(name, text, as_json=as_json, shows=shows)
@@ -132,6 +142,21 @@ def _models(template: Template, named: list[str]) -> list[str]:
         cause = f"{counted(len(models), 'disk')} ({', '.join(models)}), where the use takes {counts}"
         raise StudyError(cause, place="--disk", remedy="name one model for all of them, or one for each")
     return models
+
+
+def _prices(given: list[str] | None, models: list[str]) -> list[str]:
+    """The price of each disk; empty: none was given. Raises StudyError."""
+    if not given:
+        return [""] * len(models)
+    if len(given) not in (1, len(models)):
+        cause = f"{counted(len(given), 'price')} for {counted(len(models), 'disk')}"
+        raise StudyError(cause, place="--price", remedy="give one for all of them, or one for each")
+    for each in given:
+        try:
+            read_price(each)
+        except Diagnostic as error:
+            raise StudyError(error.cause, place="--price", remedy=error.remedy) from error
+    return given if len(given) > 1 else given * len(models)
 
 
 def _of_this_machine() -> list[str]:
@@ -181,10 +206,14 @@ def _size(option: str, text: str) -> int:
     return size_bytes
 
 
+def _names(models: Sequence[str]) -> list[str]:
+    return [f"disk{number}" for number in range(len(models))]
+
+
 def _values(template: Template, models: list[str], memory_bytes: int, data_bytes: int) -> dict[str, object]:
     """The template's values: the lab has less memory than the machine, and as much less data."""
     lab_bytes = min(memory_bytes, template.lab_memory_bytes)
-    disks = {f"disk{number}": model for number, model in enumerate(models)}
+    disks = dict(zip(_names(models), models, strict=True))
     rotating = [name for name, model in disks.items() if find_device(model).kind == "rotating"]
     quoted = (f'"{name}"' for name in rotating)
     # One drive that is not like two or more others serves them rather than being one of them.
@@ -203,5 +232,8 @@ def _values(template: Template, models: list[str], memory_bytes: int, data_bytes
         "eighth_memory": describe_size(lab_bytes // 8),
         "data": describe_size(lab_data_bytes),
         "scale": max(1, lab_data_bytes // _SCALE_BYTES),
+        "small_scale": max(1, lab_data_bytes // 16 // _SCALE_BYTES),
         "files": max(1000, lab_data_bytes // _FILE_BYTES),
+        "quarter_scale": max(1, lab_data_bytes // 4 // _SCALE_BYTES),
+        "quarter_files": max(1000, lab_data_bytes // 4 // _FILE_BYTES),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -59,21 +60,22 @@ def tipping(  # noqa: PLR0917  typer makes options of them
         strata tipping results/quickstart --use postgresql-server --parameter 'weights.*'
         strata tipping results/quickstart --use postgresql-server --parameter '*.write_settle' --seeds 6
     """
+    from strata.advice.tipping import Limits  # noqa: PLC0415  numbers take a moment to load
     from strata.report.tipping_text import tipping_plain, tipping_view  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415  numbers take a moment to load
+    from strata.statistics.study import gather  # noqa: PLC0415
 
-    asked, budget_s = asked_uses(uses, use or []), _budget_s(budget)
+    asked, budget_s = asked_uses(uses, use or []), seconds_of(budget, "--budget")
     folder = ResultsFolder.open(results)
     gathered = gather(folder)
     advices = _advised(folder, gathered, asked, is_named=bool(use))
-    search = _Search(folder, gathered, parameter or (), seeds, study, jobs)
-    found = search.run(advices, budget_s)
+    limits = Limits(budget_s, seeds, parameter or ())
+    found, interrupted = _search(folder, gathered, advices, limits, file=study, jobs=jobs)
     if as_json:
         print_json([tipping_plain(advice.use.name, each) for advice, each in found])
     else:
         for advice, each in found:
             stdout().print(tipping_view(advice.use.title, each))
-    if search.interrupted:
+    if interrupted:
         warnings().print("Interrupted; the findings are kept, and the same command goes on.")
         raise typer.Exit(INTERRUPTED_EXIT)
     if not all(each.whole for _, each in found):
@@ -106,65 +108,71 @@ def _advised(
     return found
 
 
-def _budget_s(text: str) -> float:
+def seconds_of(text: str, option: str) -> float:
+    """A duration of real time that an option gives. Raises StudyError."""
     try:
         return parse_duration(text) / NS_PER_S
     except ValueError as error:
-        raise StudyError(str(error), place="--budget", remedy='write for example "20m"') from error
+        raise StudyError(str(error), place=option, remedy='write for example "20m"') from error
 
 
-class _Search:
-    """The search for each use in turn; what one leaves of the budget, the next may take."""
+def _search(
+    folder: ResultsFolder,
+    results: StudyResults,
+    advices: Sequence[Advice],
+    limits: Limits,
+    *,
+    file: Path | None,
+    jobs: int | None,
+) -> tuple[list[tuple[Advice, UseTipping]], bool]:
+    """The findings for each use in turn, and whether the user interrupted.
 
-    def __init__(  # noqa: PLR0917
-        self,
-        folder: ResultsFolder,
-        results: StudyResults,
-        globs: Sequence[str],
-        seeds: int,
-        file: Path | None,
-        jobs: int | None,
-    ) -> None:
-        self._folder, self._results, self._globs, self._seeds = folder, results, globs, seeds
-        self._file, self._jobs = file, jobs
-        self.interrupted = False
+    What one use leaves of the budget, the next may take.
+    """
+    from strata.advice.tipping import only_weights  # noqa: PLC0415
 
-    def run(self, advices: Sequence[Advice], budget_s: float) -> list[tuple[Advice, UseTipping]]:
-        from strata.advice.tipping import Limits, only_weights  # noqa: PLC0415
-
-        if self._results.snapshot.time_domain == "wall":
-            warnings().print(
-                "These results are of a real machine, whose disks and memory cannot be varied: only the "
-                "weights are tried.",
-                soft_wrap=True,
-            )
-            return [(each, only_weights(self._folder, self._results, each)) for each in advices]
-        study = _read(self._results.snapshot, self._file)
-        found: list[tuple[Advice, UseTipping]] = []
-        end_s = time.monotonic() + budget_s
-        for number, advice in enumerate(advices):
-            share_s = (end_s - time.monotonic()) / (len(advices) - number)
-            found.append((advice, self._one(study, advice, Limits(share_s, self._seeds, self._globs))))
-            if self.interrupted:
-                break
-        return found
-
-    def _one(self, study: Study, advice: Advice, limits: Limits) -> UseTipping:
-        from strata.advice.tipping import Tipper  # noqa: PLC0415
-        from strata.cli.run import display_of, runner_for  # noqa: PLC0415
-
-        place = self._folder.path
-        runner = runner_for(RunnerName.LAB, None, place)
-        tipper = Tipper(
-            *(study, self._folder, self._results, advice, runner),
-            display=lambda: display_of(runner, place),
-            say=lambda text: notes().print(text, markup=False, soft_wrap=True),
-            limits=limits,
-            jobs=self._jobs,
+    if results.snapshot.time_domain == "wall":
+        warnings().print(
+            "These results are of a real machine, whose disks and memory cannot be varied: only the weights "
+            "are tried.",
+            soft_wrap=True,
         )
-        found = tipper.run()
-        self.interrupted = tipper.interrupted
-        return found
+        return [(each, only_weights(folder, results, each)) for each in advices], False
+    study = _read(results.snapshot, file)
+    found: list[tuple[Advice, UseTipping]] = []
+    end_s = time.monotonic() + limits.budget_s
+    for number, advice in enumerate(advices):
+        share_s = (end_s - time.monotonic()) / (len(advices) - number)
+        mine = replace(limits, budget_s=share_s)
+        one, interrupted = found_within(folder, results, advice, study, mine, jobs=jobs)
+        found.append((advice, one))
+        if interrupted:
+            return found, True
+    return found, False
+
+
+def found_within(
+    folder: ResultsFolder,
+    results: StudyResults,
+    advice: Advice,
+    study: Study,
+    limits: Limits,
+    *,
+    jobs: int | None,
+) -> tuple[UseTipping, bool]:
+    """Search one use's tipping points in the lab; also whether the user interrupted it."""
+    from strata.advice.tipping import Tipper  # noqa: PLC0415
+    from strata.cli.run import display_of, runner_for  # noqa: PLC0415
+
+    runner = runner_for(RunnerName.LAB, None, folder.path)
+    tipper = Tipper(
+        *(study, folder, results, advice, runner),
+        display=lambda: display_of(runner, folder.path),
+        say=lambda text: notes().print(text, markup=False, soft_wrap=True),
+        limits=limits,
+        jobs=jobs,
+    )
+    return tipper.run(), tipper.interrupted
 
 
 def _read(snapshot: StudySnapshot, file: Path | None) -> Study:

@@ -23,6 +23,7 @@ from strata.results.store import ResultsFolder
 from strata.spec.find import probed
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
+from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_S
 
 Basis = Literal["same cell", "same workload and devices", "rule of thumb"]
@@ -31,6 +32,10 @@ Basis = Literal["same cell", "same workload and devices", "rule of thumb"]
 # devices make the processor wait less. Estimates.
 _REAL_PER_VIRTUAL: Final[Mapping[str, float]] = {"rotating": 0.2, "controller": 0.5, "network": 0.5}
 _REAL_PER_VIRTUAL_ELSE: Final = 3.0
+# Of a load with a rate: the lab has the more to do the more operations there are, and waiting takes no real
+# time. Estimates, from PostgreSQL and file servers on rotating disks, with and without an SSD beside them.
+_REAL_PER_VIRTUAL_IDLE: Final = 0.1
+_REAL_PER_OPERATION_S: Final = 0.0006
 _PAUSE_NS: Final = 15 * NS_PER_S  # the mean of the drawn pauses
 _AROUND_NS: Final = 20 * NS_PER_S  # building, preparing and taking down, by the same rule
 _BOOT_S: Final = 2.0
@@ -180,6 +185,16 @@ def _cell(  # noqa: PLR0917
         return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
     kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
     ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE) for kind in kinds), default=1.0)
+    if (rate_per_s := _rate_per_s(load)) is not None:
+        ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
     boots = 1 if shared_by is None else 1 + 1 / shared_by
     real_s = _BOOT_S * boots + busy_ns / NS_PER_S * ratio + data_bytes / _FILLED_BYTES_PER_REAL_S
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
+
+
+def _rate_per_s(load: Workload) -> float | None:
+    """The rate of a load, or of all its tenants; None if one of them goes as fast as it can."""
+    several = loads_of(load)[1:]
+    rates = [getattr(each, "rate_per_s", None) for each in several or [load]]
+    known = [float(each) for each in rates if each is not None]
+    return sum(known) if len(known) == len(rates) else None

@@ -132,8 +132,9 @@ def _heading(advice: Advice) -> Text:
 
 
 def _decision(advice: Advice) -> RenderableType:
-    """The decision alone; where there is none, the first thing that would settle it."""
-    next_one = [] if advice.leaders else [*_settling(advice.settling[:1])]
+    """The decision alone; where it is open, the first thing that would settle it."""
+    is_settled = advice.conclusion == "clear" or advice.take_either
+    next_one = [] if is_settled else [*_settling(advice.settling[:1])]
     return Group(_heading(advice), terminal(facts(decision(advice)), indent=2), *next_one, Text())
 
 

@@ -83,7 +83,7 @@ def render(
         survival=survival_tables(capabilities, results),
         survival_title=SURVIVAL_TITLE,
         advice=[each for each in advice if each.standings],
-        tipping={name: tipping_words(each) for name, each in (tipping.uses if tipping else {}).items()},
+        tipping=_tipping(advice, tipping),
         unadvised=[each.use.title for each in advice if not each.standings],
         raw=raw_values(results),
         command=command(results.snapshot),
@@ -99,6 +99,16 @@ def render(
         precision=precision_notes(results.snapshot),
     )
     return page.rstrip() + "\n"
+
+
+def _tipping(advice: Sequence[Advice], tipping: Tipping | None) -> dict[str, list[str]]:
+    """The sentences under the answers that they are of: other needs or uses may have chosen another stack."""
+    uses = tipping.uses if tipping is not None else {}
+    return {
+        each.use.name: tipping_words(found)
+        for each in advice
+        if (found := uses.get(each.use.name)) is not None and {*found.leaders} <= {*each.leaders}
+    }
 
 
 def _templates() -> Environment:
