@@ -183,3 +183,22 @@ def test_one_command_goes_from_the_question_to_the_commands(
     assert found["stack"] == "xfs"
     assert found["tipping"]["leaders"] == ["xfs"]
     assert "mkfs.xfs" in " ".join(found["commands"])
+
+
+def test_where_no_stack_keeps_what_it_acknowledged_none_is_chosen_or_built(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capacities = {"ext4": 900.0, "xfs": 3000.0, "btrfs-nocow": 700.0, "zfs": 800.0}
+    monkeypatch.setattr("strata.cli.run.runner_for", lambda *_, **__: capacity_runner(capacities))
+    strata(monkeypatch, capsys, "ask", "lying", "--use", "database-nvme", "--seeds", "3", "--no-run")
+    file = folder / "lying.toml"
+    file.write_text(
+        file.read_text().replace("capacity =", 'faults = [{ fault = "ignores-flush" }]\ncapacity =')
+    )
+
+    text = shown("ask", "lying", "--jobs", "1")
+
+    assert "no stack left" in text
+    assert "ignores-flush" in text
+    assert "Build" not in text
+    assert "would change" not in text

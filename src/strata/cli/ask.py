@@ -14,7 +14,7 @@ from rich.text import Text
 
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import Answers, Use, write_study
-from strata.cli.output import notes, print_json, stdout
+from strata.cli.output import notes, print_json, print_wrote, stdout
 from strata.cli.parameters import AsJson, Jobs, argument, option
 from strata.cli.tipping import found_within, seconds_of
 from strata.errors import ResultError, StudyError
@@ -124,6 +124,8 @@ def _written(file: Path, use: Use | None, answers: Answers, seeds: int | None, m
         if is_new:
             file.unlink()
         raise
+    if is_new:
+        print_wrote(file)
     return study
 
 
@@ -183,7 +185,7 @@ def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> Non
         raise StudyError(
             f"no stack on {on} survives the loss of any of them, which it must",
             place="--must disk-loss",
-            remedy=f"leave it out, or give each stack of {file} a mirror",
+            remedy=f"leave it out, or write {file} by `strata new study` and give its stacks a mirror",
         )
     lossy = [
         name for name in stacks if any(study.power_risks(name, workload) for workload in study.workloads)

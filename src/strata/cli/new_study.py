@@ -187,12 +187,12 @@ def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) ->
         written.rename(path)
     finally:
         written.unlink(missing_ok=True)
+    if not shows:
+        return
     if as_json:
         print_json({"wrote": [str(path)]})
         return
     print_wrote(path)
-    if not shows:
-        return
     notes().print(f"Next: strata check {path}; strata plan {path}; strata run {path}", markup=False)
 
 
