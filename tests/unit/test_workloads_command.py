@@ -18,6 +18,12 @@ from study_texts import HEAD, disk, mistakes, read
 STUDY = f"{HEAD}time_limit = '1h'\n{disk('disk0')}"
 STUDY += '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n[workloads.own]\nworkload = "command"\n'
 COPY = "load = [{ name = 'copy', run = 'cp ${data}/a ${data}/b' }]\n"
+FIND = (
+    "load = [{ name = 'x', shell = 'a $rate' }]\nrate = 5\n"
+    "find = { metric = 'latency_ns_p99', below = '1s' }\n"
+)
+TIME = "{ name = 'latency_ns_p99', json = 'p99' }"
+REACHED = "{ name = 'operations_per_s', unit = '1/s', json = 'rate' }"
 
 
 def plan_of(folder: Path, text: str) -> Plan:
@@ -104,6 +110,17 @@ def test_a_server_is_waited_for(key: str, argv: tuple[str, ...], tmp_path: Path)
     assert server.ready.user == LOAD_USER
 
 
+def test_each_probe_of_a_search_gets_its_rate(tmp_path: Path) -> None:
+    study = read(tmp_path, f"{STUDY}{FIND}metrics = [{TIME}, {REACHED}]\n")
+
+    rates = {
+        probe: compile_trial(study, "ext4", probe, 1).steps[-1].environment["rate"]
+        for probe in ("own-rate-5", "own-rate-40")
+    }
+
+    assert rates == {"own-rate-5": "5", "own-rate-40": "40"}
+
+
 def test_a_port_is_looked_for_in_the_kernels_table(tmp_path: Path) -> None:
     server = steps_of(tmp_path, f"{COPY}serve = {{ run = 'served', port = 2379 }}\n")["command-server"]
 
@@ -167,6 +184,12 @@ def test_scripts_and_a_folder_beside_the_study_are_there_to_read(tmp_path: Path)
         ),
         ("load = ['a']\nmetrics = [{ name = 'a', better = 'higher' }]", "metrics[0].better", "lower is"),
         ("load = ['a']\nmetrics = [{ name = 'a' }, { name = 'a' }]", "metrics[1].name", "two metrics"),
+        ("load = ['a']\nrate = 5", "rate", "no command of `load` uses ${rate}"),
+        ("load = ['a ${rate}']", "load[0]", "there is no variable ${rate}"),
+        ("load = ['a ${rate}']\nrate = 5\nvariables = { rate = 6 }", "rate", "two rates"),
+        (f"{FIND}metrics = [{REACHED}, {{ name = 'a', of = 'x' }}]", "find", "no time of `metrics`"),
+        (f"{FIND}metrics = [{TIME}]", "find", "which rate the program reached"),
+        (f"{FIND}metrics = [{TIME}, {REACHED}]".replace("rate = 5\n", ""), "find", "no rate to begin at"),
         ("preset = 'sqlit'", "preset", "no preset"),
         ("load = ['a']\narchive = 'none.tar'", "archive", "no file"),
         ("load = ['a']\nsize = '1TiB'", "size", ""),

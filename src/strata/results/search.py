@@ -10,13 +10,11 @@ from typing import Final
 
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, StudySnapshot
-from strata.spec.find import RATE_MAX, Find, probed
+from strata.spec.find import RATE_MAX, REACHED, Find, probed
 from strata.spec.metric import Metric
 from strata.spec.trial import TrialKey
 from strata.units import NS_PER_S
 
-_REACHED: Final = ("transactions_per_s", "operations_per_s")
-"""What a rate counts, by the load's own account."""
 _SHORT_OF: Final = 0.05  # a judgement: who asks for 200 a second is not served by less than 190
 _DEVIATIONS: Final = 3.0  # of the number of Poisson arrivals within the window
 
@@ -88,7 +86,7 @@ class Search:
         if not self.is_ended or rate is None or kept is None:
             return None
         others = (each.model_copy(update={"headline": False}) for each in kept.record.metrics)
-        counted = next((name for name in _REACHED if kept.record.metric(name) is not None), "requests_per_s")
+        counted = next((name for name in REACHED if kept.record.metric(name) is not None), "requests_per_s")
         found = Metric.of(found_name(counted), rate, "1/s", headline=True)
         trial = Trial.of(kept.record.trial.study, key)
         return kept.record.model_copy(update={"trial": trial, "metrics": (found, *others)})
@@ -128,7 +126,7 @@ def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[T
 
 def _probe(find: Find, rate: int, record: ResultRecord) -> Probe:
     metric = record.metric(find.metric)
-    rates = (record.metric(name) for name in _REACHED)
+    rates = (record.metric(name) for name in REACHED)
     reached = next((each.value for each in rates if each is not None), None)
     window_s = record.phases_ns.get("measure", 0) / NS_PER_S
     tolerance = max(_SHORT_OF, _DEVIATIONS / math.sqrt(max(rate * window_s, 1.0)))

@@ -19,6 +19,8 @@ from strata.units import Duration, Share, format_duration, format_share
 
 RATE_MAX: Final = 1_000_000
 """The highest rate that is tried: sysbench and pgbench take no higher one."""
+REACHED: Final = ("transactions_per_s", "operations_per_s")
+"""The metrics that say which rate a load reached, by its own account."""
 _PROBE: Final = re.compile(r"(.+)-rate-([1-9][0-9]*)")
 
 _Within = Annotated[

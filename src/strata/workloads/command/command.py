@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import Field, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from strata.spec import page_cache
 from strata.spec.device import bundled_folder
+from strata.spec.find import RATE_MAX, OpenLoop
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.metric import Metric, MetricSpec
 from strata.spec.names import Diagnostic
@@ -34,6 +35,7 @@ from strata.workloads.command.program import (
     filled,
     mistake,
 )
+from strata.workloads.command.rate import rate_diagnostics
 from strata.workloads.keys import WholeSeconds, key, preset_diagnostics, preset_key, yes_or_no
 from strata.workloads.tree import TOOLS, ArchiveWorkload
 
@@ -56,7 +58,7 @@ def applications() -> Mapping[str, Mapping[str, Any]]:
     return {file.stem: tomllib.loads(file.read_text()) for file in files}
 
 
-class CommandWorkload(ArchiveWorkload):
+class CommandWorkload(OpenLoop, ArchiveWorkload):
     """Any program: commands that a study names, and the metrics that they print or take.
 
     Prepare: the archive is unpacked, the scripts are written, `prepare` runs, the server starts, and dirty
@@ -118,6 +120,13 @@ class CommandWorkload(ArchiveWorkload):
         "seconds; a tenant needs it. Default: until its work is done",
         "60s",
         alias="duration",
+    )
+    rate_per_s: Annotated[StrictInt, Field(ge=1, le=RATE_MAX)] | None = key(
+        None,
+        "The operations a second that `load` is asked for, by an option of its program such as "
+        "`--rate=${rate}`. Default: what the program does by itself",
+        200,
+        alias="rate",
     )
     metrics_of: list[MetricTable] = key(
         [],
@@ -207,6 +216,7 @@ class CommandWorkload(ArchiveWorkload):
         for diagnostic in self.serve.diagnostics(values) if self.serve else ():
             yield _within(diagnostic, "serve")
         yield from self._metric_diagnostics()
+        yield from self._rate_diagnostics()
         if self.archive:
             yield from super().diagnostics(capacity_bytes)
         if self.size_bytes is not None:
@@ -240,10 +250,17 @@ class CommandWorkload(ArchiveWorkload):
                 yield _within(Diagnostic(cause, remedy="take another name", key="name"), "metrics", index)
             seen.add(metric.name)
 
+    def _rate_diagnostics(self) -> Iterator[Diagnostic]:
+        texts = [text for _, each in self.commands("load") for text in (each.run, each.shell) if text]
+        of_server = () if self.serve is None else (self.serve.run, self.serve.shell)
+        texts += [*self.environment.values(), *filter(None, of_server)]
+        yield from rate_diagnostics(self, texts, self.variables, self.metrics_of)
+
     def _values(self, given: Mapping[str, str]) -> dict[str, str]:
         length = {} if self.duration_ns is None else {"duration": str(self.duration_ns // NS_PER_S)}
+        rate = {} if self.rate_per_s is None else {"rate": str(self.rate_per_s)}
         own = {name: literal(str(value)) for name, value in self.variables.items()}
-        return {**given, **length, **own}
+        return {**given, **length, **rate, **own}
 
     def unprepared(self) -> str | None:
         texts = [text for _, each in self.commands("prepare") for text in (each.run, each.shell) if text]
