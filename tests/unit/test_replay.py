@@ -154,6 +154,21 @@ def test_only_requests_of_the_window_are_summarised_and_those_before_it_are_repl
     assert found.replayed_span_ns < whole.replayed_span_ns
 
 
+def test_the_window_of_an_open_replay_begins_without_a_backlog_of_the_preparation() -> None:
+    """The recorded disk was prepared faster than this one can be, and then had little to do."""
+    much, little = arriving_every(MS // 100, 2000), arriving_every(50 * MS, 100)
+    begin_ns = int(much["complete_ns"].max()) + 50 * MS
+    for column in ("arrival_ns", "complete_ns"):
+        little[column] += begin_ns
+
+    found = replay(np.concatenate([much, little]), find_device(DEVICE), window_ns=(begin_ns, 1 << 60))
+    alone = replay(little, find_device(DEVICE))
+
+    assert found.carried_share is None
+    assert found.replayed["all"].requests == 100
+    assert found.replayed["all"].mean == pytest.approx(alone.replayed["all"].mean, rel=0.2)
+
+
 def test_a_window_without_requests_is_refused() -> None:
     with pytest.raises(ResultError, match="in the measured window"):
         replay(record(1), find_device(DEVICE), window_ns=(1 << 60, 1 << 61))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A disk's recorded requests, sent to another modelled disk.
 
-Open: each arrives at its recorded time. Closed: each arrives after as many completions as recorded, with the
-same delay (its think time), so that as many requests are outstanding and a faster disk gets more work. A full
-queue holds requests back in both modes; the latency of an open one includes that.
+Open: each of the window arrives at its recorded time. Closed: each arrives after as many completions as
+recorded, with the same delay (its think time), so that as many requests are outstanding and a faster disk
+gets more work. A full queue holds requests back in both modes; the latency of an open one includes that.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _CARRIED_MIN: Final = 0.95
 _QUARTERS: Final = 4
 
 Times = npt.NDArray[np.int64]
+_NEVER: Final = int(np.iinfo(np.int64).max)
 _NO_CONTENT: Final = 3  # the descriptor of a disk's content, which the models never use
 
 
@@ -78,7 +79,8 @@ def replay(
     """Send one disk's recorded requests to a modelled disk.
 
     With a window, requests that arrive outside it are sent, too, because they bring the disk into its state,
-    but latencies and spans are of the window's.
+    but latencies and spans are of the window's. Those before it are sent as in a closed replay, so that a
+    slower disk brings no backlog of the preparation into the window.
 
     The ``seed`` of the model's random draws is `strata.lab.initrd.disk_seed` of the trial's.
 
@@ -90,10 +92,9 @@ def replay(
     records = in_order_of_arrival(records)
     _refuse_beyond(records, device, capacity_bytes)
     arrival, complete = (records[name].astype(np.int64) for name in ("arrival_ns", "complete_ns"))
-    if mode == "open":
-        delay, after = arrival, np.zeros(len(records), np.int64)
-    else:
-        delay, after = waits(arrival, complete)
+    first_ns, end_ns = window_ns or (0, _NEVER)
+    opening = _Opening.of(arrival, complete, first_ns if mode == "open" else _NEVER)
+    delay, after = opening.waits(arrival, complete)
     config = driver_config(
         device, name="sda", backing_fd=_NO_CONTENT, capacity_bytes=capacity_bytes, seed=seed
     )
@@ -101,9 +102,8 @@ def replay(
     flags = np.where(flag(records, "fua"), FUA, 0)
     done = ModelledDisk(config).replay(op, sector, sectors, delay, after, flags=flags)
     finished = done.complete_ns.astype(np.int64)
-    began = arrival if mode == "open" else done.arrival_ns.astype(np.int64)
+    began = opening.began(arrival, done.arrival_ns.astype(np.int64), finished)
     taken = finished - began
-    first_ns, end_ns = window_ns or (0, np.iinfo(np.int64).max)
     inside = (arrival >= first_ns) & (arrival < end_ns)
     if not inside.any():
         cause = "no request of this disk arrives in the measured window"
@@ -131,6 +131,37 @@ def _grows(taken: Times) -> bool:
         return False
     means = np.array([quarter.mean() for quarter in np.array_split(taken, _QUARTERS)])
     return bool((np.diff(means) > 0).all())
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """The last completion before the window: from it on requests are sent at their recorded times.
+
+    Attributes:
+        closed: The requests before the window, which are sent after completions.
+        completions: The number of them that were complete.
+        recorded_ns: The instant in the recording.
+    """
+
+    closed: npt.NDArray[np.bool_]
+    completions: int
+    recorded_ns: int
+
+    @classmethod
+    def of(cls, arrival: Times, complete: Times, first_ns: int) -> _Opening:
+        closed = arrival < first_ns
+        ended = complete[closed & (complete <= first_ns)]
+        return cls(closed, len(ended), int(ended.max(initial=0)))
+
+    def waits(self, arrival: Times, complete: Times) -> tuple[Times, Times]:
+        delay, after = waits(arrival, complete)
+        open_delay = arrival - self.recorded_ns
+        return np.where(self.closed, delay, open_delay), np.where(self.closed, after, self.completions)
+
+    def began(self, arrival: Times, sent: Times, finished: Times) -> Times:
+        """The arrivals: an open request waits from its time on, although a full queue delays it."""
+        opened_ns = int(np.sort(finished)[self.completions - 1]) if self.completions else 0
+        return np.where(self.closed, sent, opened_ns + arrival - self.recorded_ns)
 
 
 def in_order_of_arrival(records: Records) -> Records:
