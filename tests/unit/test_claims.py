@@ -12,6 +12,7 @@ from advice_studies import around, study
 from command_line import refusal, shown, shown_json
 from made_results import made_results
 from strata.errors import DiagnosticsError
+from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
 from strata.spec.claims import Claim, read_claims
 from strata.spec.warning import Check
@@ -168,6 +169,15 @@ def test_the_ratio_is_the_one_that_strata_compare_prints(made: Path, file: Path)
     assert (compared["ratio"], compared["ratio_low"]) == (row["ratio"], row["ratio_low"])
 
 
+def test_a_metric_of_a_stack_without_results_yet_is_no_mistake(made: Path, file: Path) -> None:
+    metric = "fragmentation_ext4_extents_per_file_mean"
+    file.write_text(SOUND.replace("transactions_per_s", metric))
+
+    [pair] = shown_json("claims", made, "--claims", file)["claims"][0]["comparisons"]
+
+    assert (pair["verdict"], pair["why"]) == ("undecided", "btrfs.postgresql: no such metric")
+
+
 def test_a_verdict_can_end_with_exit_code_1(made: Path, file: Path) -> None:
     file.write_text(SOUND.replace('is = "worse"', 'is = "better"'))
 
@@ -241,7 +251,7 @@ def test_all_mistakes_of_a_claims_file_are_reported_at_once(made: Path, file: Pa
     file.write_text(BAD)
 
     with pytest.raises(DiagnosticsError) as raised:
-        read_claims(file, results_subject(gather(ResultsFolder.open(made))))
+        read_claims(file, results_subject(gather(ResultsFolder.open(made)), catalogue().workloads))
 
     said = str(raised.value)
     for place, cause in {

@@ -94,6 +94,7 @@ def _of_study(file: Path, given: Path | None) -> tuple[list[Judgement], str, str
 
 
 def _of_results(path: Path, given: Path | None) -> tuple[list[Judgement], str, str]:
+    from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
     from strata.spec.claims import SUFFIX, read_claims  # noqa: PLC0415
     from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
@@ -101,7 +102,7 @@ def _of_results(path: Path, given: Path | None) -> tuple[list[Judgement], str, s
 
     results = gather(ResultsFolder.open(path))
     file = given or _existing(_study_file(results.snapshot).with_suffix(SUFFIX), str(path))
-    claims = read_claims(file, results_subject(results))
+    claims = read_claims(file, results_subject(results, catalogue().workloads))
     return judge(claims, results), results.snapshot.name, results.snapshot.question
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from strata.spec.claims import Claim, Expectation, Subject, Yield
+from strata.spec.metric import COMMON
 from strata.spec.trial import CellKey
+from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
 from strata.statistics.comparison import Verdict as Compared
 from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval
@@ -81,9 +83,17 @@ class Judgement:
         return self.claim.untestable or next((each.why for each in self.deciding), "")
 
 
-def results_subject(results: StudyResults) -> Subject:
-    """The stacks, workloads and metrics of results that claims may name."""
-    found = {name: Yield([kind.name for kind in results.metrics(name)]) for name in results.workloads}
+def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) -> Subject:
+    """The stacks, workloads and metrics of results that claims may name; ``kinds`` are those of workloads.
+
+    A metric that a stack without results yet would yield, such as its fragmentation, is known by its kind.
+    """
+    declared = results.snapshot.declared_workloads
+    found = {}
+    for name in results.workloads:
+        kind = kinds.get(str(declared.get(name, {}).get("workload")))
+        names = [each.name for each in results.metrics(name)]
+        found[name] = Yield(names, (*kind.metric_specs, *COMMON) if kind and names else ())
     return Subject(results.stacks, found, results.snapshot.skipped)
 
 
