@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab trial is a pure function of its specification: the same bytes for every user, place and CPU."""
+"""A lab trial is a pure function of its specification: the same bytes for every user, place, CPU and load."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,8 @@ STUDY = (
     + VERIFY
 )
 NOBODY = 65534
-# The trials of the second run; `make test-all` repeats all.
-AGAIN = ("*",) if SHARE == 1 else ("*.[mv]*", "btrfs.oltp.*")
+# The trials of the second run, by the number of virtual processors; `make test-all` repeats all.
+AGAIN = {"one": ("*",) if SHARE == 1 else ("*.verify.*", "btrfs.[mo]*"), "four": ("btrfs.oltp.*",)}
 
 
 @dataclass(frozen=True)
@@ -62,22 +63,23 @@ class Ground:
 
     path: Path
     shared: Path
-    first: Path
 
     @property
-    def study(self) -> Path:
-        return self.path / "study.toml"
+    def first(self) -> Path:
+        return self.path / "one"
 
 
 @pytest.fixture(scope="module")
 def ground(lab: Lab) -> Iterator[Ground]:
     with public_folder() as path:
         shared = shared_lab(lab, path / "shared")
-        (path / "study.toml").write_text(STUDY)
-        (path / "study.toml").chmod(0o644)
         env = environment(path / "cache", shared, HOME="/root")
-        strata("run", str(path / "study.toml"), "--results", str(path / "first"), env=env, cwd=path)
-        yield Ground(path, shared, path / "first")
+        for name, trials in {"one": "*", "four": "btrfs.oltp.*"}.items():
+            study = path / f"{name}.toml"
+            study.write_text(STUDY.replace("time_limit", f"cpus = {4 if name == 'four' else 1}\ntime_limit"))
+            study.chmod(0o644)
+            strata("run", str(study), "--results", str(path / name), "--trial", trials, env=env, cwd=path)
+        yield Ground(path, shared)
 
 
 def another_cpu() -> str:
@@ -87,6 +89,16 @@ def another_cpu() -> str:
     return str(max(every, key=lambda cpu: (cpu not in own, cpu)))
 
 
+@contextmanager
+def busy(cpu: str) -> Iterator[None]:
+    """Another process computes on the CPU for as long."""
+    with subprocess.Popen(["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]) as neighbour:
+        try:
+            yield
+        finally:
+            neighbour.kill()
+
+
 def another_users_prefix() -> list[str]:
     """Run as nobody, which only root may."""
     if os.geteuid() != 0:
@@ -94,7 +106,7 @@ def another_users_prefix() -> list[str]:
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
 
-def test_another_user_place_home_environment_cpu_and_time_give_the_same_records(ground: Ground) -> None:
+def test_another_user_place_home_environment_cpu_load_and_time_give_the_same_records(ground: Ground) -> None:
     elsewhere = ground.path / "another user's place"
     elsewhere.mkdir()
     elsewhere.chmod(0o777)
@@ -103,27 +115,36 @@ def test_another_user_place_home_environment_cpu_and_time_give_the_same_records(
         pytest.skip("this Python cannot be run by other users")
     padding = {f"PADDING_{index}": "x" * 1000 for index in range(30)}
     env = environment(elsewhere / "cache", ground.shared, HOME=str(elsewhere), TZ="Asia/Tokyo", **padding)
-    one_cpu = ["taskset", "-c", another_cpu()]
+    cpu = another_cpu()
 
-    for trials in AGAIN:
-        strata(
-            *("run", str(ground.study), "--results", "second", "--trial", trials),
-            env=env,
-            cwd=elsewhere,
-            prefix=[*one_cpu, *prefix],
-        )
+    with busy(cpu):
+        for name, trials in ((name, each) for name, those in AGAIN.items() for each in those):
+            strata(
+                *("run", str(ground.path / f"{name}.toml"), "--results", name, "--trial", trials),
+                env=env,
+                cwd=elsewhere,
+                prefix=["taskset", "-c", cpu, *prefix],
+            )
 
-    first, second = hashes(ground.first), hashes(elsewhere / "second")
-    assert len(first) == 9
-    assert len(second) == (9 if SHARE == 1 else 7)
-    assert second == {trial: first[trial] for trial in second}
+    for name, count in {"one": 9 if SHARE == 1 else 5, "four": 1}.items():
+        first, second = hashes(ground.path / name), hashes(elsewhere / name)
+        assert len(second) == count
+        assert second == {trial: first[trial] for trial in second}
+
+
+def test_other_processors_are_another_result(ground: Ground) -> None:
+    (trial,) = hashes(ground.path / "four")
+    one, four = (records(ground.path / name)[trial].metric("transactions_per_s") for name in ("one", "four"))
+
+    assert one is not None
+    assert four is not None
+    assert four.value != one.value
 
 
 def test_every_trial_is_valid(ground: Ground) -> None:
-    found = records(ground.first)
+    found = [*records(ground.first).values(), *records(ground.path / "four").values()]
 
-    assert len(found) == 9
-    assert {trial: record.validity.reasons for trial, record in found.items()} == dict.fromkeys(found, ())
+    assert [record.validity.reasons for record in found] == [()] * 10
 
 
 def test_different_seeds_differ(ground: Ground) -> None:
@@ -185,7 +206,9 @@ def test_a_result_states_what_it_ran_on(ground: Ground, lab: Lab) -> None:
 def test_a_second_run_skips_what_is_there_and_says_so(ground: Ground) -> None:
     env = environment(ground.path / "cache", ground.shared)
 
-    done = strata("run", str(ground.study), "--results", str(ground.first), env=env, cwd=ground.path)
+    done = strata(
+        "run", str(ground.path / "one.toml"), "--results", str(ground.first), env=env, cwd=ground.path
+    )
 
     assert "9 skipped" in done.stderr
     assert "0 measured" in done.stderr
