@@ -217,6 +217,17 @@ def test_trials_are_kept_and_a_second_search_runs_nothing(tmp_path: Path, use: U
     assert kept.uses["postgresql-server"] == found
 
 
+def test_trials_without_the_quantity_are_not_run_again(tmp_path: Path, use: Use) -> None:
+    runner = planted(opposite)
+    search = tipper(tmp_path, two_weights(use, 90), opposite, BOTH, globs=("scan.clients",), runner=runner)
+    runner.begun.clear()
+
+    found = search.run()
+
+    assert all(each.tried for each in found.points if each.quantity == "scan.clients")
+    assert {each.split(".")[1] for each in runner.begun} == {"scan"}
+
+
 def test_an_interruption_keeps_what_was_found_and_the_search_goes_on(tmp_path: Path, use: Use) -> None:
     class Interrupting(RecordingDisplay):
         count = 0

@@ -9,6 +9,7 @@ from typing import Final
 
 from strata.results.tipping import Kind, Range
 from strata.spec.study import MEMORY_BYTES_MIN, Study, StudyDevice
+from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.units import MIB
 
@@ -53,6 +54,15 @@ class Quantity:
     @property
     def ends(self) -> list[float]:
         return [end for end in (self.low, self.high) if end != self.stated]
+
+    def occurs_in(self, study: Study, cell: CellKey) -> bool:
+        """Whether another value makes other trials of a cell: of its disks or its workload, or any memory."""
+        owner = self.name.partition(".")[0]
+        if self.kind == "workload":
+            return cell.workload == owner
+        if self.kind == "disk":
+            return any(used.device.name == owner for used in study.stack_devices(cell.stack))
+        return True
 
     def near(self, value: float) -> float:
         """The nearest value that it can have."""

@@ -9,6 +9,7 @@ seed, as everywhere, and each seed keeps its drive but for the value. Weights ne
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ from strata.advice.quantities import Quantity, quantities
 from strata.errors import ResultError, StrataError, StudyError
 from strata.execution.display import Display
 from strata.execution.run import run_study, worker_cpus
+from strata.files import explained
+from strata.plan.compile import trials
 from strata.results.store import ResultsFolder
 from strata.results.tipping import (
     TRIALS_NAME,
@@ -311,6 +314,7 @@ class Tipper:
             self._put(quantity, end, "cannot say", note=f"{_shown(value, quantity.unit)}: {error.cause}")
             return None
         place = self.folder.path / TRIALS_NAME / f"{quantity.name}={value:.6g}"
+        self._reuse(quantity, varied, place)
         cost_s = self._cost_s(seeds, done=_measured(place))
         if self.clock() - self._begun_s + cost_s > self.limits.budget_s:
             raise _Ended
@@ -326,6 +330,16 @@ class Tipper:
             self._put(quantity, end, "cannot say", note=f"{_shown(value, quantity.unit)}: {tried}")
             return None
         return tried
+
+    def _reuse(self, quantity: Quantity, varied: Study, place: Path) -> None:
+        """Copy the results of trials without the quantity; `run_study` keeps those that answer."""
+        folder = ResultsFolder.create(place, self.results.snapshot)
+        for trial in trials(varied):
+            measured, copy = (each.trials_path / trial.id for each in (self.folder, folder))
+            if quantity.occurs_in(self.study, trial.key.cell) or copy.exists() or not measured.is_dir():
+                continue
+            with explained(copy, "copy the results"):
+                shutil.copytree(measured, copy)
 
     def _judged(self, results: StudyResults, value: float, seeds: Sequence[int]) -> Tried | str:
         """The comparison of the best leader with the best rival; or why there is none."""
