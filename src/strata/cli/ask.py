@@ -244,12 +244,13 @@ class _Question:
 
 
 def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> None:
+    """Print the answer, then look for what would change it, then print that and the commands."""
     from strata.advice.advise import advise  # noqa: PLC0415
     from strata.plan.commands import build_commands  # noqa: PLC0415
     from strata.report.advice_tables import advice_plain, advices_view  # noqa: PLC0415
     from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
-    from strata.report.tipping_text import tipping_plain, tipping_words  # noqa: PLC0415
+    from strata.report.tipping_text import tipping_plain  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
 
@@ -259,9 +260,15 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     capabilities = read_capabilities(folder)
     [advice] = advise(results, [use], capabilities, evidence=False)
     facts = facts_of(study, capabilities)
+    if not as_json:
+        console = stdout()
+        console.print(advices_view([advice], in_full=False))
+        console.print(terminal(facts_table(facts), indent=2))
+        if left_out := _left_out(use):
+            console.print(Text(f"\nNot weighed, as the study does not measure them: {left_out}."))
     chosen = _chosen(advice)
     commands = build_commands(study, chosen) if chosen else []
-    changes = _changes(question, folder, results, advice)
+    changes, interrupted = _changes(question, folder, results, advice)
     if as_json:
         found: dict[str, Any] = {
             "study": str(question.file),
@@ -271,42 +278,54 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
             "tipping": None if changes is None else tipping_plain(use.name, changes),
         }
         print_json({**found, "stack": chosen, "commands": commands})
-        return
+    else:
+        _print_rest(advice, changes, commands)
+        every = f"strata advise {place} --use {use.name} --evidence; strata report {place}"
+        stdout().print(Text(f"\nEvery figure: {every}"), soft_wrap=True)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED_EXIT)
+
+
+def _print_rest(advice: Advice, changes: UseTipping | None, commands: Sequence[str]) -> None:
+    from strata.report.tipping_text import tipping_words  # noqa: PLC0415
+
     console = stdout()
-    console.print(advices_view([advice], in_full=False))
-    console.print(terminal(facts_table(facts), indent=2))
-    if left_out := _left_out(use):
-        console.print(Text(f"\nNot weighed, as the study does not measure them: {left_out}."))
     if changes is not None:
         console.print(Text("\nWhat would change the answer, the nearest first:"))
         for sentence in tipping_words(changes):
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
-    if chosen:
-        leads = "" if _is_sure(advice) else ", which leads, though that is not settled,"
-        shown = f"\nBuild {chosen}{leads} on a machine (shown, not run; it destroys the disks' content):"
+        if not changes.whole:
+            goes_on = f"strata tipping results/{advice.study} --use {advice.use.name}"
+            console.print(Text(f"  {goes_on} tries the rest."), soft_wrap=True)
+    if commands:
+        is_sure = advice.leader is not None or advice.take_either or not advice.leaders
+        leads = "" if is_sure else ", which leads, though that is not settled,"
+        shown = (
+            f"\nBuild {_chosen(advice)}{leads} on a machine (shown, not run; it destroys the disks' content):"
+        )
         console.print(Text(shown))
         for line in commands:
             console.print(Text(f"  {line}", style="cyan"), soft_wrap=True)
-    every = f"strata advise {place} --use {use.name} --evidence; strata report {place}"
-    console.print(Text(f"\nEvery figure: {every}"))
 
 
 def _changes(
     question: _Question, folder: ResultsFolder, results: StudyResults, advice: Advice
-) -> UseTipping | None:
-    """What would change the answer, as far as the time allows; None without an answer that could change."""
+) -> tuple[UseTipping | None, bool]:
+    """What would change the answer, as far as the time allows, and whether the user interrupted.
+
+    None without an answer that could change.
+    """
     from strata.advice.tipping import Limits, answered, only_weights  # noqa: PLC0415
 
     try:
         answered(results, advice)
     except ResultError:
-        return None
+        return None, False
     try:
         limits = Limits(question.budget_s)
-        found, _ = found_within(folder, results, advice, question.study, limits, jobs=question.jobs)
+        return found_within(folder, results, advice, question.study, limits, jobs=question.jobs)
     except StudyError:  # the time does not suffice for one value
-        return only_weights(folder, results, advice)
-    return found
+        return only_weights(folder, results, advice), False
 
 
 def _left_out(use: AdviceUse) -> str:
@@ -318,10 +337,6 @@ def _left_out(use: AdviceUse) -> str:
     return listed(
         [f"{w.name} ({percent(w.weight / whole.total)})" for w in whole.weights if w.name not in kept]
     )
-
-
-def _is_sure(advice: Advice) -> bool:
-    return advice.leader is not None or advice.take_either or not advice.leaders
 
 
 def _chosen(advice: Advice) -> str | None:
