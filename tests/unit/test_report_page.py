@@ -23,6 +23,7 @@ from strata.report.stack import stack_views, study_of
 from strata.report.templates import in_script
 from strata.report.wording import coded
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
+from strata.results.declared import declared_study
 from strata.statistics.study import StudyResults, gather
 
 
@@ -126,6 +127,19 @@ def test_stacks_are_drawn_from_the_study_file_with_what_each_layer_gives(tmp_pat
     assert [level.provides for level in drawn.levels] == ["filesystem", "block", "block"]
     assert "block device, 64 GiB" in drawn.levels[2].notes
     assert [disk.name for disk in drawn.disks] == ["disk0", "disk1", "disk2", "disk3"]
+
+
+def test_stacks_are_drawn_from_a_study_whose_files_are_not_there_any_more(tmp_path: Path) -> None:
+    snapshot = results_of(tmp_path, stacks=["ext4-thin"], workloads=1, seeds=1).snapshot
+    recorded = '\n[workloads.recorded]\nworkload = "trace"\ntrace = "gone.iolog"\n'
+    kept = snapshot.model_copy(update={"text": snapshot.text + recorded})
+    study = study_of(kept)
+
+    assert study is not None
+    assert "recorded" in study.workloads
+    assert [level.name for level in stack_views(kept, study)[0].levels] == ["ext4", "lvm-thin", "md"]
+    with pytest.raises(ResultError, match=r"gone\.iolog"):
+        declared_study(kept)
 
 
 def test_stacks_are_drawn_from_their_titles_where_the_study_file_cannot_be_read(tmp_path: Path) -> None:

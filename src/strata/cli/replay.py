@@ -126,7 +126,7 @@ def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Devic
         raise ResultError(
             "a table alone does not name its device", place="--device same", remedy="name the device"
         )
-    device = declared_study(source[0].study()).devices[disk].device
+    device = declared_study(source[0].study(), has_inputs=False).devices[disk].device
     return recorded_drive(device, source[1].record.drives)
 
 

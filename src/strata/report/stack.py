@@ -157,7 +157,7 @@ def _draw(study: Study, found: Stack, title: str) -> Drawing:
 def study_of(snapshot: StudySnapshot) -> Study | None:
     """The study of a copy; None if files that it needs are not there any more."""
     try:
-        return declared_study(snapshot)
+        return declared_study(snapshot, has_inputs=False)
     except ResultError:
         return None
 

@@ -13,11 +13,12 @@ from strata.spec.load import load_study
 from strata.spec.study import Study
 
 
-def declared_study(snapshot: StudySnapshot) -> Study:
+def declared_study(snapshot: StudySnapshot, *, has_inputs: bool = True) -> Study:
     """The study of the kept text.
 
-    Raises ResultError if none is kept, or if it is no study: an edited one, or one with files beside it,
-    which results do not keep.
+    Results do not keep the files beside a study, so that one with inputs is read without them or not at all.
+
+    Raises ResultError if no text is kept, or if it is no study: an edited one, or one with files beside it.
     """
     if not snapshot.text:
         cause, remedy = "the results do not keep the text of their study", "run it again with `strata run`"
@@ -26,7 +27,7 @@ def declared_study(snapshot: StudySnapshot) -> Study:
         file = Path(folder) / "study.toml"
         file.write_text(snapshot.text)
         try:
-            return load_study(file, catalogue())
+            return load_study(file, catalogue(), has_inputs=has_inputs)
         except StrataError as error:
             first = getattr(error, "diagnostics", [error])[0]
             raise ResultError(

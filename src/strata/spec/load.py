@@ -63,13 +63,21 @@ _EXAMPLES: Final = {
 }
 
 
-def load_study(file: Path, catalogue: Catalogue, disks: Mapping[str, StudyDevice] | None = None) -> Study:
+def load_study(
+    file: Path,
+    catalogue: Catalogue,
+    disks: Mapping[str, StudyDevice] | None = None,
+    *,
+    has_inputs: bool = True,
+) -> Study:
     """Read and check a study file. Real ``disks`` replace the models of the devices of their names.
+
+    Without inputs, the files that workloads read are not looked for, and such trials cannot be compiled.
 
     Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, found = read_toml(file)
-    return _Reader(file, tables, found, catalogue, disks or {}).study()
+    return _Reader(file, tables, found, catalogue, disks or {}, has_inputs).study()
 
 
 @dataclass
@@ -79,6 +87,7 @@ class _Reader:
     found: Diagnostics
     catalogue: Catalogue
     disks: Mapping[str, StudyDevice]
+    has_inputs: bool
     devices: dict[str, StudyDevice] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
@@ -348,7 +357,8 @@ class _Reader:
         if workload is None:
             return
         self.workloads[name] = workload
-        self.found.extend(path, read_inputs(workload, self.file.parent, self.inputs))
+        if self.has_inputs:
+            self.found.extend(path, read_inputs(workload, self.file.parent, self.inputs))
         capacities = {each: used.capacity_bytes for each, used in self.devices.items()}
         self.found.extend(path, interval_diagnostics(workload))
         self.found.extend(path, find_diagnostics(name, workload, self.tables["workloads"]))
