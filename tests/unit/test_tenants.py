@@ -309,6 +309,17 @@ def test_with_a_window_alone_speeds_are_relative_to_it() -> None:
     ]
 
 
+def test_a_tenant_whose_rate_was_chosen_answers_with_its_latency() -> None:
+    load = Load.model_validate({"personality": "varmail", "duration": "10s", "rate": 50})
+    members = [TenantTable(name="mail", load=load), TenantTable(name="mix", load=MIX)]
+    both = Outputs({**of_load("mail"), **outputs(mix=measured()).steps})
+
+    found = Tenants.model_validate({"members": members}).metrics(both)
+
+    headlines = [each.name for each in found if each.headline and each.tenant == "mail"]
+    assert headlines == ["mail_pass_latency_ns_p99"]
+
+
 def test_unlike_figures_are_not_added_and_a_check_says_so() -> None:
     both = outputs(a=measured(), b=measured(block=1000))  # of large blocks the bytes are the headline
     load = tenants("a", "b")

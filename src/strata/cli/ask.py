@@ -259,13 +259,14 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     folder = ResultsFolder.open(place)
     capabilities = read_capabilities(folder)
     [advice] = advise(results, [use], capabilities, evidence=False)
-    facts = facts_of(study, capabilities)
+    facts, left_out = facts_of(study, capabilities), _left_out(use)
     if not as_json:
         console = stdout()
         console.print(advices_view([advice], in_full=False))
         console.print(terminal(facts_table(facts), indent=2))
-        if left_out := _left_out(use):
-            console.print(Text(f"\nNot weighed, as the study does not measure them: {left_out}."))
+        if left_out:
+            named = listed([f"{name} ({percent(share)})" for name, share in left_out.items()])
+            console.print(Text(f"\nNot weighed, as the study does not measure them: {named}."))
     chosen = _chosen(advice)
     commands = build_commands(study, chosen) if chosen else []
     changes, interrupted = _changes(question, folder, results, advice)
@@ -280,7 +281,9 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         print_json({**found, "stack": chosen, "commands": commands})
     else:
         _print_rest(advice, changes, commands)
-        every = f"strata advise {place} --use {use.name} --evidence; strata report {place}"
+        without = " ".join(f"--weights {name}=0" for name in left_out)
+        advised = f"strata advise {place} --use {use.name} {without}".rstrip()
+        every = f"{advised} --evidence; strata report {place}"
         stdout().print(Text(f"\nEvery figure: {every}"), soft_wrap=True)
     if interrupted:
         raise typer.Exit(INTERRUPTED_EXIT)
@@ -328,15 +331,13 @@ def _changes(
         return only_weights(folder, results, advice), False
 
 
-def _left_out(use: AdviceUse) -> str:
-    """The weights of Strata's use that this study has no workload for."""
+def _left_out(use: AdviceUse) -> dict[str, float]:
+    """The weights of Strata's use that this study has no workload for, with their shares."""
     from strata.advice.uses import bundled_uses  # noqa: PLC0415
 
     whole = bundled_uses(catalogue())[use.name]
     kept = {each.name for each in use.weights}
-    return listed(
-        [f"{w.name} ({percent(w.weight / whole.total)})" for w in whole.weights if w.name not in kept]
-    )
+    return {each.name: each.weight / whole.total for each in whole.weights if each.name not in kept}
 
 
 def _chosen(advice: Advice) -> str | None:

@@ -13,7 +13,7 @@ from strata.errors import RunError
 from strata.spec.describe import title
 from strata.spec.layer import Interface
 from strata.spec.memory_limit import MemoryLimit
-from strata.spec.metric import Metric, tenant_prefix
+from strata.spec.metric import Metric, of_open_loop, tenant_prefix
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
 from strata.spec.step import Step
@@ -347,7 +347,8 @@ def _measured(tenant: Tenant, name: str, outputs: Outputs) -> Found:
 
 def _metrics_of(load: Workload, outputs: Outputs, name: str) -> list[Metric]:
     try:
-        return load.metrics(outputs)
+        metrics = load.metrics(outputs)
+        return of_open_loop(metrics) if load.is_open_loop else metrics
     except RunError as error:
         raise RunError(error.cause, place=f"tenant {name}, {error.place}", remedy=error.remedy) from None
 
