@@ -117,7 +117,7 @@ def test_bars_can_be_drawn_of_anything(values: dict[str, list[float]]) -> None:
 
 
 def test_a_name_that_is_too_long_is_shortened_in_its_middle_and_whole_in_a_tool_tip() -> None:
-    long = "ext4-on-" + "very-" * 12 + "thin-lvm"
+    long = "ext4_on_" + "very_" * 12 + "thin_lvm"
     drawing = charts.bars(summaries({long: [1.0], "b": [2.0]}), "1/s", "rate", stack_colours([long, "b"]))
 
     (shown,) = (each for each in parsed(drawing).iter("text") if "…" in (each.text or ""))
@@ -125,6 +125,14 @@ def test_a_name_that_is_too_long_is_shortened_in_its_middle_and_whole_in_a_tool_
     assert long.startswith(start)
     assert long.endswith(end)
     assert shown.find("title").text == long  # type: ignore[union-attr]
+
+
+def test_long_names_that_differ_in_their_middle_are_told_apart_in_two_lines() -> None:
+    names = [f"zfs-recordsize-{size}kib-compression-off" for size in (8, 128)]
+    drawing = charts.bars(summaries({name: [1.0] for name in names}), "1/s", "rate", stack_colours(names))
+
+    texts = [each.text for each in parsed(drawing).iter("text")]
+    assert {"zfs-recordsize-", "8kib-compression-off", "128kib-compression-off"} <= set(texts)
 
 
 def curve(stack: str, level_ns: float, *, last: float = 99.99, band: bool = False) -> charts.Curve:

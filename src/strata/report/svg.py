@@ -128,10 +128,26 @@ def text(
 
 
 def name_text(x: float, middle: float, name: str, *, anchor: str = "end", width_px: float = math.inf) -> str:
-    """A name in ink; if it does not fit, it is shortened in its middle, with a tool tip."""
-    shown = shortened(name, width_px)
-    whole = text(x, middle, shown, anchor=anchor, size=NAME_PX, fill=INK.light)
-    return whole if shown == name else whole.replace("</text>", f"<title>{escape(name)}</title></text>")
+    """A name in ink, in two lines if it does not fit one; a line that is still too long is shortened."""
+    lines = _broken(name, width_px)
+    top = middle - NAME_PX * (len(lines) - 1) / 2
+    drawn = []
+    for index, line in enumerate(lines):
+        shown = shortened(line, width_px)
+        at = top + NAME_PX * index
+        whole = text(x, at, shown, anchor=anchor, size=NAME_PX, fill=INK.light)
+        tip = f"<title>{escape(name)}</title></text>"
+        drawn.append(whole if shown == line else whole.replace("</text>", tip))
+    return "".join(drawn)
+
+
+def _broken(name: str, width_px: float) -> tuple[str, ...]:
+    """The name, or its halves: in the middle of a study's long names only the matrix' levels differ."""
+    hyphens = [index + 1 for index, each in enumerate(name) if each == "-"]
+    if len(name) * CHARACTER_PX <= width_px or not hyphens:
+        return (name,)
+    at = min(hyphens, key=lambda each: abs(2 * each - len(name)))
+    return name[:at], name[at:]
 
 
 def shortened(name: str, width_px: float) -> str:
