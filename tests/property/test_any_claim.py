@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from advice_studies import study
 from strata.spec.claims import Claim
 from strata.spec.metric import Better
-from strata.statistics.claims import Finding, judge
+from strata.statistics.claims import Finding, judge, results_subject
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.study import StudyResults
 
@@ -29,7 +29,7 @@ def any_results(draw: st.DrawFn) -> StudyResults:
 def finding(results: StudyResults, **expect: object) -> Finding:
     tested = {"workload": "mail", "metric": "operations_per_s", **expect}
     claim = Claim.model_validate({"id": "it", "claim": "It is so.", "source": "a test", "expect": [tested]})
-    [judged] = judge([claim], results)
+    [judged] = judge([claim], results, results_subject(results, {}))
     [found] = judged.findings
     assert judged.verdict == found.verdict
     return found

@@ -16,7 +16,7 @@ from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
 from strata.spec.claims import Claim, read_claims
 from strata.spec.warning import Check
-from strata.statistics.claims import judge, results_subject
+from strata.statistics.claims import Judgement, judge, results_subject
 from strata.statistics.study import StudyResults, gather
 
 VALUES = {
@@ -36,9 +36,13 @@ def claim(**expect: Any) -> Claim:
     return Claim.model_validate({"id": "it", "claim": "It is so.", "source": "a test", "expect": [tested]})
 
 
+def judged(found: StudyResults, **expect: Any) -> Judgement:
+    [one] = judge([claim(**expect)], found, results_subject(found, {}))
+    return one
+
+
 def verdict(found: StudyResults, **expect: Any) -> str:
-    [judged] = judge([claim(**expect)], found)
-    return judged.verdict
+    return judged(found, **expect).verdict
 
 
 @pytest.mark.parametrize(
@@ -74,14 +78,11 @@ def test_better_is_better_by_the_metrics_own_direction() -> None:
 
 
 def test_a_claim_needs_all_its_comparisons() -> None:
-    [judged] = judge([claim(stack="a", against="*", **{"is": "better"})], results())
+    one = judged(results(), stack="a", against="*", **{"is": "better"})
 
-    assert [(each.against, each.verdict) for each in judged.findings] == [
-        ("b", "reproduced"),
-        ("c", "undecided"),
-    ]
-    assert judged.verdict == "undecided"
-    assert "add seeds" in judged.why
+    assert {each.against: each.verdict for each in one.findings} == {"b": "reproduced", "c": "undecided"}
+    assert one.verdict == "undecided"
+    assert "add seeds" in one.why
 
 
 def test_a_workload_is_compared_with_another_one_on_the_same_stack() -> None:
@@ -113,10 +114,10 @@ def test_doubtful_numbers_decide_nothing_and_say_why() -> None:
     for record in found.cells["b", "mail"].records.values():
         record.__dict__["checks"] = (Check(name="limited", verdict="no", detail="idle"),)
 
-    [judged] = judge([claim(stack="b", against="a", **{"is": "worse"})], found)
+    one = judged(found, stack="b", against="a", **{"is": "worse"})
 
-    assert judged.verdict == "undecided"
-    assert judged.why.startswith("not ranked: ")
+    assert one.verdict == "undecided"
+    assert one.why.startswith("not ranked: ")
 
 
 _OLTP = 'workload = "postgresql", metric = "transactions_per_s"'
@@ -201,23 +202,75 @@ def test_of_a_study_it_says_what_can_be_tested(tmp_path: Path) -> None:
 
     assert [each["verdict"] for each in found["claims"]] == ["testable", "not testable"]
     assert "1 testable" in shown("claims", tmp_path / "mine.toml")
-    assert "1 stack" not in shown("check", tmp_path)  # the folder has one study
+    assert len(shown("check", tmp_path).splitlines()) == 1  # the folder has one study
 
 
-def test_claims_lie_beside_the_study_that_the_results_name(
+def test_claims_lie_beside_the_study_whose_file_the_results_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = ResultsFolder.open(made)
-    snapshot = folder.study().model_copy(update={"command": "strata run old/mail.toml", "file": "mail.toml"})
+    snapshot = folder.study().model_copy(update={"file": "disk.toml"})
     (made / "study.json").write_text(snapshot.model_dump_json())
 
-    assert "old/mail.claims.toml" in str(refusal("claims", made))
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "mail.claims.toml").write_text(SOUND)
-    assert "1 reproduced" in shown("claims", made)
+    assert "there is no claims file disk.claims.toml" in str(refusal("claims", made))
+    for place in ("studies/mine", "."):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "disk.claims.toml").write_text(SOUND)
+        assert "1 reproduced" in shown("claims", made)
 
 
+def test_of_a_part_of_a_study_values_and_data_that_fit_into_memory_are_not_judged(
+    tmp_path: Path, file: Path
+) -> None:
+    study = tmp_path / "my.toml"
+    study.write_text(SMALL)
+    file.write_text(SMALL_CLAIMS)
+
+    full, half = (shown_json("claims", study, *words)["claims"] for words in ((), ("--scale", "50%")))
+
+    assert [each["verdict"] for each in full] == ["testable"] * 3
+    assert [each["verdict"] for each in half] == ["not testable", "not testable", "testable"]
+    assert half[0]["why"] == "large: at a scale of 50 % its data fit into memory"
+    assert half[1]["why"] == "a value is claimed of the full size, and this is 50 % of it"
+
+
+SMALL = """
+[study]
+name = "small"
+question = "Which?"
+seeds = [1]
+memory = "1GiB"
+[devices.disk0]
+model = "wd-re4-500gb"
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+[stacks.xfs]
+layers = [{ layer = "xfs" }]
+[workloads.large]
+workload = "dd"
+content = "random"
+size = "2GiB"
+[workloads.small]
+workload = "dd"
+content = "random"
+size = "512MiB"
+"""
+_READ = 'metric = "read_bytes_per_s", stack = "xfs"'
+SMALL_CLAIMS = "".join(
+    f"""
+[[claims]]
+id = "{name}"
+claim = "XFS reads fast."
+source = "a test"
+expect = [{{ {_READ}, {expected} }}]
+"""
+    for name, expected in {
+        "large": 'workload = "large", against = "ext4", is = "better"',
+        "value": 'workload = "small", value = [1e8, inf]',
+        "small": 'workload = "small", against = "ext4", is = "better"',
+    }.items()
+)
 BAD = """
 bogus = 1
 

@@ -228,7 +228,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(pipe: str) -> None:
 
 
 def test_an_interruption_ends_with_the_shells_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*given: object) -> None:
+    def interrupted(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(check_command, "load_study", interrupted)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import shown_json
+from command_line import shown, shown_json
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
 from strata.spec.claims import SUFFIX, Claim, read_claims, subject_of
@@ -26,7 +26,7 @@ PRICED = [*(ROOT / "devices").glob("*.toml"), *(ROOT / "cpus").glob("*.toml")]
 
 def claims_of(study: Path) -> list[Claim]:
     read = load_study(study, catalogue())
-    return read_claims(study.with_suffix(SUFFIX), subject_of(read, skipped(read)))
+    return read_claims(study.with_suffix(SUFFIX), subject_of(read, skipped(read), 1.0))
 
 
 def test_the_published_comparisons_are_here() -> None:
@@ -49,6 +49,18 @@ def test_a_claim_that_the_study_skips_says_so_in_its_file(study: Path) -> None:
     assert {each["id"] for each in found if each["verdict"] == "not testable"} == stated
     skipped_pairs = [pair["why"] for each in found for pair in each["comparisons"] if pair["why"]]
     assert skipped_pairs == []
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.stem)
+def test_a_tenth_of_it_is_sound_and_says_what_it_can_no_longer_judge(study: Path) -> None:
+    assert "no mistakes" in shown("check", study, "--scale", "10%")
+    full, tenth = (shown_json("claims", study, *words)["claims"] for words in ((), ("--scale", "10%")))
+
+    lost = {
+        each["id"] for each in tenth if any(pair["verdict"] == "not testable" for pair in each["comparisons"])
+    }
+    values = {each["id"] for each in full if any(pair["expected"] == "value" for pair in each["comparisons"])}
+    assert values <= lost
 
 
 def test_no_device_and_no_processor_cites_a_comparison() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from strata.cli.output import print_json
-from strata.cli.parameters import argument, option
+from strata.cli.parameters import WHOLE, AtScale, argument, option, scale_of
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.plan.catalogue import catalogue
@@ -50,6 +50,7 @@ class _Sound:
 
 def check(
     study: Annotated[Path, argument("A study file, or a folder of study files.", "STUDY")],
+    scale: AtScale = WHOLE,
     as_json: Annotated[bool, option("The mistakes or the study; for a folder, a list.", "--json")] = False,
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
@@ -61,12 +62,14 @@ def check(
     Examples:
         strata check studies/quickstart.toml
         strata check studies
+        strata check studies/showcase.toml --scale 10%
         strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
     """
     beside = (each for each in sorted(study.glob("*.toml")) if not each.name.endswith(SUFFIX))
     files = list(beside) if study.is_dir() else [study]
     past = cache(lambda: past_trials(sorted(RESULTS.glob("*"))))  # read once, and only for a sound study
-    found = {file: _checked(file, past) for file in files}
+    share = scale_of(scale)
+    found = {file: _checked(file, past, share) for file in files}
     errors = [each for each in found.values() if isinstance(each, StrataError)]
     if not found:
         raise StudyError("a folder without a .toml file", place=str(study), remedy="name a study file")
@@ -82,13 +85,13 @@ def check(
     raise typer.Exit(errors[0].exit_code if errors else 0)
 
 
-def _checked(file: Path, past: Callable[[], list[Past]]) -> _Sound | StrataError:
+def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound | StrataError:
     """A study file, or all its mistakes; of a sound one, a trial of each cell is compiled.
 
     Another seed changes values within a cell's steps, and none of the rules that steps are checked by.
     """
     try:
-        read = load_study(file, catalogue())
+        read = load_study(file, catalogue(), scale=scale)
         left_out, runnable = skipped(read), trials(read)
         for stack, seed in {(trial.stack, trial.seed) for trial in runnable}:
             read.drawn_devices(stack, seed)

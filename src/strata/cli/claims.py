@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from strata.cli.output import print_json, print_text, refuse_both, stdout
-from strata.cli.parameters import AsJson, AsMarkdown, argument, option
+from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, argument, option, scale_of
 from strata.errors import StudyError
 from strata.printable import printable
 
@@ -44,6 +42,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
     ] = None,
     only: Annotated[list[str] | None, option("Only this claim; may be repeated.", "--only", "ID")] = None,
     fail_on: Failing = None,
+    scale: AtScale = WHOLE,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
 ) -> None:
@@ -55,6 +54,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
 
     Examples:
         strata claims studies/published/vps.toml      # before the run: mistakes, what can be tested
+        strata claims studies/published/vps.toml --scale 10%      # the same of a tenth of its size
         strata claims results/vps
         strata claims results/quickstart --claims beliefs.claims.toml --fail-on reversed
         strata claims results/vps --json | jq '.claims[] | select(.verdict == "reversed")'
@@ -63,8 +63,11 @@ def claims(  # noqa: PLR0917  typer makes options of them
     from strata.report import claims as shown  # noqa: PLC0415
 
     refuse_both(json=as_json, markdown=as_markdown)
-    of = _of_study if place.suffix == ".toml" and not place.is_dir() else _of_results
-    judged, name, question = of(place, claims_file)
+    is_study = place.suffix == ".toml" and not place.is_dir()
+    if not is_study and scale != WHOLE:
+        raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
+    read = _of_study(place, claims_file, scale_of(scale)) if is_study else _of_results(place, claims_file)
+    judged, name, question = read
     judged = _chosen(judged, only or [])
     if as_json:
         print_json(shown.claims_plain(judged, name))
@@ -80,7 +83,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
-def _of_study(file: Path, given: Path | None) -> tuple[list[Judgement], str, str]:
+def _of_study(file: Path, given: Path | None, scale: float) -> tuple[list[Judgement], str, str]:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import skipped  # noqa: PLC0415
     from strata.spec.claims import SUFFIX, read_claims, subject_of  # noqa: PLC0415
@@ -88,7 +91,7 @@ def _of_study(file: Path, given: Path | None) -> tuple[list[Judgement], str, str
     from strata.statistics.claims import testable  # noqa: PLC0415
 
     study = load_study(file, catalogue())
-    subject = subject_of(study, skipped(study))
+    subject = subject_of(study, skipped(study), scale)
     claims = read_claims(given or _existing(file.with_suffix(SUFFIX), str(file)), subject)
     return testable(claims, subject), study.name, study.question
 
@@ -96,24 +99,24 @@ def _of_study(file: Path, given: Path | None) -> tuple[list[Judgement], str, str
 def _of_results(path: Path, given: Path | None) -> tuple[list[Judgement], str, str]:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
-    from strata.spec.claims import SUFFIX, read_claims  # noqa: PLC0415
+    from strata.spec.claims import read_claims  # noqa: PLC0415
     from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     results = gather(ResultsFolder.open(path))
-    file = given or _existing(_study_file(results.snapshot).with_suffix(SUFFIX), str(path))
-    claims = read_claims(file, results_subject(results, catalogue().workloads))
-    return judge(claims, results), results.snapshot.name, results.snapshot.question
+    file = given or _existing(_beside(results.snapshot), str(path))
+    subject = results_subject(results, catalogue().workloads)
+    judged = judge(read_claims(file, subject), results, subject)
+    return judged, results.snapshot.name, results.snapshot.question
 
 
-def _study_file(snapshot: StudySnapshot) -> Path:
-    """The study file as it was named when it was run, or its name alone."""
-    words: list[str] = []
-    with suppress(ValueError):
-        words = shlex.split(snapshot.command)
-    return next(
-        (Path(each) for each in words if Path(each).name == snapshot.file), Path(snapshot.file or ".")
-    )
+def _beside(snapshot: StudySnapshot) -> Path:
+    """The claims of the study, whose file the results name without its folder: here, or below studies/."""
+    from strata.spec.claims import SUFFIX  # noqa: PLC0415
+
+    here = Path(Path(snapshot.file or "study.toml").name).with_suffix(SUFFIX)
+    below = sorted(Path("studies").rglob(here.name))
+    return here if here.is_file() or not below else below[0]
 
 
 def _existing(file: Path, place: str) -> Path:

@@ -73,6 +73,8 @@ def complete_disk(incomplete: str) -> list[str]:
     return [start + each for each in found if equals and each.startswith(path)]
 
 
+WHOLE: Final = "100%"
+
 COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STUDY": complete_study,
     "RESULTS": complete_results,
@@ -134,11 +136,27 @@ OnlyStacks = Annotated[list[str] | None, option("Only this stack; may be repeate
 OnRunner = Annotated[RunnerName, option("In the lab, or on this machine.")]
 Scratch = Annotated[Path | None, option("Host: folder for the files behind loop devices.", "DIR")]
 Jobs = Annotated[int | None, option("Labs at once. Default: one per CPU.", "N", min=1, max=1024)]
+AtScale = Annotated[
+    str, option("This share of the workloads' time and data; another study, NAME-scale-10.", "PERCENT")
+]
 AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
 AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]
 AsMarkdown = Annotated[bool, option("Print everything as Markdown.", "--markdown")]
 OpenIt = Annotated[bool, option("Open it in a browser.", "--open")]
 Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--quiet", "-q")]
+
+
+def scale_of(text: str) -> float:
+    """The share of ``--scale``."""
+    from strata.units import parse_share  # noqa: PLC0415  it loads pydantic
+
+    try:
+        share = parse_share(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--scale") from None
+    if not 0 < share <= 1:
+        raise typer.BadParameter("a share of more than 0 and of 100 % at most", param_hint="--scale")
+    return share
 
 
 def chosen_cell(study: Study, stack: str | None, workload: str | None) -> CellKey:

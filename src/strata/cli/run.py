@@ -17,7 +17,18 @@ from rich.text import Text
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, print_json, setup_progress, stdout, task_bar, warnings
-from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, StudyFile, option
+from strata.cli.parameters import (
+    WHOLE,
+    AsJson,
+    AtScale,
+    Jobs,
+    OnRunner,
+    RunnerName,
+    Scratch,
+    StudyFile,
+    option,
+    scale_of,
+)
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
@@ -61,6 +72,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     retries_disturbed: Retries = RETRIES,
     build: Annotated[bool, option("Build the lab first if it is not there.", "--build")] = False,
     stall_limit: StallLimit = _STALL_LIMIT,
+    scale: AtScale = WHOLE,
     disk: AsDisks = None,
     erase: Erase = None,
     allow_commands: AllowCommands = False,
@@ -74,21 +86,20 @@ def run(  # noqa: PLR0917  typer makes options of them
     Examples:
         strata run studies/quickstart.toml
         strata run studies/quickstart.toml --trial 'ext4.*'
+        strata run studies/quickstart.toml --scale 10%
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    read, words = _read(study, runner, allow_commands=allow_commands)
+    read, words = _read(study, runner, scale, allow_commands=allow_commands)
     place = results or Path("results") / read.name
     console = notes()
     limit_s = _stall_limit_s(stall_limit)
-    disks = real_disks(read, disk, erase, host=bool(words), scratch=scratch, place=place)
+    disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
     if disks.chosen:
-        read = load_study(study, catalogue(), disks.devices)
+        read = load_study(study, catalogue(), disks.devices, scale=read.scale)
     where = scratch_beside(disks, read, scratch)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
-    how = "in virtual time" if runner is RunnerName.LAB else "on this machine's kernel, in wall time"
-    begun = f"{read.name}: {counted(len(trials(read)), 'trial')} {how}, results in {place}"
-    console.print(begun, markup=False, soft_wrap=True)
+    console.print(_begun(read, runner, place), markup=False, soft_wrap=True)
     summary = run_study(
         read,
         place,
@@ -112,15 +123,22 @@ def run(  # noqa: PLR0917  typer makes options of them
     raise typer.Exit(summary.exit_code if ended else INTERRUPTED_EXIT)
 
 
-def _read(file: Path, runner: RunnerName, *, allow_commands: bool) -> tuple[Study, list[str]]:
+def _begun(study: Study, runner: RunnerName, place: Path) -> str:
+    how = "in virtual time" if runner is RunnerName.LAB else "on this machine's kernel, in wall time"
+    return f"{study.name}: {counted(len(trials(study)), 'trial')} {how}, results in {place}"
+
+
+def _read(file: Path, runner: RunnerName, scale: str, *, allow_commands: bool) -> tuple[Study, list[str]]:
     """A study as the runner can carry it out, and the options that this takes."""
-    study = load_study(file, catalogue())
+    share = scale_of(scale)
+    study = load_study(file, catalogue(), scale=share)
+    words = [] if share == 1 else ["--scale", scale]
     if runner is RunnerName.HOST:
         _refuse_survival(study)
-        return study, ["--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
+        return study, [*words, "--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
     if lock_packages(study, setup_progress()):
-        study = load_study(file, catalogue())
-    return study, []
+        study = load_study(file, catalogue(), scale=share)
+    return study, words
 
 
 def _refuse_survival(study: Study) -> None:

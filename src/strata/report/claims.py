@@ -49,7 +49,9 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
         )
         if each.findings:
             finding = each.deciding[0]
-            found = Cell(each.why or _found(finding), remark=_sides(finding))
+            level = _found(finding)
+            remark = ": ".join(filter(None, (_sides(finding), finding.why if level else "")))
+            found = Cell(level or finding.why, remark=remark)
             rows.append((claim, verdict, Cell(_expected(finding), remark=_measured(finding)), found))
         else:
             rows.append((claim, verdict, Cell(""), Cell(each.why)))
@@ -102,9 +104,8 @@ def _found(finding: Finding) -> str:
 
 def claims_view(judged: Sequence[Judgement], question: str) -> RenderableType:
     head = Text(counts_sentence(judged), style="bold")
-    legend = (
-        [Text(), Text(_LEGEND, style="dim")] if any(each.verdict != "testable" for each in judged) else []
-    )
+    is_judged = any(finding.level is not None for each in judged for finding in each.findings)
+    legend = [Text(), Text(_LEGEND, style="dim")] if is_judged else []
     return Group(Text(question, style="dim"), head, Text(), terminal(claims_table(judged)), *legend)
 
 

@@ -13,8 +13,14 @@ from strata.spec.load import load_study
 from strata.spec.study import Study
 
 
-def declared_study(snapshot: StudySnapshot, *, has_inputs: bool = True) -> Study:
-    """The study of the kept text.
+def scale_of(snapshot: StudySnapshot) -> float:
+    """The share of the declared time and data that the results are of."""
+    found = snapshot.described.get("scale", 1.0)
+    return found if isinstance(found, float) and 0 < found < 1 else 1.0
+
+
+def declared_study(snapshot: StudySnapshot, *, has_inputs: bool = True, full: bool = False) -> Study:
+    """The study of the kept text, at the scale of the results unless the ``full`` one is asked for.
 
     Results do not keep the files beside a study, so that one with inputs is read without them or not at all.
 
@@ -27,7 +33,8 @@ def declared_study(snapshot: StudySnapshot, *, has_inputs: bool = True) -> Study
         file = Path(folder) / "study.toml"
         file.write_text(snapshot.text)
         try:
-            return load_study(file, catalogue(), has_inputs=has_inputs)
+            scale = 1.0 if full else scale_of(snapshot)
+            return load_study(file, catalogue(), has_inputs=has_inputs, scale=scale)
         except StrataError as error:
             first = getattr(error, "diagnostics", [error])[0]
             raise ResultError(

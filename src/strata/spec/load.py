@@ -40,6 +40,7 @@ from strata.spec.packages import PackageLock, asked_packages, read_lock
 from strata.spec.processor import Processor, find_processor
 from strata.spec.provisioning import Machine, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
+from strata.spec.scale import scaled
 from strata.spec.stack import Stack
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
@@ -69,15 +70,17 @@ def load_study(
     disks: Mapping[str, StudyDevice] | None = None,
     *,
     has_inputs: bool = True,
+    scale: float = 1.0,
 ) -> Study:
     """Read and check a study file. Real ``disks`` replace the models of the devices of their names.
 
     Without inputs, the files that workloads read are not looked for, and such trials cannot be compiled.
+    With a ``scale`` its workloads have this share of their time and data.
 
     Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, found = read_toml(file)
-    return _Reader(file, tables, found, catalogue, disks or {}, has_inputs).study()
+    return scaled(_Reader(file, tables, found, catalogue, disks or {}, has_inputs).study(), scale)
 
 
 @dataclass

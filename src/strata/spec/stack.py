@@ -89,6 +89,10 @@ class Stack:
         return self.filesystems.get(place or "", self)
 
     @property
+    def writes_whole_blocks(self) -> bool:
+        return bool(self.layers) and self.layers[-1].writes_whole_blocks
+
+    @property
     def common(self) -> tuple[Layer, ...]:
         return self.layers[: self.shared]
 

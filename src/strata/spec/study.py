@@ -274,6 +274,7 @@ class Study:
         matrix: The factors of which its stacks and workloads are combinations.
         survival: The failures that it tries beside its trials.
         own: The fields that differ for a stack, by its name, as `of` has them.
+        scale: The share of the declared time and data that its workloads have.
     """
 
     name: str
@@ -304,6 +305,7 @@ class Study:
     matrix: Matrix = field(default_factory=Matrix)
     survival: Survival | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    scale: float = 1.0
     _of: dict[str, Study] = field(default_factory=dict, init=False, repr=False, compare=False)
     # Drawn once for each seed; a changed copy of the study begins anew.
     _processors: dict[int, Processor] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -357,7 +359,7 @@ class Study:
             for fault in used.device.faults
         )
         servers = (
-            each.power_risks(whole_blocks=_writes_whole_blocks(found.at(each.place)))
+            each.power_risks(whole_blocks=found.at(each.place).writes_whole_blocks)
             for each in loads_of(self.load(stack, workload))
         )
         return list(
@@ -414,6 +416,7 @@ class Study:
             time_limit_ns=self.time_limit_ns,
             sample_interval_ns=self.sample_interval_ns,
             memory_bytes=None if self.memory_bytes == MEMORY_BYTES else self.memory_bytes,
+            scale=None if self.scale == 1 else self.scale,
             processor={"model": self.processor.name, **self.processor.identity()["parameters"]},
             devices={
                 name: {
@@ -429,10 +432,6 @@ class Study:
             matrix=self.matrix.model_dump(mode="json") if self.matrix.factors else None,
             survival=self.survival and self.survival.model_dump(mode="json"),
         )
-
-
-def _writes_whole_blocks(stack: Stack) -> bool:
-    return bool(stack.layers) and stack.layers[-1].writes_whole_blocks
 
 
 def _without_none(**entries: Any) -> dict[str, Any]:

@@ -185,6 +185,8 @@ class Workload(BaseModel, Allowing, ABC):
         metric_specs: The declaration of `metrics`, for `strata workloads`; tests compare both.
         load_keys: The keys, by their fields, without influence on the data that it prepares, with values
             for preparing once: loads that differ only in them share what is prepared.
+        amounts: The fields, beside its windows, that say how much it does, each with the unit to which it is
+            rounded when a study is scaled.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
     """
 
@@ -201,6 +203,7 @@ class Workload(BaseModel, Allowing, ABC):
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
     load_keys: ClassVar[Mapping[str, object]] = {}
+    amounts: ClassVar[Mapping[str, int]] = {}
     example: ClassVar[tuple[str, ...]] = ()
 
     workload: str
@@ -365,6 +368,17 @@ class Workload(BaseModel, Allowing, ABC):
     def preparing(self) -> Self:
         """The load whose preparation all loads share that differ only in `load_keys`."""
         return self.model_copy(update=dict(self.load_keys))
+
+    def scaled(self, share: float) -> Self:
+        """The load with a share of its time and data, in whole units and one of each at least."""
+        units = {**dict.fromkeys(("warmup_ns", "duration_ns", "alone_ns"), NS_PER_S), **self.amounts}
+        given = {name: (getattr(self, name, None) or 0, unit) for name, unit in units.items()}
+        update = {
+            name: min(value, max(unit, round(value * share / unit) * unit))
+            for name, (value, unit) in given.items()
+            if value  # no window of a given length; a part that is left out
+        }
+        return self.model_copy(update=update)
 
     def unprepared(self) -> str | None:
         """Why the machine cannot start anew between preparing and measuring, as a sentence.

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from strata.results.declared import declared_study, scale_of
 from strata.spec.claims import Claim, Expectation, Subject, Yield
 from strata.spec.metric import COMMON
+from strata.spec.scale import unlike
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
@@ -94,17 +96,34 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
         kind = kinds.get(str(declared.get(name, {}).get("workload")))
         names = [each.name for each in results.metrics(name)]
         found[name] = Yield(names, (*kind.metric_specs, *COMMON) if kind and names else ())
-    return Subject(results.stacks, found, results.snapshot.skipped)
+    snapshot, scale = results.snapshot, scale_of(results.snapshot)
+    full = {} if scale == 1 else unlike(declared_study(snapshot, has_inputs=False, full=True), scale)
+    return Subject(results.stacks, found, snapshot.skipped, full, scale)
 
 
 def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
     """Claims about a study without results: which of them a run could judge."""
 
     def of(each: Expectation, stack: str, against: str | None) -> Finding:
-        cells = _cells(each, stack, against)
-        why = next((f"{cell}: {subject.skipped[cell]}" for cell in cells if cell in subject.skipped), "")
+        why = subject.untestable(each, _cells(each, stack, against))
         return Finding(each, stack, against, "not testable" if why else "testable", why)
 
+    return _judged(claims, subject, of)
+
+
+def judge(claims: Sequence[Claim], results: StudyResults, subject: Subject) -> list[Judgement]:
+    def of(each: Expectation, stack: str, against: str | None) -> Finding:
+        why = subject.untestable(each, _cells(each, stack, against))
+        if why:
+            return Finding(each, stack, against, "not testable", why)
+        return _found(results, each, stack, against)
+
+    return _judged(claims, subject, of)
+
+
+def _judged(
+    claims: Sequence[Claim], subject: Subject, of: Callable[[Expectation, str, str | None], Finding]
+) -> list[Judgement]:
     return [
         Judgement(claim, [of(each, *pair) for each in claim.expect for pair in each.pairs(subject.stacks)])
         for claim in claims
@@ -116,21 +135,9 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     return [own] if against is None else [own, CellKey(against, each.other_workload)]
 
 
-def judge(claims: Sequence[Claim], results: StudyResults) -> list[Judgement]:
-    return [
-        Judgement(
-            claim,
-            [_found(results, each, *pair) for each in claim.expect for pair in each.pairs(results.stacks)],
-        )
-        for claim in claims
-    ]
-
-
 def _found(results: StudyResults, each: Expectation, stack: str, against: str | None) -> Finding:
     blank = Finding(each, stack, against, "undecided")
     for cell in _cells(each, stack, against):
-        if (why := results.snapshot.skipped.get(cell)) is not None:
-            return replace(blank, verdict="not testable", why=f"{cell}: {why}")
         if not results.cells[cell].series(each.metric).values:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)

@@ -119,6 +119,7 @@ class Bonnie(Workload):
         MetricSpec(f"{{{_EVERY}}}_latency_ns_max", "ns", "lower", "the longest of the phase's operations"),
     )
     example: ClassVar[tuple[str, ...]] = ("files",)
+    amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20, "seeks": 1, "files": _FILES_UNIT}
 
     workload: Literal["bonnie"] = "bonnie"
     size_bytes: MiB = key(

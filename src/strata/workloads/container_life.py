@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
 from strata.spec import page_cache
@@ -44,6 +44,7 @@ class ContainerLife(Workload):
         ),
     )
     example: ClassVar[tuple[str, ...]] = ("size",)
+    amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
 
     workload: Literal["container-life"] = "container-life"
     size_bytes: Size = key(256 << 20, "Size of the file in the container", "1GiB", alias="size")

@@ -50,6 +50,7 @@ class Dd(Workload):
         MetricSpec("sync_ns", "ns", "lower", "the final sync"),
     )
     example: ClassVar[tuple[str, ...]] = ("size",)
+    amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
 
     workload: Literal["dd"] = "dd"
     content: Literal["zeros", "random"] = key(

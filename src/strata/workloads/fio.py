@@ -141,6 +141,7 @@ class Fio(OpenLoop):
     )
     example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
+    amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
 
     workload: Literal["fio"] = "fio"
     preset: StrictStr | None = preset_key("A set of options", PRESETS, "random-mix-4k")

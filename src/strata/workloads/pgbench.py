@@ -97,6 +97,7 @@ class Pgbench(OwnTables):
     load_keys: ClassVar[Mapping[str, object]] = {"clients": 1, "script_text": None}
     example: ClassVar[tuple[str, ...]] = ("warmup",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
+    amounts: ClassVar[Mapping[str, int]] = {"scale": 1}
 
     workload: Literal["pgbench"] = "pgbench"
     scale: Count = key(..., "Scale factor: 100000 accounts, about 15 MiB each", 20)

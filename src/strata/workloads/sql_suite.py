@@ -132,6 +132,7 @@ class SqlSuite(Workload):
     )
     example: ClassVar[tuple[str, ...]] = ("rows",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": MariadbServer.allowed}
+    amounts: ClassVar[Mapping[str, int]] = {"rows": 1000, "commits": 1, "tables": 1, "big_rows": 1}
 
     workload: Literal["sql-suite"] = "sql-suite"
     rows: StrictInt = key(20_000, "Rows of the table that most parts use", 100_000, ge=1000, le=10_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, SerializeAsAny, StrictInt
 
@@ -219,6 +219,18 @@ class Tenants(Workload):
             for member in self.members
         ]
         return self.model_copy(update={"members": members})
+
+    def scaled(self, share: float) -> Self:
+        members = [
+            member.model_copy(
+                update={
+                    "load": member.load.scaled(share),
+                    "before": member.before and member.before.scaled(share),
+                }
+            )
+            for member in self.members
+        ]
+        return super().scaled(share).model_copy(update={"members": members})
 
     @property
     def window_ns(self) -> int:

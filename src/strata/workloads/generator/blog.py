@@ -69,6 +69,7 @@ class Blog(Content, Workload):
         MetricSpec("waits", "1", "lower", "how often a thread found nothing to do, and waited for a second"),
     )
     example: ClassVar[tuple[str, ...]] = ("readers", "intervals", "interval")
+    amounts: ClassVar[Mapping[str, int]] = {"intervals": 1}
 
     workload: Literal["blog"] = "blog"
     writers: Threads = key(

@@ -54,6 +54,7 @@ class FileStorm(Content, Workload):
         *latency_metric_specs("of one file", "{create,stat,read,delete}_"),
     )
     example: ClassVar[tuple[str, ...]] = ("files", "folders")
+    amounts: ClassVar[Mapping[str, int]] = {"files": 1}
 
     workload: Literal["file-storm"] = "file-storm"
     files: StrictInt = key(20_000, "How many files", 20_000, ge=1, le=100_000_000)

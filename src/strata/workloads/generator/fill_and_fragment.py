@@ -67,6 +67,7 @@ class FillAndFragment(Content, Workload):
         MetricSpec("bytes_per_extent_{before,after}", "B", "higher", "size of a piece, if reported"),
     )
     example: ClassVar[tuple[str, ...]] = ("size", "extents")
+    amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20, "extents": 1}
 
     workload: Literal["fill-and-fragment"] = "fill-and-fragment"
     writers: StrictInt = key(4, "Writers, each of which fills a file", 4, ge=1, le=1024)

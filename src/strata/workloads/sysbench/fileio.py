@@ -146,6 +146,7 @@ class SysbenchFileio(Workload):
         MetricSpec("prepare_ns", "ns", "lower", "making the files"),
     )
     example: ClassVar[tuple[str, ...]] = ("preset",)
+    amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
 
     workload: Literal["sysbench-fileio"] = "sysbench-fileio"
     preset: StrictStr | None = preset_key("A set of keys", PRESETS, "random-write-4k-fsync")

@@ -90,6 +90,7 @@ class SysbenchOltp(CountedTransactions):
     allowed: ClassVar[Mapping[str, Forms]] = {
         f"settings of {server.title}": server.allowed for server in (PostgresqlServer, MariadbServer)
     }
+    amounts: ClassVar[Mapping[str, int]] = {"rows": 1000}
 
     workload: Literal["sysbench-oltp"] = "sysbench-oltp"
     server: Literal["postgresql", "mariadb"] = key(..., "The server", "mariadb")
