@@ -156,8 +156,11 @@ _LAYERS: Final = {
         '{ layer = "ext4" }, { layer = "raw" }, { layer = "guest", memory = "256MiB" }, { layer = "xfs" }',
     ),
     "layer-incus": (1, '{ layer = "incus", memory = "128MiB" }'),
-    "layer-incus-lvm-thin": (1, '{ layer = "incus", pool = "lvm-thin", filesystem = "xfs" }'),
-    "layer-incus-zfs": (1, '{ layer = "incus", pool = "zfs", arc_max = "64MiB" }'),
+    "layer-incus-lvm-thin": (
+        1,
+        '{ layer = "incus", pool = "lvm-thin", filesystem = "xfs" }',
+    ),
+    "layer-incus-zfs": (1, '{ layer = "incus", pool = "zfs", arc_max = "64MiB", write_max = "20MB/s" }'),
     "layer-incus-dir": (1, '{ layer = "xfs" }, { layer = "incus-dir" }'),
     "layer-vm": (1, '{ layer = "lvm" }, { layer = "vm" }, { layer = "ext4" }'),
     "layer-vm-writethrough": (
@@ -269,6 +272,7 @@ _SHARES: Final = {
         "",
         _SNAPSHOTS,
     ),
+    "workload-tenants-containers": (1, '{ layer = "incus", memory = "128MiB" }', "", _SNAPSHOTS),
     "workload-tenants-tmpfs": (1, '{ layer = "tmpfs", size = "256MiB" }', "", _SMALL),
     "workload-tenants-btrfs": (2, '{ layer = "btrfs", data = "raid1", cow = "attribute" }', "", _SNAPSHOTS),
     "workload-tenants-directory": (1, '{ layer = "ext4" }, { layer = "directory" }', "", _SNAPSHOTS),

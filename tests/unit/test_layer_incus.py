@@ -6,7 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from execution_factory import TEXT as TINY
+from execution_factory import fake_runner, run_tiny
 
+from command_line import shown_json
 from strata.errors import DiagnosticsError
 from strata.lab.image import ImageSpec
 from strata.lab.recipe import project_root
@@ -37,6 +40,16 @@ layers = [{layers}]
 {load}
 """
 DD = 'workload = "dd"\ncontent = "random"'
+TENANTS = """
+workload = "tenants"
+[[workloads.load.tenants]]
+name = "one"
+memory = "128MiB"
+load = { workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "5s" }
+[[workloads.load.tenants]]
+name = "two"
+load = { workload = "fio", preset = "random-mix-4k", size = "16MiB", duration = "5s" }
+"""
 LIFE = 'workload = "container-life"'
 
 
@@ -66,6 +79,23 @@ def test_acts_on_containers_are_steps_outside(tmp_path: Path) -> None:
     assert inside == {"owner", "life-fill", "life-settle"}
 
 
+def test_each_tenant_has_a_container_of_its_own_with_its_own_limit(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "incus", memory = "256MiB" }', TENANTS)
+
+    machines = {step.lane: step.machine for step in plan.steps if step.lane and step.machine}
+    assert set(machines) == {"one", "two"}
+    assert machines["one"] != machines["two"]
+    limits = {
+        step.id: [word for word in step.argv if word.startswith("limits.memory=")]
+        for step in plan.steps
+        if step.id.endswith("-container")
+    }
+    assert limits == {
+        "incus-one-container": [f"limits.memory={160 << 20}B"],
+        "incus-two-container": [f"limits.memory={320 << 20}B"],
+    }
+
+
 @pytest.mark.parametrize(
     ("layers", "cause"),
     [
@@ -85,7 +115,7 @@ def test_containers_that_cannot_be_are_refused(tmp_path: Path, layers: str, caus
     [
         ('{ layer = "incus" }', 'workload = "tree"', "", "reads a file that the container does not have"),
         ('{ layer = "ext4" }', LIFE, "", "no layer of the stack is a container"),
-        ('{ layer = "incus" }', DD, 'prepare = "once"', "keeps its list of containers in memory"),
+        ('{ layer = "incus" }', LIFE, 'prepare = "once"', "keeps its images in memory"),
     ],
 )
 def test_loads_that_cannot_run_are_skipped_with_the_reason(
@@ -108,3 +138,23 @@ def test_only_plans_with_a_container_ask_for_the_image_with_incus(tmp_path: Path
     added = set(variant_spec(asked).locked) - set(image.locked)
     assert {"incus-base", "incus-client"} <= added
     assert not any(name.startswith("incus") for name in image.locked)
+
+
+def test_a_second_boot_finds_the_container_on_its_pool(tmp_path: Path) -> None:
+    study = study_of(tmp_path, '{ layer = "incus", pool = "lvm-thin" }', head='prepare = "once"')
+    plan = compile_trial(study, "stack", "load", 1)
+
+    (recover,) = (step for step in plan.steps if step.title.startswith("Let the daemon find"))
+
+    assert "lvm.vg_name=" in (recover.stdin or "")
+
+
+def test_a_container_is_compared_with_its_host(tmp_path: Path) -> None:
+    host = 'layers = [{ layer = "ext4" }]'
+    inside = '[stacks.inside]\nlayers = [{ layer = "ext4" }, { layer = "incus-dir" }]'
+    run_tiny(tmp_path, fake_runner(), text=TINY.replace(host, f"{host}\n{inside}"))
+
+    found = shown_json("compare", *(f"{tmp_path}/results:{stack}" for stack in ("ext4", "inside")))
+
+    assert [row["ratio"] for row in found["comparisons"]] == [1.0]
+    assert "incus-dir" in [each["second"] for each in found["differences"] if each["area"] == "stacks"]

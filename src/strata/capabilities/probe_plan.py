@@ -9,7 +9,7 @@ from typing import Final
 
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
-from strata.plan.placement import placed_layers, sites
+from strata.plan.placement import HERE, Site, placed_layers, sites
 from strata.spec.layer import Interface, Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Prerequisites, Step
@@ -50,7 +50,9 @@ class ProbePlan:
         """Further steps whose failure is a "no", and not a failure of the probe."""
         self.height = len(self.placed)
         self._up: dict[int, list[str]] = {}
-        self._sites = sites(self.placed)
+        # A container forgets what is in its memory when it is taken down, with the content to compare.
+        self._inside = sites(self.placed)
+        self._sites = [HERE if site.is_container else site for site in self._inside]
         self._count = 0
 
     @property
@@ -62,7 +64,7 @@ class ProbePlan:
         if not self.placed:
             return f"${{{self.stack.devices[0]}}}"
         layer, context = self.placed[-1]
-        return layer.path(context)
+        return layer.path_outside(context)
 
     def with_layers(self, layers: Iterable[Layer]) -> ProbePlan:
         return ProbePlan(self.study, replace(self.stack, layers=tuple(layers)), self.probe, self.seed)
@@ -86,10 +88,17 @@ class ProbePlan:
         return ids
 
     def run(
-        self, name: str, *argv: str, operation: bool = False, expect: tuple[int, ...] = (0,), **fields: object
+        self,
+        name: str,
+        *argv: str,
+        operation: bool = False,
+        expect: tuple[int, ...] = (0,),
+        inside: bool = False,
+        **fields: object,
     ) -> str:
-        """Add a step that runs one program; its id."""
+        """Add a step that runs one program, ``inside`` where a load would run; its id."""
         self._count += 1
+        site: Site = (self._inside if inside else self._sites)[max(self._up, default=-1) + 1]
         step = Step.model_validate(
             {
                 "id": f"{name}-{self._count}",
@@ -98,7 +107,8 @@ class ProbePlan:
                 "argv": argv,
                 "expect_exit": expect,
                 "time_limit_ns": 3600 * NS_PER_S,
-                **self._sites[max(self._up, default=-1) + 1]._asdict(),
+                "machine": site.machine,
+                "cgroup": site.cgroup,
                 **fields,
             }
         )
@@ -107,7 +117,11 @@ class ProbePlan:
     def build(self) -> None:
         for index, (layer, context) in enumerate(self.placed):
             built = [step for step in layer.build(context) if step.phase == "build"]
-            self._up[index] = self.add(self._sites[index].hold(built))
+            self._bring_up(index, self._sites[index].hold(built))
+
+    def _bring_up(self, index: int, steps: Iterable[Step]) -> None:
+        seen = self.placed[index][0].seen_outside(self.context(index, "seen"))
+        self._up[index] = self.add([*steps, *seen])
 
     def down(self, index: int) -> None:
         ids = self.steps_of(index)
@@ -121,7 +135,7 @@ class ProbePlan:
             context = self.context(at, "up")
             if lower is not None and at == index:
                 context = replace(context, lower=tuple(lower))
-            self._up[at] = self.add(self._sites[at].hold(layer.assemble(context)))
+            self._bring_up(at, self._sites[at].hold(layer.assemble(context)))
 
     def begin(self, *names: str) -> None:
         """Build the stack, make content of each name, and write the first."""
@@ -140,6 +154,25 @@ class ProbePlan:
         layer = self.placed[index][0]
         self.add(layer.snapshot(self.context(index, f"snapshot-{name}"), name) or (), operation=operation)
 
+    def restore(self, index: int, name: str, *, may_fail: bool = False) -> None:
+        """Bring the layer at ``index`` back to a snapshot, with the layers above it down."""
+        layer = self.placed[index][0]
+        lowest = index if layer.is_container else index + 1
+        if lowest < self.height:
+            self.down(lowest)
+        steps = layer.restore(self.context(index, f"restore-{name}"), name) or []
+        # The others bring a container up.
+        acts = [step.id for step in steps if step.outside or not layer.is_container]
+        if may_fail:
+            accepting = {"expect_exit": ANY_EXIT}
+            steps = [step.model_copy(update=accepting) if step.id in acts else step for step in steps]
+        else:
+            self.operations += acts
+        if layer.is_container:
+            self._bring_up(index, steps)
+        else:
+            self.add(steps)
+
     def use(self, index: int, path: str) -> str | None:
         """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
 
@@ -152,13 +185,11 @@ class ProbePlan:
         self.up(index + 1, (path,))
         return None
 
-    def write(
-        self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,), user: str = "root"
-    ) -> str:
+    def write(self, name: str, path: str | None = None, *, expect: tuple[int, ...] = (0,)) -> str:
         """Write the content ``name`` to the stack, durably: over the block device, or into one file."""
         argv = ["dd", f"if=${{scratch}}/{name}", f"of={self.file(path)}", _BLOCK, "status=none"]
         argv += ["oflag=direct", "conv=notrunc"] if self._is_block(path) else ["conv=fsync"]
-        return self.run(f"write-{name}", *argv, expect=expect, user=user)
+        return self.run(f"write-{name}", *argv, expect=expect)
 
     def compare(self, name: str, path: str | None = None) -> str:
         """Compare the stack, read from its disks, with the content ``name``: exit code 0, 1 or 2 (error)."""

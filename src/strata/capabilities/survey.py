@@ -134,7 +134,7 @@ class Survey:
     def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:
         if unavailable := self._study.stacks[stack].unavailable():
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
-        if any(layer.is_apart for layer in self._study.stacks[stack].layers):
+        if any(layer.machine_bytes() for layer in self._study.stacks[stack].layers):
             return _undecided(stack, kind, _IN_MACHINE)
         probes = kind.tries(self._study.stacks[stack])
         return worst_of([self._try(stack, probe, fresh=fresh, cancel=cancel) for probe in probes], probes)

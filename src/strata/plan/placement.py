@@ -236,23 +236,24 @@ def _of_tenant(
 ) -> Placement:
     shared, base = common
     tenant = study.load(stack.name, workload).tenants()[name]
-    lowest = shared[-1]
+    lowest, memory_bytes = shared[-1], tenant.memory_bytes
     layer, seed = lowest.layer, lowest.context.seed
+    layer = layer if memory_bytes is None else layer.limited(memory_bytes)
     context = replace(lowest.context, tenant=name)
     share = layer.share(context)
     assert share is not None  # `unmet_tenancy` has looked
-    memory_bytes = tenant.memory_bytes
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
     own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
-    layers, site = _stand(own, stack.layer_names[len(stack.common) :], name, base)
+    site = base.above(layer, context)
+    layers, site = _stand(own, stack.layer_names[len(stack.common) :], name, site)
     target, kind = _top(own, (share.path, layer.provides))
-    limits, limited = _limits(name, seed, memory_bytes, each)
+    limits, limited = _limits(name, seed, memory_bytes, [layer, *each])
     return Placement(
         name=workload,
         seed=seed,
         load=tenant.load,
         tenant=name,
-        layers=(*shared[:-1], lowest._replace(context=context), *layers),
+        layers=(*shared[:-1], lowest._replace(layer=layer, context=context), *layers),
         shared=len(shared),
         share=(*share.steps, *limits),
         target=target,
@@ -289,7 +290,8 @@ def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
     if stack.share(study.capacities_bytes, tuple(tenants)) is None:
         shared = stack.common[-1].layer
         return f"several tenants cannot share {shared}: put a filesystem, a pool, lvm or lvm-thin on it"
-    if any(tenant.memory_bytes for tenant in tenants.values()) and _is_limited(stack.common):
+    limits_all = [layer for layer in stack.common if not layer.is_container]
+    if any(tenant.memory_bytes for tenant in tenants.values()) and _is_limited(limits_all):
         return "a guest that several tenants share cannot limit each: write it in `each`"
     unfit = (why for name, tenant in tenants.items() if (why := _unfit(stack, name, tenant)))
     return next(unfit, None)

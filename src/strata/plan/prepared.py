@@ -34,8 +34,8 @@ def unmet_restart(study: Study, stack: Stack, load: Workload) -> str | None:
         why = f"faults count from the start of the machine, and {', '.join(faulty)} has some"
     if volatile := [layer.layer for layer in stack.every_layer if layer.requires.maximum == 0]:
         why = f"{volatile[0]} keeps its content in memory"
-    if contained := [layer.layer for layer in stack.every_layer if layer.is_container]:
-        why = f"the daemon of {contained[0]} keeps its list of containers in memory"
+    if load.needs_layers and (contained := [each.layer for each in stack.every_layer if each.is_container]):
+        why = f"the daemon of {contained[0]} keeps its images in memory"
     return None if why is None else f'with prepare = "once" the machine starts anew before the load: {why}'
 
 

@@ -47,6 +47,11 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     plan = compile_stack(study, stack, seed)
     declared = study.stacks[stack]
     placed = placed_layers(study, declared, seed)
+    # What holds a container is checked without it.
+    contained = [
+        each for each in placed[1:] if each[0].is_container and each[0].requires.kind == "filesystem"
+    ]
+    placed = placed[: len(placed) - len(contained)]
     layer, context = placed[-1] if placed else (None, None)
     checking = _checking(placed)
     if layer is None or context is None or not checking:
@@ -59,6 +64,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     ids = tuple(step.id for step in recovering)
     down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
     steps += own.hold([*recovering, down, *checking, *_assembling(layer, context)])
+    steps += [step for each, where in contained for step in _assembling(each, where)]
     steps += then
     used = {name for step in steps for name in step.variables}
     variables = tuple(dict.fromkeys([*plan.variables, *(name for name in BROUGHT if name in used)]))
@@ -68,7 +74,7 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
 
 def _checking(placed: Sequence[Placed]) -> list[Step]:
     """The steps that find damage while the uppermost layer is down."""
-    if not placed or placed[-1][0].is_container:  # its daemon would know nothing of it
+    if not placed:
         return []
     layer, context = placed[-1]
     purpose = Purpose(what="check", layer=context.name)

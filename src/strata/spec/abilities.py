@@ -85,6 +85,7 @@ class Abilities:
         """Bring the layer's content back to the snapshot ``name``, which need not be the latest.
 
         The layers above are down. A filesystem is up; it may unmount itself, but must be mounted at the end.
+        A container is down, with its daemon; at the end it is up.
         """
         return None
 

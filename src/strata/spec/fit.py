@@ -189,7 +189,8 @@ def _in_steps(memory_bytes: int) -> str:
 def memory_diagnostics(stack: Stack, workload: Workload, memory_bytes: int) -> Iterator[Diagnostic]:
     """The tenants of a workload that do not fit into the lab's memory, each with its limit in a burst."""
     tenants = workload.tenants()
-    guests = [limit for layer in stack.each if (limit := layer.memory_limit_bytes()) is not None]
+    own = [*stack.each, *(layer for layer in stack.common if layer.is_container)]
+    guests = [limit for layer in own if (limit := layer.memory_limit_bytes()) is not None]
     limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
     # A filesystem that stands on nothing is in memory, which is charged to the writers' limits.
     charged = [layer for layer in stack.layers if layer.requires.maximum == 0] if all(limits) else []

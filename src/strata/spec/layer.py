@@ -373,6 +373,14 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """The socket of the virtual machine or container that everything above runs in, if it starts one."""
         return None
 
+    def path_outside(self, context: LayerContext) -> str:
+        """The same path as `path`, for steps that do not run in its container."""
+        return self.path(context)
+
+    def seen_outside(self, context: LayerContext) -> list[Step]:
+        """The steps that `path_outside` needs once the layer is up."""
+        return []
+
     @property
     def is_apart(self) -> bool:
         """Whether everything above runs in a `machine`, which sees nothing else of the lab."""

@@ -33,16 +33,19 @@ class Quota(Probe):
         if index is None or index != plan.height - 1:
             return "the uppermost layer has no quotas"
         plan.build()
-        plan.content("a")
         limited = plan.placed[index][0].quota(plan.context(index, "quota"), _LIMIT_BYTES)
         assert limited is not None
         plan.add(limited.steps, operation=True)
         # Not as root, whom ext4's quotas do not bind.
-        plan.run("open", "chmod", "1777", limited.path)
-        half = ("bs=1M", f"count={_LIMIT_BYTES >> 21}", "conv=fsync", "status=none")
-        target = f"of={limited.path}/within"
-        plan.run("within", "dd", "if=${scratch}/a", target, *half, user=LOAD_USER)
-        self._beyond = plan.write("a", limited.path, expect=ANY_EXIT, user=LOAD_USER)
+        plan.run("open", "chmod", "1777", limited.path, inside=True)
+        fill = ("dd", "if=/dev/urandom", "bs=1M", "conv=fsync", "status=none")
+        parts = {"within": _LIMIT_BYTES // 2, "beyond": CONTENT_BYTES}
+        argvs = {
+            name: (*fill, f"of={limited.path}/{name}", f"count={part_bytes >> 20}")
+            for name, part_bytes in parts.items()
+        }
+        plan.run("within", *argvs["within"], user=LOAD_USER, inside=True)
+        self._beyond = plan.run("beyond", *argvs["beyond"], user=LOAD_USER, inside=True, expect=ANY_EXIT)
         return None
 
     def judge(self, output: ProbeOutput) -> Finding:
@@ -212,6 +215,8 @@ class Nesting(Probe):
     question = "Can this stack hold another pool, with volumes and filesystems of its own?"
 
     def resized(self, plan: ProbePlan) -> ProbePlan:
+        if plan.stack.layers and plan.stack.layers[-1].is_container:
+            return plan
         known = catalogue().layers
         self._above = above = [known["lvm"].model_validate({}), known["ext4"].model_validate({})]
         if plan.kind == "filesystem":
@@ -219,6 +224,8 @@ class Nesting(Probe):
         return plan.with_layers((*plan.stack.layers, *above))
 
     def prepare(self, plan: ProbePlan) -> str | None:
+        if plan.stack.layers and plan.stack.layers[-1].is_container:
+            return "a container has no right to make volumes or to mount anything"
         plan.build()
         plan.operations += plan.steps_of(len(plan.stack.layers) - len(self._above))
         plan.content("a")

@@ -9,18 +9,26 @@ of the lab's: folders and /etc on the pool, and the lab's /usr, read-only. The a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import Field
 
-from strata.spec.layer import KernelLog, Layer, LayerContext
+from strata.layers.incus.acts import ContainerActs
+from strata.layers.incus.client import (
+    IMAGE,
+    POOL,
+    container_of,
+    environment_of,
+    folder_of,
+    incus,
+    socket_of,
+)
+from strata.spec.layer import KernelLog, LayerContext, Share
 from strata.spec.memory_limit import MemoryLimit, memory_bytes_max
 from strata.spec.step import AGENT, Command, Prerequisites, Step
-from strata.units import NS_PER_S, describe_size
+from strata.units import NS_PER_S, Rate, describe_size
 
-CONTAINER: Final = "main"
-POOL: Final = "pool"
-TOOLS: Final = ("cp", "find", "incus", "install", "tar", "tee", "test", "unshare")
+TOOLS: Final = ("cp", "find", "incus", "install", "rm", "sync", "tar", "tee", "test", "unshare")
 PREREQUISITES: Final = Prerequisites(
     tools=TOOLS, features=("cgroup:memory", "container:incus"), packages=("incus",)
 )
@@ -29,21 +37,16 @@ _DAEMON: Final = "/usr/libexec/incus/incusd"
 _GROUPS: Final = "/sys/fs/cgroup"
 _CONTROLLERS: Final = f"{_GROUPS}/cgroup.subtree_control"
 _SUBORDINATE_IDS: Final = ("/etc/subuid", "/etc/subgid")
-_IMAGE: Final = "root"  # its alias
 _FOLDERS: Final = "dev etc opt proc root run srv sys tmp usr var/lib var/log var/tmp"
 _COPIED: Final = ("/bin", "/sbin", "/lib", "/lib64", "/etc")  # links into /usr, and a folder of small files
 _EPOCH: Final = 1767225600  # of all files in the image: 2026-01-01, as in the lab's root image
 _AGENT_IN_IT: Final = "opt/strata-agent"
-_LAUNCHED: Final = "launched"
-_COPY: Final = "copy"
-_MOVED: Final = "moved"
-_ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 _START_LIMIT_NS: Final = 300 * NS_PER_S
 _STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back
 _NO_LVM: Final = "activation { udev_sync = 0\nudev_rules = 0\nverify_udev_operations = 1\nmonitoring = 0 }\n"
 
 
-class IncusContainer(Layer):
+class IncusContainer(ContainerActs):
     """The base of the layers that put a container on a pool of Incus."""
 
     provides = "filesystem"
@@ -55,6 +58,10 @@ class IncusContainer(Layer):
 
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["256MiB"])
     """Memory of the container's programs and of the page cache of its files; it has no swap"""
+    read_bytes_per_s_max: Rate | None = Field(None, alias="read_max", examples=["50MB/s"])
+    """The most that its programs read from the pool's devices; default: no limit"""
+    write_bytes_per_s_max: Rate | None = Field(None, alias="write_max", examples=["20MB/s"])
+    """The most that they write there; default: no limit"""
 
     def stated(self) -> Mapping[str, str]:
         return {"memory": describe_size(self.memory_bytes)}
@@ -69,8 +76,13 @@ class IncusContainer(Layer):
         """A folder of the container."""
         return context.mount
 
-    def machine(self, context: LayerContext) -> str:
-        return f"{_folder(context)}/container.sock"
+    def machine(self, context: LayerContext) -> str | None:
+        # Each tenant has a container, so that what they share has none.
+        return None if context.tenants and context.tenant is None else socket_of(context)
+
+    def share(self, context: LayerContext) -> Share | None:
+        provided = context.fair(self.provided(context.provided))
+        return Share(self._made(context), self.path(context), provided)
 
     def below(self, context: LayerContext) -> list[Step]:
         """The steps that make what the pool lies on."""
@@ -88,10 +100,14 @@ class IncusContainer(Layer):
         """The driver of the pool, and its settings."""
         raise NotImplementedError
 
+    def known_settings(self, context: LayerContext) -> list[str]:
+        """Settings that the daemon finds out when it makes a pool, and needs to find it again."""
+        return []
+
     def build(self, context: LayerContext) -> list[Step]:
         return [
             *self.below(context),
-            *self._served(context),
+            *_daemon(context),
             incus(
                 context,
                 "pool",
@@ -101,28 +117,48 @@ class IncusContainer(Layer):
                 time_limit_ns=_START_LIMIT_NS,
             ),
             *_image(context),
-            incus(
-                context,
-                "container",
-                "Make the container",
-                *("init", _IMAGE, CONTAINER, "--storage", POOL, *self._settings(context)),
-                time_limit_ns=_START_LIMIT_NS,
-            ),
-            *self._started(context),
+            *([] if context.tenants else self._made(context)),
         ]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        again = [*self.below_again(context), *self._served(context)]
-        return [*again, *self.activated(context), *self._started(context)]
+        return [*self.served(context), *self.started(context)]
 
-    def resized_bytes(self, context: LayerContext) -> int:
-        """Another size of a root than it has."""
-        return context.provided.smallest_bytes // 2
+    def served(self, context: LayerContext) -> list[Step]:
+        found = [*self.below_again(context), *_daemon(context), *self.activated(context)]
+        return [*found, self._recovered(context)]
 
-    def _settings(self, context: LayerContext) -> list[str]:
+    def _recovered(self, context: LayerContext) -> Step:
+        """The daemon's own way to find its containers on a pool, as after the loss of its database."""
+        driver, source, *settings = self.pool_argv(context)
+        answers = ["yes", POOL, driver, source.partition("=")[2]]  # another pool, its name, driver, source
+        answers += [*settings, *self.known_settings(context), ""]
+        answers += ["no", "yes", "yes"]  # no further pool; scan; recover
+        return incus(
+            context,
+            "recover",
+            "Let the daemon find the containers on the pool",
+            *("admin", "recover"),
+            stdin="".join(f"{answer}\n" for answer in answers),
+            time_limit_ns=_START_LIMIT_NS,
+        )
+
+    def _made(self, context: LayerContext) -> list[Step]:
+        made = incus(
+            context,
+            "container",
+            "Make the container",
+            *("init", IMAGE, container_of(context), "--storage", POOL, *self.settings(context)),
+            time_limit_ns=_START_LIMIT_NS,
+        )
+        return [made, *self.started(context)]
+
+    def settings(self, context: LayerContext) -> list[str]:
         memory = (f"limits.memory={memory_bytes_max(self.memory_bytes)}B", "limits.memory.swap=false")
         settings = (*memory, f"raw.lxc={self._inside(context)}")
-        return [word for setting in settings for word in ("--config", setting)]
+        rates = {"read": self.read_bytes_per_s_max, "write": self.write_bytes_per_s_max}
+        limits = [f"root,limits.{kind}={rate}B" for kind, rate in rates.items() if rate is not None]
+        configured = [word for setting in settings for word in ("--config", setting)]
+        return [*configured, *(word for limit in limits for word in ("--device", limit))]
 
     def _inside(self, context: LayerContext) -> str:
         """What the container has beside its root: programs from the lab, and folders in memory.
@@ -132,7 +168,7 @@ class IncusContainer(Layer):
         mounts = (
             "/usr usr none bind,ro",
             "/run/strata run/strata none bind,ro,optional,create=dir",
-            f"{_folder(context)}/agent {_AGENT_IN_IT} none bind,ro,create=file",
+            f"{folder_of(context)}/agent {_AGENT_IN_IT} none bind,ro,create=file",
         )
         in_memory = ("run tmpfs rw,nosuid,nodev,mode=755", "tmp tmpfs rw,nosuid,nodev,mode=1777")
         entries = [*(f"tmpfs {each}" for each in in_memory), *mounts]
@@ -140,130 +176,85 @@ class IncusContainer(Layer):
         high = f"lxc.cgroup2.memory.high = {self.memory_bytes}"
         return "\n".join([*lines, high, "lxc.init.cmd = /usr/bin/sleep infinity"])
 
-    def container_acts(self, context: LayerContext) -> Mapping[str, list[Step]]:
-        def act(name: str, title: str, *argv: str, **fields: Any) -> list[Step]:
-            limited = {"time_limit_ns": _ACT_LIMIT_NS, **fields}
-            return [incus(context, name, title, *argv, outside=True, **limited)]
-
-        size = f"size={self.resized_bytes(context)}B"
-        made = ("--storage", POOL, *self._settings(context))
-        argv = ("incus", "delete", "--force", _LAUNCHED)
-        launched = Command(argv=argv, environment=_environment(context), cwd="${scratch}")
-        return {
-            "launch": act(
-                "launch",
-                "Launch a container",
-                *("launch", _IMAGE, _LAUNCHED, *made),
-                undo=launched,
-            ),
-            "copy": act("copy", "Copy the stack's container", "copy", CONTAINER, _COPY, "--stateless"),
-            "snapshot": act("snapshot", "Take a snapshot of the copy", "snapshot", "create", _COPY, "before"),
-            "restore": act("restore", "Bring the copy back to it", "snapshot", "restore", _COPY, "before"),
-            "resize": act("resize", "Resize the copy", "config", "device", "set", _COPY, "root", size),
-            "move": act("move", "Move the copy to another name", "move", _COPY, _MOVED),
-            "delete": act("delete", "Delete it, with its snapshot", "delete", _MOVED),
-        }
-
-    def _served(self, context: LayerContext) -> list[Step]:
-        folder = _folder(context)
-        enabled, ids = "+cpu +io +memory +pids\n", "root:1000000:1000000000\n"
-        daemon = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc", _DAEMON)
+    def started(self, context: LayerContext) -> list[Step]:
+        container, socket = container_of(context), socket_of(context)
+        inside = ("incus", "exec", "--mode", "non-interactive", container, "--", f"/{_AGENT_IN_IT}")
+        stop = ("incus", "stop", "--force", container)
         return [
-            context.step(
-                "controllers",
-                "Let control groups limit containers",
-                *("tee", _CONTROLLERS),
-                stdin=enabled,
-                # liblxc leaves the group in which it has started containers.
-                undo=Command(argv=("find", _GROUPS, "-maxdepth", "1", "-name", "lxc.*", "-delete")),
-            ),
-            context.step(
-                "ids", "Give the containers ranges of user ids", "tee", *_SUBORDINATE_IDS, stdin=ids
-            ),
-            context.step(
-                "folders",
-                "Make the folders of the daemon",
-                *("install", "-d", folder, f"{folder}/client", f"{folder}/lvm"),
-            ),
-            context.step(
-                "lvm-settings",
-                "Let the daemon's LVM do without udev",
-                *("tee", f"{folder}/lvm/lvm.conf"),
-                stdin=_NO_LVM,
-            ),
-            context.step(
-                "serve",
-                "Start the daemon, whose mounts and processes end with it",
-                *("unshare", *daemon, "--group", "root"),
-                environment=_environment(context),
-                background=True,
-                ready=Command(
-                    argv=("incus", "admin", "waitready", "--timeout", "60"), environment=_environment(context)
-                ),
-                time_limit_ns=_START_LIMIT_NS,
-                # unshare passes no signal on; when it ends, so does everything in its namespaces.
-                stop_signal="HUP",
-            ),
-        ]
-
-    def _started(self, context: LayerContext) -> list[Step]:
-        agent, inside = f"{_folder(context)}/agent", f"/{_AGENT_IN_IT}"
-        stop = ("incus", "stop", "--force", CONTAINER)
-        return [
-            context.step(
-                "agent",
-                "Give the container the agent",
-                *("cp", "--dereference", "--remove-destination", f"${{{AGENT}}}", agent),
-            ),
             incus(
                 context,
                 "start",
                 "Start the container",
-                *("start", CONTAINER),
-                undo=Command(argv=stop, environment=_environment(context), time_limit_ns=_STOP_LIMIT_NS),
+                *("start", container),
+                undo=Command(argv=stop, environment=environment_of(context), time_limit_ns=_STOP_LIMIT_NS),
                 time_limit_ns=_START_LIMIT_NS,
             ),
-            context.step(
+            # Incus does not fsync a container's description: a power cut soon after leaves an empty file.
+            context.of_tenant.step("settle", "Write the container to the disks", "sync"),
+            context.of_tenant.step(
                 "enter",
                 "Run the agent in the container",
-                *(f"${{{AGENT}}}", "machine", "start", "--container", self.machine(context), "--"),
-                *("incus", "exec", "--mode", "non-interactive", CONTAINER, "--", inside, "machine", "serve"),
-                environment=_environment(context),
+                *(f"${{{AGENT}}}", "machine", "start", "--container", socket, "--"),
+                *(*inside, "machine", "serve"),
+                environment=environment_of(context),
                 background=True,
-                ready=Command(argv=("test", "-S", self.machine(context))),
+                ready=Command(argv=("test", "-S", socket)),
                 time_limit_ns=_START_LIMIT_NS,
             ),
         ]
 
 
-def incus(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
-    """A step of the client of Incus."""
-    own = context.of_tenant
-    return own.step(
-        name, title, "incus", "--quiet", *argv, environment=_environment(context), cwd=own.cwd, **fields
-    )
-
-
-def _folder(context: LayerContext) -> str:
-    return f"${{scratch}}/{context.name}"
-
-
-def _environment(context: LayerContext) -> dict[str, str]:
-    folder = _folder(context)
-    return {
-        "DM_DISABLE_UDEV": "1",
-        "HOME": folder,
-        "INCUS_CONF": f"{folder}/client",
-        "INCUS_DIR": folder,
-        "INCUS_SECURITY_APPARMOR": "false",
-        "LVM_SUPPRESS_FD_WARNINGS": "1",
-        "LVM_SYSTEM_DIR": f"{folder}/lvm",
-    }
+def _daemon(context: LayerContext) -> list[Step]:
+    folder = folder_of(context)
+    enabled, ids = "+cpu +io +memory +pids\n", "root:1000000:1000000000\n"
+    program = ("--mount", "--pid", "--fork", "--kill-child", "--mount-proc", _DAEMON)
+    return [
+        context.step(
+            "controllers",
+            "Let control groups limit containers",
+            *("tee", _CONTROLLERS),
+            stdin=enabled,
+            # liblxc leaves the group in which it has started containers.
+            undo=Command(argv=("find", _GROUPS, "-maxdepth", "1", "-name", "lxc.*", "-delete")),
+        ),
+        context.step("ids", "Give the containers ranges of user ids", "tee", *_SUBORDINATE_IDS, stdin=ids),
+        context.step(
+            "folders",
+            "Make the folders of the daemon",
+            *("install", "-d", folder, f"{folder}/client", f"{folder}/lvm"),
+            # The next daemon finds the containers on the pool, as it would in another boot.
+            undo=Command(argv=("rm", "--recursive", folder)),
+        ),
+        context.step(
+            "lvm-settings",
+            "Let the daemon's LVM do without udev",
+            *("tee", f"{folder}/lvm/lvm.conf"),
+            stdin=_NO_LVM,
+        ),
+        context.step(
+            "serve",
+            "Start the daemon, whose mounts and processes end with it",
+            *("unshare", *program, "--group", "root"),
+            environment=environment_of(context),
+            background=True,
+            ready=Command(
+                argv=("incus", "admin", "waitready", "--timeout", "60"), environment=environment_of(context)
+            ),
+            time_limit_ns=_START_LIMIT_NS,
+            # unshare passes no signal on; when it ends, so does everything in its namespaces.
+            stop_signal="HUP",
+        ),
+        context.step(
+            "agent",
+            "Keep the agent for the containers",
+            *("cp", "--dereference", "--remove-destination", f"${{{AGENT}}}", f"{folder}/agent"),
+        ),
+    ]
 
 
 def _image(context: LayerContext) -> Iterable[Step]:
     """The image that the container is made of."""
-    folder = f"{_folder(context)}/image"
+    folder = f"{folder_of(context)}/image"
     root, archive = f"{folder}/rootfs", f"{folder}.tar"
     folders = (f"{root}/{name}" for name in _FOLDERS.split())
     yield context.step(
@@ -288,6 +279,6 @@ def _image(context: LayerContext) -> Iterable[Step]:
         context,
         "import",
         "Import the image",
-        *("image", "import", archive, "--alias", _IMAGE),
+        *("image", "import", archive, "--alias", IMAGE),
         time_limit_ns=_START_LIMIT_NS,
     )

@@ -86,6 +86,13 @@ class Incus(IncusContainer):
         if self.pool == "zfs":
             yield from self._zpool.diagnostics(lower, named)
 
+    def share_diagnostics(self, lower: Provided, tenants: int) -> Iterable[Diagnostic]:
+        if self.pool == "lvm-thin" and lower.smallest_bytes < tenants * _THIN_BYTES_MIN:
+            yield Diagnostic(
+                f"{tenants} containers on thin LVM need {describe_size(tenants * _THIN_BYTES_MIN)}",
+                remedy="raise the `capacity` of the device",
+            )
+
     @property
     def _zpool(self) -> Zpool:
         return Zpool().model_copy(update={"arc_max_bytes": self.arc_max_bytes})
@@ -98,17 +105,17 @@ class Incus(IncusContainer):
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         if self.pool == "lvm-thin":
-            return self._volume_bytes(Provided("block", tuple(lower_bytes)))
+            return self._volume_bytes(Provided("block", tuple(lower_bytes)), 1)
         return sum(lower_bytes)
 
     def resized_bytes(self, context: LayerContext) -> int:
         if self.pool != "lvm-thin":
             return super().resized_bytes(context)
-        return self._volume_bytes(context.provided) + _LARGER_BYTES
+        return self._volume_bytes(context.provided, len(context.tenants)) + _LARGER_BYTES
 
-    def _volume_bytes(self, lower: Provided) -> int:
-        """Of the root's volume on thin LVM: the pool keeps room for its image and its metadata."""
-        whole_bytes = extents_bytes(lower) * 3 // 4
+    def _volume_bytes(self, lower: Provided, containers: int) -> int:
+        """Of a root's volume on thin LVM: the pool keeps room for its image and its metadata."""
+        whole_bytes = extents_bytes(lower) * 3 // 4 // max(1, containers)
         return max(EXTENT_BYTES, whole_bytes - whole_bytes % EXTENT_BYTES)
 
     def below(self, context: LayerContext) -> list[Step]:
@@ -129,12 +136,20 @@ class Incus(IncusContainer):
         activate = ("vgchange", "--activate", "y", context.label)
         return [_group(context).make("activate", "Bring up the volumes", *activate)]
 
+    def known_settings(self, context: LayerContext) -> list[str]:
+        names = {"lvm-thin": "lvm.vg_name", "zfs": "zfs.pool_name"}
+        source = self.pool_argv(context)[1].partition("=")[2]
+        return [f"{names[self.pool]}={source}"] if self.pool in names else []
+
+    def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:
+        return Btrfs().check_argv(_below(context)) if self.pool == "btrfs" else None
+
     def pool_argv(self, context: LayerContext) -> tuple[str, ...]:
         if self.pool == "btrfs":
             return ("btrfs", f"source={context.mount}/{context.name}")
         if self.pool == "zfs":
             return ("zfs", f"source={context.label}/{context.name}")
-        size_bytes = self._volume_bytes(context.provided)
+        size_bytes = self._volume_bytes(context.provided, len(context.tenants))
         return (
             *("lvm", f"source={context.label}", f"lvm.thinpool_name={_THIN_POOL}"),
             *(f"volume.size={size_bytes}B", f"volume.block.filesystem={self.filesystem or 'ext4'}"),
