@@ -235,6 +235,18 @@ def test_the_contributions_add_up_to_the_difference() -> None:
     assert sum(each.difference_ns for each in found.contributions) == pytest.approx(found.difference_ns)
 
 
+def test_a_load_of_a_studys_own_programs_is_one_operation_where_nothing_counts_them() -> None:
+    took = (Metric(name="load_ns", value=1e8, unit="ns", better="lower"),)
+    slow = explained(SLOW, stack="btrfs", operations=None, metrics=took)
+    fast = explained(FAST, stack="ext4", operations=None, window_ms=50, metrics=took)
+
+    found = compare(slow, fast)
+
+    assert (found.faster.stack, found.difference_ns) == ("ext4", 50 * MS)
+    assert "ext4 is 2.0 × as fast as btrfs: 50.0 ms per load against 100 ms" in sentences(found)[0]
+    assert tables(slow)[0].note == "1 load"
+
+
 def test_a_contribution_is_of_number_and_of_cost() -> None:
     journal = next(each for each in compare(*slow_and_fast()).contributions if each.kind == "write_journal")
 

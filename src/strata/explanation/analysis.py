@@ -16,12 +16,15 @@ from strata.traces.attribution import Attribution, attribute, completed
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import Records, Trace, flag, latency_ns, parts_ns
 from strata.units import SECTOR_BYTES
+from strata.workloads.command.measured import LOAD_TIME
 
 PARTS: Final = tuple(name.removesuffix("_ns") for name in TIME_PARTS)
 WORK: Final = ("command", "destage", "prefetch", "cleaning")
 """The work of a disk's mechanism: serving requests, emptying the write cache, reading ahead, cleaning."""
 DESTAGE_PARTS: Final = ("seek", "rotation", "transfer")
 """The parts of the time that a head spends emptying the write cache."""
+_LOAD: Final = "load"
+"""A study's own programs do a given work as a whole, where no metric counts its parts."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
     record = source.record
     window = source.window_ns or (0, record.phases_ns.get("measure", 0))
     operations = record.operations()
+    is_one = operations is None and record.metric(LOAD_TIME) is not None
     syncs = [each.get("syncs", 0) for each in record.filesystems.values()]
     return Explanation(
         trial_id=source.trial_id,
@@ -185,8 +189,8 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         workload_title=source.workload_title,
         time_domain=record.time_domain,
         window_ns=window[1] - window[0],
-        operation=COUNTS[operations.name] if operations else None,
-        operations=operations.value if operations else 0.0,
+        operation=COUNTS[operations.name] if operations else _LOAD if is_one else None,
+        operations=operations.value if operations else float(is_one),
         disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
         layers=_levels(record),
         volumes=record.volumes,

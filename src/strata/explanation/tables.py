@@ -15,6 +15,7 @@ from strata.explanation.comparison import KIND_WORDS, Comparison, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.report.terminal import processor_table
 from strata.units import format_duration
+from strata.words import counted
 
 _LEVEL_WORDS: Final = {
     "filesystem": "applications to the filesystem",
@@ -64,7 +65,8 @@ def _operation_table(found: Explanation) -> Table:
     for words, size in (("bytes read", found.sum("read_bytes")), ("bytes written", found.sum("write_bytes"))):
         rows.append((words, Cell(size, "B"), Cell(found.per_operation(size), "B")))
     operation = found.operation or "operation"
-    note = f"{found.operations:,.0f} {operation}s" if found.operation else "the workload counts no operations"
+    done = counted(round(found.operations), operation)
+    note = done if found.operation else "the workload counts no operations"
     return Table(columns("", ("in all", "count"), (f"per {operation}", "1")), rows, "Requests", note)
 
 
