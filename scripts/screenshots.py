@@ -43,6 +43,7 @@ PICTURES: Final = (
     Picture("answer"),
     Picture("dark", scheme="dark"),
     Picture("cells", "#cells"),
+    Picture("advice", "#advice"),
     Picture("workload", "section.workload", height_px=1020),
 )
 
