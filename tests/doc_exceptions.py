@@ -29,6 +29,10 @@ NOT_RUN: Final = {
     "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
     "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata tipping": "runs trials for minutes: tests/lab/test_tipping_in_lab.py",
+    **{
+        f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"
+        for name in ("cloud", "orders", "guests")
+    },
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
     "strata selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
     "strata new workload copy": "writes into the current folder: tests/unit/test_new_cli.py",

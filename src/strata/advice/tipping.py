@@ -160,7 +160,8 @@ def only_weights(folder: ResultsFolder, results: StudyResults, advice: Advice) -
         leaders=answered(results, advice).leaders,
         conclusion=advice.conclusion,
         results_sha256=identity_of(results.snapshot),
-        whole=True,
+        # Of a host's results nothing else can be varied.
+        whole=results.snapshot.time_domain == "wall",
         points=sorted_points(tipping_weights(results, advice)),
     )
     write_tipping(folder, advice.use.name, found)

@@ -295,7 +295,7 @@ def _print_rest(advice: Advice, changes: UseTipping | None, commands: Sequence[s
     console = stdout()
     if changes is not None:
         console.print(Text("\nWhat would change the answer, the nearest first:"))
-        for sentence in tipping_words(changes):
+        for sentence in tipping_words(changes) or ["Nothing was tried in this time."]:
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
         if not changes.whole:
             goes_on = f"strata tipping results/{advice.study} --use {advice.use.name}"
