@@ -22,7 +22,7 @@ from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.names import nearest
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration, percent
+from strata.units import NS_PER_S, format_duration, format_size, percent
 from strata.words import counted, listed
 
 if TYPE_CHECKING:
@@ -281,6 +281,9 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         print_json({**found, "stack": chosen, "commands": commands})
     else:
         _print_rest(advice, changes, commands)
+        if any(each.memory_bytes for each in facts if each.stack == chosen):
+            lab = f"the lab's, which has {format_size(study.memory_bytes)}"
+            stdout().print(Text(f"  # sizes of caches are {lab}: give them the same share of your machine's"))
         without = " ".join(f"--weights {name}=0" for name in left_out)
         advised = f"strata advise {place} --use {use.name} {without}".rstrip()
         every = f"{advised} --evidence; strata report {place}"
