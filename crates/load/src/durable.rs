@@ -2,12 +2,15 @@
 //! What syncs that have returned promise, and after a power cut what is left of it.
 //!
 //! A file outside what is measured has a number of 8 bytes for each file of the sets, in their order: one more than the
-//! bytes that a sync covers, and 0 where none does. Another process reads it just before the cut.
+//! bytes that a sync covers, and 0 where none does. Another process reads it just before the cut, and makes a file of its
+//! name with `.held` first: until that is gone nothing is deleted, as a deletion after the reading would look like a loss.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use serde::Serialize;
@@ -24,9 +27,13 @@ const ZEROS_MAX: usize = 512;
 const PIECE_BYTES: usize = 1 << 20;
 const NAMED_MAX: usize = 3;
 
+const HELD_POLL: Duration = Duration::from_millis(10);
+
 /// The file of promises.
 pub struct Promises {
     file: File,
+    /// While it exists, deletions wait.
+    held: PathBuf,
     /// The number of each set's first file.
     firsts: Vec<u64>,
 }
@@ -56,7 +63,7 @@ impl Promises {
         for count in counts {
             firsts.push(firsts[firsts.len() - 1] + count as u64);
         }
-        Ok(Self { file, firsts })
+        Ok(Self { file, held: held_path(path), firsts })
     }
 
     /// A sync that covers this many bytes of the file has returned.
@@ -66,7 +73,12 @@ impl Promises {
 
     /// The file is about to be deleted: from here on it may be gone.
     pub fn withdraw(&self, set: usize, file: usize) -> Result<(), Errno> {
-        self.write(set, file, 0)
+        self.write(set, file, 0)?;
+        // Whoever holds the promises reads them afterwards: it has seen the 0, or the file is not deleted yet.
+        while self.held.exists() {
+            thread::sleep(HELD_POLL);
+        }
+        Ok(())
     }
 
     fn write(&self, set: usize, file: usize, number: u64) -> Result<(), Errno> {
@@ -75,6 +87,12 @@ impl Promises {
             .write_all_at(&number.to_le_bytes(), place)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
+}
+
+fn held_path(promises: &Path) -> PathBuf {
+    let mut path = promises.as_os_str().to_owned();
+    path.push(".held");
+    path.into()
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Fault {
@@ -164,4 +182,27 @@ fn broken(path: &Path, bytes: u64, has_zeros: bool, buffer: &mut [u8]) -> Option
         left -= count as u64;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_deletion_waits_while_the_promises_are_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("durable");
+        let promises = Promises::create(&path, [1]).unwrap();
+        promises.promise(0, 0, 5).unwrap();
+        File::create(held_path(&path)).unwrap();
+        let (done, waited) = mpsc::channel();
+
+        thread::scope(|scope| {
+            scope.spawn(|| done.send(promises.withdraw(0, 0).is_ok()).unwrap());
+            assert!(waited.recv_timeout(HELD_POLL * 5).is_err());
+            fs::remove_file(held_path(&path)).unwrap();
+            assert!(waited.recv().unwrap());
+        });
+    }
 }

@@ -42,6 +42,8 @@ _INTERVAL_MS: Final = 1000
 _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LAG: Final = "schedule_lag_ns"
 _LEFT_ID: Final = "load-left"
+# See ``crates/load/src/durable.rs``: a file that is deleted between the reading and the cut is no loss.
+_READING: Final = literal('true > "$0.held" && exec base64 --wrap=0 "$0"')
 
 
 @dataclass(frozen=True)
@@ -235,8 +237,9 @@ class Load(Mixture, OpenLoop):
         return None
 
     def acknowledged(self, context: WorkloadContext) -> Step:
-        title = "Read what returned syncs promise"
-        return context.step("acknowledged", "measure", title, ("base64", "--wrap=0", _promises(context)))
+        title = "Let deletions wait, and read what returned syncs promise"
+        argv = ("sh", "-c", _READING, _promises(context))
+        return context.step("acknowledged", "measure", title, argv)
 
     def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
         promised = f"{context.scratch_path}/load.promised"

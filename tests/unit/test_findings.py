@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation states the figures of the kept records, sentence by sentence, and no other ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from strata.report.wording import SIGNS
+from strata.statistics.comparison import Verdict
+from strata.units import format_value, times
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+RECORDS: Final = ROOT / "tests/records"  # scripts/findings.py writes them
+CUTS: Final = "Power cuts at drawn instants of the workloads' windows"
+BROKEN: Final = ("zfs-no-sync", "lying-drive")
+# Names with a figure in them.
+NAMES: Final = re.compile(r"\bext4|RAID (10|5)|7200 rpm|zfs-16k|xfs-raid5|WD RE4|showcase-\w+\.png")
+
+
+class Cell(NamedTuple):
+    """A cell of a record: see `scripts/findings.py`."""
+
+    workload: str
+    stack: str
+    value: str
+    gain: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: Verdict | None = None
+
+    def __str__(self) -> str:
+        if self.gain is None or self.verdict is None:
+            return self.value
+        return f"{self.value}, {times(self.gain)} {SIGNS[self.verdict]}"
+
+
+class Kept:
+    """A kept record."""
+
+    def __init__(self, name: str) -> None:
+        self.record: Mapping[str, Any] = json.loads((RECORDS / f"{name}.json").read_text())
+        made = [Cell(*each) for each in self.record["cells"]]
+        self.cells = {(cell.workload, cell.stack): cell for cell in made}
+        self.stacks = list(dict.fromkeys(cell.stack for cell in made))
+        self.workloads = list(dict.fromkeys(cell.workload for cell in made))
+
+    def rows(self) -> Iterator[str]:
+        """The rows of a table of all cells, a stack each."""
+        for stack in self.stacks:
+            cells = (str(self.cells[workload, stack]) for workload in self.workloads)
+            yield f"| {' | '.join([stack, *cells])} |"
+
+    def cuts(self) -> Iterator[str]:
+        """The rows of a table of power cuts, a workload and a stack each."""
+        for row in self.record["survival"][CUTS]:
+            if row["stack"] is not None:
+                recovery = row["time to recover"]
+                took = "–" if recovery is None else format_value(recovery, "ns")
+                counts = (row[key] for key in ("acknowledged", "of these lost"))
+                told = (f"{each:,}" if isinstance(each, int) else each for each in counts)
+                yield f"| {' | '.join([row['workload'], row['stack'], *told, took])} |"
+
+    def advice(self, *uses: str) -> Iterator[str]:
+        yield from (f"> {self.record['advice'][use]}" for use in uses)
+
+
+def section(page: str, study: str) -> str:
+    """The part of a page below the heading that names a bundled study."""
+    parts = (ROOT / "docs/explanation" / page).read_text().split("\n## ")[1:]
+    [found] = [part for part in parts if f"`studies/{study}.toml`" in part.partition("\n")[0]]
+    return found.partition("\n")[2]
+
+
+def check(text: str, claims: Iterable[str]) -> None:
+    """Every claim is in the text, and no figure beside them."""
+    for claim in claims:
+        assert claim in text, claim
+        text = text.replace(claim, "")
+    text = NAMES.sub("", text)
+    assert not re.search(r"\d", text), [line for line in text.splitlines() if re.search(r"\d", line)]
+
+
+def test_the_durability_study_is_told_as_it_was_measured() -> None:
+    kept = Kept("durability")
+
+    def told() -> Iterator[str]:
+        yield from kept.rows()
+        yield from kept.cuts()
+        for stack in BROKEN:
+            gains = [times(kept.cells[workload, stack].gain or 0) for workload in kept.workloads]
+            yield f"{stack} makes {gains[0]} as many transactions and {gains[1]} as many operations as ext4"
+        yield from kept.advice("mysql-server", "mail-server")
+
+    check(section("power-loss.md", "durability"), told())
+
+
+def test_only_the_stacks_that_do_not_keep_their_word_are_the_fastest_and_lose_and_are_refused() -> None:
+    kept = Kept("durability")
+
+    for workload in kept.workloads:
+        gains = {stack: kept.cells[workload, stack].gain or 1 for stack in kept.stacks}
+        assert {*sorted(gains, key=gains.__getitem__)[-2:]} == {*BROKEN}, gains
+    for row in kept.record["survival"][CUTS]:
+        assert (row["of these lost"] == 0) == (row["stack"] not in BROKEN), row
+    for said in kept.record["advice"].values():
+        refused = said.partition("Out for lack of durability")[2].partition(" would be ")[0]
+        assert all(f"{stack} (" in refused for stack in BROKEN), refused
