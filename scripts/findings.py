@@ -4,7 +4,7 @@
     .venv/bin/python scripts/findings.py results/showcase [FOLDER]
 
 writes tests/records/showcase.json (or into FOLDER): the value of each cell, the gain over the reference,
-power cuts, and the advice for those of the uses in USES that have an answer.
+power cuts, tipping points, and the advice for those of the uses in USES that have an answer.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from strata.report.advice_text import recommendation
 from strata.report.heat_map import heat_map
 from strata.report.survival import survival_tables
 from strata.report.table import objects
+from strata.report.tipping_text import tipping_words
 from strata.results.capabilities import read_capabilities
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
+from strata.results.tipping import read_tipping
 from strata.statistics.study import StudyResults, gather
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -51,6 +53,8 @@ def kept(folder: ResultsFolder) -> dict[str, Any]:
     """The figures, as JSON types."""
     results, found = gather(folder), read_capabilities(folder)
     advices = advise(results, chosen_uses(bundled_uses(catalogue()), USES), found)
+    tipping = read_tipping(folder)
+    uses = {} if tipping is None else tipping.uses
     return {
         "study": results.snapshot.name,
         "reference": results.reference,
@@ -59,6 +63,7 @@ def kept(folder: ResultsFolder) -> dict[str, Any]:
         "virtual_s": round(sum(_virtual_s(each) for each in results.records)),
         "cells": [list(_cell(results, *place)) for place in product(results.stacks, results.workloads)],
         "survival": {table.title: objects(table) for table in survival_tables(found, results)},
+        "tipping": {name: tipping_words(use) for name, use in uses.items()},
         "advice": {each.use.name: recommendation(each) for each in advices if each.leaders},
     }
 

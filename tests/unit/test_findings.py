@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from strata.report.wording import SIGNS
+from strata.report.wording import SIGNS, interval_ends
 from strata.statistics.comparison import Verdict
+from strata.statistics.interval import Interval
 from strata.units import format_value, times
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -48,15 +49,23 @@ class Kept:
         self.stacks = list(dict.fromkeys(cell.stack for cell in made))
         self.workloads = list(dict.fromkeys(cell.workload for cell in made))
 
-    def rows(self) -> Iterator[str]:
-        """The rows of a table of all cells, a stack each."""
+    def rows(self, *workloads: str) -> Iterator[str]:
+        """The rows of a table of these workloads, or of all, a stack each."""
         for stack in self.stacks:
-            cells = (str(self.cells[workload, stack]) for workload in self.workloads)
+            cells = (str(self.cells[workload, stack]) for workload in workloads or self.workloads)
             yield f"| {' | '.join([stack, *cells])} |"
+
+    def words(self, workload: str, stack: str) -> str:
+        """A gain with its interval."""
+        cell = self.cells[workload, stack]
+        assert cell.gain, cell
+        assert cell.low, cell
+        assert cell.high, cell
+        return f"{times(cell.gain)} ({interval_ends(Interval(cell.low, cell.high, ''))})"
 
     def cuts(self) -> Iterator[str]:
         """The rows of a table of power cuts, a workload and a stack each."""
-        for row in self.record["survival"][CUTS]:
+        for row in self.record["survival"].get(CUTS, ()):
             if row["stack"] is not None:
                 recovery = row["time to recover"]
                 took = "–" if recovery is None else format_value(recovery, "ns")
@@ -66,6 +75,9 @@ class Kept:
 
     def advice(self, *uses: str) -> Iterator[str]:
         yield from (f"> {self.record['advice'][use]}" for use in uses)
+
+    def tips(self) -> Iterator[str]:
+        yield from (f"- {text}" for said in self.record["tipping"].values() for text in said)
 
 
 def section(page: str, study: str) -> str:
@@ -109,3 +121,35 @@ def test_only_the_stacks_that_do_not_keep_their_word_are_the_fastest_and_lose_an
     for said in kept.record["advice"].values():
         refused = said.partition("Out for lack of durability")[2].partition(" would be ")[0]
         assert all(f"{stack} (" in refused for stack in BROKEN), refused
+
+
+SHOWN: Final = ("postgresql", "mariadb", "mail", "small-files")
+
+
+def sentences(kept: Kept) -> list[str]:
+    """What findings.md concludes from the cells of the showcase."""
+    return [
+        "No stack is best everywhere.",
+        f"ZFS, whose intent log is written in order, makes {kept.words('mail', 'zfs')} as many operations "
+        f"under mail as ext4, and MariaDB {kept.words('mariadb', 'zfs')} as many transactions.",
+        f"XFS creates small files {kept.words('small-files', 'xfs')} as fast.",
+        f"btrfs makes {kept.words('mariadb', 'btrfs')} as many transactions of MariaDB, and "
+        f"{kept.words('mariadb', 'btrfs-nocow')} without copying on write.",
+        f"XFS on RAID 5 makes {kept.words('mail', 'xfs-raid5')} as many operations under mail; that number "
+        "is in doubt, as the window was not steady.",
+    ]
+
+
+def test_the_showcase_is_told_as_it_was_measured() -> None:
+    kept = Kept("showcase")
+
+    def told() -> Iterator[str]:
+        yield f"{kept.record['trials']:,} trials"
+        yield from kept.rows(*SHOWN)
+        yield from sentences(kept)
+        yield from kept.cuts()
+        yield from kept.advice(*kept.record["advice"])
+        yield from kept.tips()
+
+    check(section("findings.md", "showcase"), told())
+    assert all(kept.cells[workload, "btrfs"].verdict == "worse" for workload in ("mariadb", "mail"))
