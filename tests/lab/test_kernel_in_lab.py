@@ -48,6 +48,13 @@ for _ in range(200):
     threading.Thread(target=end.wait, daemon=True).start()
 end.set()
 """
+# The limits of Linux on x86: stacks of 16 KiB may fill an eighth of memory, and one user's half of that.
+LIMITS = """
+import os, resource
+allowed = int(open('/proc/sys/kernel/threads-max').read())
+assert 1 <= allowed * 8 * 4 / os.sysconf('SC_PHYS_PAGES') < 1.1, allowed  # some memory is taken later
+assert abs(resource.getrlimit(resource.RLIMIT_NPROC)[0] - allowed / 2) <= 4
+"""
 # Libraries choose their functions as on an old processor, whatever the host's is.
 LIBRARIES = """
 import os, subprocess
@@ -104,6 +111,7 @@ def found(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Re
     scripts = {
         "ring": FORKED_RING,
         "threads": FULL_CACHE,
+        "limits": LIMITS,
         "libraries": LIBRARIES,
         "turns": TURNS,
         "folios": FOLIOS,
@@ -119,6 +127,10 @@ def test_a_forked_process_sees_the_pages_of_its_io_uring(found: Mapping[str, Res
 
 def test_threads_are_made_while_the_page_cache_fills_the_memory(found: Mapping[str, ResultRecord]) -> None:
     assert found["ext4.threads.s1"].validity.reasons == ()
+
+
+def test_as_many_threads_are_allowed_as_on_a_machine(found: Mapping[str, ResultRecord]) -> None:
+    assert found["ext4.limits.s1"].validity.reasons == ()
 
 
 def test_openssl_does_not_see_the_host_s_processor(found: Mapping[str, ResultRecord]) -> None:
