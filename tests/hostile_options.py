@@ -37,9 +37,11 @@ _FIO: Final[dict[str, object]] = {
 }
 # Options that keep the workloads short; all others are as in `SMALL`.
 _SHORT: Final[dict[str, dict[str, object]]] = {
+    "container-life": {"workload": "container-life", "size": "16MiB"},
     "fio": _FIO,
     "pgbench": {"workload": "pgbench", "scale": 1, "clients": 1, "warmup": "1s", "duration": "1s"},
 }
+_LOWEST: Final = {"container-life": "incus"}
 _DEVICE_BYTES: Final = {"layers": "512MiB", "workloads": "8GiB"}
 
 
@@ -100,7 +102,7 @@ def base(kind: Kind, name: str) -> tuple[int, list[dict[str, object]], dict[str,
     if kind == "layers":
         return (*layers_of(name), dict(_FIO))
     short = _SHORT.get(name) or {"workload": name, **tomllib.loads(SMALL[name])}
-    return 1, [{"layer": "ext4"}], dict(short)
+    return 1, [{"layer": _LOWEST.get(name, "ext4")}], dict(short)
 
 
 def study_text(attacks: list[Attack]) -> str:
