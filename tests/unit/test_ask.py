@@ -179,7 +179,7 @@ def test_one_command_goes_from_the_question_to_the_commands(
     assert "choose xfs" in text
     assert "300.00 EUR" in text
     assert "mkfs.xfs" in text
-    assert "Nothing was tried in this time. strata tipping results/orders" in text.replace("- ", "")
+    assert "Nothing was tried in this time. strata ask orders --tipping 20m" in text.replace("- ", "")
     found = shown_json("ask", "orders", "--tipping", "5s", "--jobs", "1")
     assert found["stack"] == "xfs"
     assert found["tipping"]["leaders"] == ["xfs"]

@@ -41,6 +41,7 @@ _ADVISED: Final = {
 }
 _SEEDS: Final = 6
 _TIPPING: Final = "3m"
+_TIPPING_LONG: Final = "20m"
 _SEEDS_MAX: Final = 100
 
 
@@ -103,7 +104,8 @@ def ask(  # noqa: PLR0917  typer makes options of them
         return
     again = " ".join(["strata ask", name, *(f"--must {each}" for each in wanted)])
     results = _run(study, jobs, [each for each in wanted if each != "durable"], again)
-    _answer(_Question(study, file, _advised(study, use, wanted), budget_s, jobs), results, as_json=as_json)
+    question = _Question(study, file, _advised(study, use, wanted), budget_s, jobs, again)
+    _answer(question, results, as_json=as_json)
 
 
 def _written(file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[str]) -> Study:
@@ -234,13 +236,18 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> S
 
 @dataclass(frozen=True)
 class _Question:
-    """What was asked, with the real time to look for what would change the answer."""
+    """What was asked, with the real time to look for what would change the answer.
+
+    Attributes:
+        again: The command that asks it once more.
+    """
 
     study: Study
     file: Path
     use: AdviceUse
     budget_s: float
     jobs: int | None
+    again: str
 
 
 def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> None:
@@ -280,7 +287,7 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         }
         print_json({**found, "stack": chosen, "commands": commands})
     else:
-        _print_rest(advice, changes, commands)
+        _print_rest(question, advice, changes, commands)
         if any(each.memory_bytes for each in facts if each.stack == chosen):
             lab = f"the lab's, which has {format_size(study.memory_bytes)}"
             stdout().print(Text(f"  # sizes of caches are {lab}: give them the same share of your machine's"))
@@ -292,7 +299,9 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         raise typer.Exit(INTERRUPTED_EXIT)
 
 
-def _print_rest(advice: Advice, changes: UseTipping | None, commands: Sequence[str]) -> None:
+def _print_rest(
+    question: _Question, advice: Advice, changes: UseTipping | None, commands: Sequence[str]
+) -> None:
     from strata.report.tipping_text import tipping_words  # noqa: PLC0415
 
     console = stdout()
@@ -301,8 +310,9 @@ def _print_rest(advice: Advice, changes: UseTipping | None, commands: Sequence[s
         for sentence in tipping_words(changes) or ["Nothing was tried in this time."]:
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
         if not changes.whole:
-            goes_on = f"strata tipping results/{advice.study} --use {advice.use.name}"
-            console.print(Text(f"  {goes_on} tries the rest."), soft_wrap=True)
+            # `strata tipping` would ask about Strata's use, with all weights and without --must.
+            goes_on = f"{question.again} --tipping {_TIPPING_LONG}"
+            console.print(Text(f"  {goes_on} tries more."), soft_wrap=True)
     if commands:
         is_sure = advice.leader is not None or advice.take_either or not advice.leaders
         leads = "" if is_sure else ", which leads, though that is not settled,"
