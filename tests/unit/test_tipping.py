@@ -14,7 +14,8 @@ from execution_factory import RecordingDisplay, study_in
 
 from command_line import refusal, shown
 from strata.advice.advise import advise
-from strata.advice.tipping import Limits, Tipper, answered, only_weights, tipping_weights
+from strata.advice.tipping import Limits, Tipper
+from strata.advice.tipping_weights import answered, only_weights, tipping_weights
 from strata.advice.uses import Use, bundled_uses
 from strata.errors import ResultError, StudyError
 from strata.execution.run import run_study
@@ -387,17 +388,8 @@ def found_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_command_says_what_would_change_the_answer_and_the_report_shows_it(
     found_by_command: Path,
 ) -> None:
-    words = (
-        "tipping",
-        str(found_by_command),
-        "--use",
-        "postgresql-server",
-        "--parameter",
-        SETTLE,
-        "--jobs",
-        "1",
-    )
-    text = " ".join(shown(*words).split())
+    words = (str(found_by_command), "--use", "postgresql-server", "--parameter", SETTLE, "--jobs", "1")
+    text = " ".join(shown("tipping", *words).split())
 
     assert "ext4 stays best unless" in text
     assert "write_settle" in text
@@ -440,3 +432,15 @@ def test_results_of_a_host_have_only_weights(tmp_path: Path, use: Use) -> None:
     kept = only_weights(found, results, advice)
 
     assert {each.kind for each in kept.points} == {"weight"}
+
+
+def test_weights_alone_do_not_replace_what_trials_found(found_by_command: Path) -> None:
+    words = (str(found_by_command), "--use", "postgresql-server", "--parameter", SETTLE, "--jobs", "1")
+    shown("tipping", *words)
+    folder = ResultsFolder.open(found_by_command)
+    results = gather(folder)
+    [advice] = advise(results, [bundled_uses(catalogue())["postgresql-server"]], None)
+
+    kept = only_weights(folder, results, advice)
+
+    assert SETTLE in {each.quantity for each in kept.points if each.outcome == "tips"}

@@ -17,9 +17,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from strata.advice.evidence import Evidence, Scorer, evidence_of
+from strata.advice.evidence import Scorer, evidence_of
 from strata.advice.model import Advice
 from strata.advice.quantities import Quantity, quantities
+from strata.advice.tipping_weights import answered, best_two, tipping_weights, tried_before
 from strata.errors import ResultError, StrataError, StudyError
 from strata.execution.display import Display
 from strata.execution.run import run_study, worker_cpus
@@ -33,7 +34,6 @@ from strata.results.tipping import (
     Tried,
     UseTipping,
     identity_of,
-    read_tipping,
     sorted_points,
     write_tipping,
 )
@@ -41,7 +41,7 @@ from strata.runners.base import Runner
 from strata.spec.study import Study
 from strata.statistics.study import StudyResults, gather
 from strata.units import NS_PER_S, format_duration, format_size
-from strata.words import counted, listed
+from strata.words import counted
 
 SEEDS: Final = 3
 """The seeds of a value by default: the fewest with an interval."""
@@ -52,7 +52,6 @@ WITHIN: Final = 0.05
 _STEPS_MAX: Final = 8
 _SHARED: Final = ("kind", "words", "unit", "stated", "low", "high", "known", "source")
 """The fields that a quantity gives to its tipping points."""
-_WEIGHT_WITHIN: Final = 1e-4
 
 
 @dataclass(frozen=True)
@@ -66,112 +65,6 @@ class Limits:
 
 class _Ended(Exception):  # noqa: N818  not an error
     """The budget is used up, or the user interrupted; what was found is kept."""
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The answer that could change: ``leaders`` against the other ``stacks``."""
-
-    leaders: tuple[str, ...]
-    stacks: tuple[str, ...]
-
-
-def answered(results: StudyResults, advice: Advice) -> Answered:
-    """The answer that could change. Where no stack is shown to be behind, it is the one that leads.
-
-    Raises ResultError if there is no answer, or all stacks are even.
-    """
-    use = advice.use.name
-    remedy = f"`strata advise RESULTS --use {use}` says what is missing"
-    if advice.conclusion in ("no stack left", "nothing to compare"):
-        left = listed(advice.candidates) or "none"
-        cause = f"{advice.conclusion} for {use}: {left} of {listed(results.stacks)}"
-        raise ResultError(cause, place="--use", remedy=remedy)
-    ranked = tuple(each.stack for each in advice.standings)
-    if not advice.leaders or not ranked:
-        cause = f"the results choose no stack for {use} ({advice.conclusion}), so nothing can change that"
-        raise ResultError(cause, place="--use", remedy=remedy)
-    if not set(ranked) <= set(advice.leaders):
-        return Answered(advice.leaders, ranked)
-    if advice.take_either:
-        cause = f"no stack is ahead of another for {use}: {listed(ranked)} are even within ±3 %"
-        raise ResultError(cause, place="--use", remedy="add a stack that differs, or weigh otherwise")
-    return Answered(ranked[:1], ranked)
-
-
-def tipping_weights(results: StudyResults, advice: Advice) -> list[TippingPoint]:
-    """The share of each weight at which another stack becomes best; the others keep their proportions."""
-    answer = answered(results, advice)
-    scorer = Scorer(results)
-    evidence = evidence_of(results, advice.use, answer.stacks, scorer)
-    names = list(dict.fromkeys(part.weight for part in evidence.parts))
-    if len(names) < 2:
-        return []
-    baseline, seeds = scorer.baseline(evidence.stacks), evidence.common_seeds(evidence.stacks)
-    points = []
-    for name in names:
-        mine = [part for part in evidence.parts if part.weight == name]
-        rest = [part for part in evidence.parts if part.weight != name]
-        stated = sum(part.share for part in mine)
-        times = [
-            scorer.estimates(
-                evidence.stacks,
-                baseline,
-                [replace(part, share=part.share / sum(one.share for one in parts)) for part in parts],
-                seeds,
-            )
-            for parts in (mine, rest)
-        ]
-
-        def tried(share: float, times: list[dict[str, float]] = times) -> Tried:
-            score = {stack: share * times[0][stack] + (1 - share) * times[1][stack] for stack in times[0]}
-            leader, rival = _best_two(score, answer.leaders)
-            return Tried(value=share, seeds=0, leader=leader, rival=rival, ratio=score[rival] / score[leader])
-
-        for end in (0.0, 1.0):
-            found = [tried(end)]
-            if found[0].ratio < 1:
-                stays, tips = stated, end
-                while abs(tips - stays) > _WEIGHT_WITHIN:
-                    found.append(tried((stays + tips) / 2))
-                    stays, tips = (stays, found[-1].value) if found[-1].ratio < 1 else (found[-1].value, tips)
-            points.append(
-                TippingPoint(
-                    quantity=f"weights.{name}",
-                    kind="weight",
-                    words=f"weight of {name}",
-                    unit="share",
-                    stated=stated,
-                    low=0.0,
-                    high=1.0,
-                    known="chosen",
-                    source="any weight",
-                    end=end,
-                    outcome="tips" if found[0].ratio < 1 else "stays",
-                    tried=tuple(found),
-                )
-            )
-    return points
-
-
-def only_weights(folder: ResultsFolder, results: StudyResults, advice: Advice) -> UseTipping:
-    """The tipping points of the weights alone, kept in tipping.json; Raises ResultError as `answered`."""
-    found = UseTipping(
-        leaders=answered(results, advice).leaders,
-        conclusion=advice.conclusion,
-        results_sha256=identity_of(results.snapshot),
-        # Of a host's results nothing else can be varied.
-        whole=results.snapshot.time_domain == "wall",
-        points=sorted_points(tipping_weights(results, advice)),
-    )
-    write_tipping(folder, advice.use.name, found)
-    return found
-
-
-def _best_two(score: dict[str, float], leaders: Sequence[str]) -> tuple[str, str]:
-    """The best of the leaders, and the best of the others."""
-    leading = min((stack for stack in score if stack in leaders), key=lambda stack: score[stack])
-    return leading, min((stack for stack in score if stack not in leaders), key=lambda stack: score[stack])
 
 
 @dataclass
@@ -210,7 +103,7 @@ class Tipper:
         evidence = evidence_of(self.results, self.advice.use, self._stacks, Scorer(self.results))
         self._workloads = [*dict.fromkeys(part.workload for part in evidence.parts)]
         self._seeds = evidence.common_seeds(evidence.stacks)[: self.limits.seeds]
-        self._begun_s, self._trial_s = self.clock(), self._past_trial_s(evidence)
+        self._begun_s, self._trial_s = self.clock(), self._past_trial_s()
         wanted = self._wanted()
         self._weights = [
             each for each in tipping_weights(self.results, self.advice) if self._is_asked(each.quantity)
@@ -356,7 +249,7 @@ class Tipper:
             return problems[0] if problems else "it has no numbers that count"
         baseline = scorer.baseline(evidence.stacks)
         score = scorer.estimates(evidence.stacks, baseline, evidence.parts, common)
-        leader, rival = _best_two(score, self._leaders)
+        leader, rival = best_two(score, self._leaders)
         found = scorer.against(
             *(self.advice.use.name, rival, leader),
             baseline=baseline,
@@ -392,16 +285,8 @@ class Tipper:
         if tried is not None:
             self._keep(whole=False)
 
-    def _earlier(self) -> dict[tuple[str, float], TippingPoint]:
-        """What earlier runs found for the same answer, of other quantities or with a larger budget."""
-        before = read_tipping(self.folder)
-        found = before.uses.get(self.advice.use.name) if before else None
-        if found is None or found.leaders != self._leaders:
-            return {}
-        return {(each.quantity, each.end): each for each in found.points if each.kind != "weight"}
-
     def _keep(self, *, whole: bool) -> UseTipping:
-        earlier = {key: each for key, each in self._earlier().items() if each.tried}
+        earlier = tried_before(self.folder, self.advice, self._leaders)
         points = earlier | {
             key: each for key, each in self._points.items() if each.tried or key not in earlier
         }
@@ -419,7 +304,7 @@ class Tipper:
     def _at_once(self) -> int:
         return len(worker_cpus(self.runner, self.jobs, self.study.memory_bytes_max))
 
-    def _past_trial_s(self, evidence: Evidence) -> float:
+    def _past_trial_s(self) -> float:
         """The real time of a trial of the results that count."""
         took = [
             record.real_time.duration_s

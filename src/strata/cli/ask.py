@@ -331,7 +331,8 @@ def _changes(
 
     None without an answer that could change.
     """
-    from strata.advice.tipping import Limits, answered, only_weights  # noqa: PLC0415
+    from strata.advice.tipping import Limits  # noqa: PLC0415
+    from strata.advice.tipping_weights import answered, only_weights  # noqa: PLC0415
 
     try:
         answered(results, advice)
