@@ -87,7 +87,7 @@ def _advised(
 ) -> list[Advice]:
     """The answers that could change. Raises ResultError if there is none, or not for a named use."""
     from strata.advice.advise import advise  # noqa: PLC0415
-    from strata.advice.tipping import answered  # noqa: PLC0415
+    from strata.advice.tipping_weights import answered  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
 
     found = []
@@ -127,9 +127,9 @@ def _search(
 ) -> tuple[list[tuple[Advice, UseTipping]], bool]:
     """The findings for each use in turn, and whether the user interrupted.
 
-    What one use leaves of the budget, the next may take.
+    What one use leaves of the budget, the next may take. Raises the first refusal if every use is refused.
     """
-    from strata.advice.tipping import only_weights  # noqa: PLC0415
+    from strata.advice.tipping_weights import only_weights  # noqa: PLC0415
 
     if results.snapshot.time_domain == "wall":
         warnings().print(
@@ -140,14 +140,23 @@ def _search(
         return [(each, only_weights(folder, results, each)) for each in advices], False
     study = _read(results.snapshot, file)
     found: list[tuple[Advice, UseTipping]] = []
+    refused: list[tuple[str, StudyError]] = []
     end_s = time.monotonic() + limits.budget_s
     for number, advice in enumerate(advices):
-        share_s = (end_s - time.monotonic()) / (len(advices) - number)
+        share_s = max(0.0, end_s - time.monotonic()) / (len(advices) - number)
         mine = replace(limits, budget_s=share_s)
-        one, interrupted = found_within(folder, results, advice, study, mine, jobs=jobs)
+        try:
+            one, interrupted = found_within(folder, results, advice, study, mine, jobs=jobs)
+        except StudyError as error:  # too little time is left, or only another use has this quantity
+            refused.append((advice.use.name, error))
+            continue
         found.append((advice, one))
         if interrupted:
             return found, True
+    if refused and not found:
+        raise refused[0][1]
+    for name, error in refused:
+        warnings().print(f"{name}: {error.cause}", markup=False, soft_wrap=True)
     return found, False
 
 
@@ -177,12 +186,12 @@ def found_within(
 
 def _read(snapshot: StudySnapshot, file: Path | None) -> Study:
     """The study of the results. Raises ResultError if it cannot be read, StudyError if another is given."""
-    from strata.results.declared import declared_study  # noqa: PLC0415
+    from strata.results.declared import declared_study, scale_of  # noqa: PLC0415
     from strata.spec.load import load_study  # noqa: PLC0415
 
     if file is None:
         return declared_study(snapshot)
-    study = load_study(file, catalogue())
+    study = load_study(file, catalogue(), scale=scale_of(snapshot))
     if file.read_text() != snapshot.text:
         cause, remedy = "this is not the study of the results", "run it again with `strata run`"
         raise StudyError(cause, place=str(file), remedy=remedy)
