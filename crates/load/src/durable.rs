@@ -112,7 +112,7 @@ struct Kept {
     named: Vec<String>,
 }
 
-/// Look for what was promised: ``promised`` has a line of a file's number and its bytes for each promise.
+/// Look for what was promised: `promised` has a line of a file's number and its bytes for each promise.
 pub fn check(
     sets: &[SetSpec],
     directory: &Path,

@@ -27,7 +27,6 @@ from strata.units import NS_PER_S, format_duration, format_value, times
 from strata.words import counted
 
 _NOTHING_YET: Final = Progress("", "", 0)
-# Several tenants have a dozen; the table at the end shows all of them.
 
 Clock = Callable[[], float]
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from strata.spec.metric import Metric
 from strata.units import format_value, percentile
 
-_HEADLINES_MAX: Final = 4
+_HEADLINES_MAX: Final = 4  # several tenants have a dozen; tables show all of them
 _QUALIFIERS: Final = {"max": "maximum", "min": "minimum", "mean": "mean", "stddev": "standard deviation"}
 _UNITS_IN_NAMES: Final = {"ns", "s", "ms", "us"}
 

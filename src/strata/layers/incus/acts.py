@@ -35,7 +35,7 @@ class ContainerActs(Layer):
         """The steps that start the container."""
 
     def resized_bytes(self, context: LayerContext) -> int:
-        """Another size of a root than it has."""
+        """A size that the root does not have yet."""
         return context.provided.smallest_bytes // 2
 
     def seen_outside(self, context: LayerContext) -> list[Step]:

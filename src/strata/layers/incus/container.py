@@ -53,7 +53,7 @@ class IncusContainer(ContainerActs):
     is_container: ClassVar[bool] = True
     packages = ("incus-base", "incus-client")
     kernel_log = KernelLog(silent="It is a set of namespaces; the filesystem below has messages.")
-    no_free_space = "The pool divides it, which is of the container manager."
+    no_free_space = "The container manager's pool divides it."
     no_periods = "They are of the pool's filesystem."
 
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["256MiB"])
