@@ -34,12 +34,14 @@ class Quantity:
 
     Attributes:
         name: Its id; see `TippingPoint`.
+        owner: The model of the disk, or the workload; empty for the memory.
         source: Where the range comes from.
         whole: The step of its values, if they are whole multiples of it; 0: any.
         applied: The study with another value.
     """
 
     name: str
+    owner: str
     kind: Kind
     words: str
     unit: str
@@ -57,11 +59,10 @@ class Quantity:
 
     def occurs_in(self, study: Study, cell: CellKey) -> bool:
         """Whether another value makes other trials of a cell: of its disks or its workload, or any memory."""
-        owner = self.name.partition(".")[0]
         if self.kind == "workload":
-            return cell.workload == owner
+            return cell.workload == self.owner
         if self.kind == "disk":
-            return any(used.device.name == owner for used in study.stack_devices(cell.stack))
+            return any(used.device.name == self.owner for used in study.stack_devices(cell.stack))
         return True
 
     def near(self, value: float) -> float:
@@ -91,6 +92,7 @@ def _of_disks(study: Study) -> Iterator[Quantity]:
             spec = device.model.parameters[name]
             yield Quantity(
                 name=f"{model}.{name}",
+                owner=model,
                 kind="disk",
                 words=spec.meaning,
                 unit=each.unit,
@@ -127,6 +129,7 @@ def _of_memory(study: Study) -> Iterator[Quantity]:
     stated = float(study.memory_bytes)
     yield Quantity(
         name="memory",
+        owner="",
         kind="memory",
         words="memory of the machine",
         unit="B",
@@ -150,6 +153,7 @@ def _of_load(study: Study, workload: str) -> Iterator[Quantity]:
         low = max(round(stated / _FACTOR / step), 1) * step
         yield Quantity(
             name=f"{workload}.{key.removesuffix('_bytes')}",
+            owner=workload,
             kind="workload",
             words=f"{words} of {workload}",
             unit=unit,

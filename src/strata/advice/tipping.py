@@ -23,7 +23,7 @@ from strata.advice.quantities import Quantity, quantities
 from strata.advice.tipping_weights import answered, best_two, tipping_weights, tried_before
 from strata.errors import ResultError, StrataError, StudyError
 from strata.execution.display import Display
-from strata.execution.run import run_study, worker_cpus
+from strata.execution.run import lab_bytes, run_study, worker_cpus
 from strata.files import explained
 from strata.plan.compile import trials
 from strata.results.store import ResultsFolder
@@ -302,7 +302,7 @@ class Tipper:
 
     @property
     def _at_once(self) -> int:
-        return len(worker_cpus(self.runner, self.jobs, self.study.memory_bytes_max))
+        return len(worker_cpus(self.runner, self.jobs, lab_bytes(self.study)))
 
     def _past_trial_s(self) -> float:
         """The real time of a trial of the results that count."""
