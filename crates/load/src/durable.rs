@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What syncs that have returned promise, and after a power cut what is left of it.
+//! The promises of returned syncs, and the search for promised files after a power cut.
 //!
-//! A file outside what is measured has a number of 8 bytes for each file of the sets, in their order: one more than the
-//! bytes that a sync covers, and 0 where none does. Another process reads it just before the cut, and makes a file of its
-//! name with `.held` first: until that is gone nothing is deleted, as a deletion after the reading would look like a loss.
+//! A file outside the measured stack has a number of 8 bytes for each file of the sets, in their order: the bytes that
+//! a sync covers plus one, or 0 where no sync does. Another process reads this file just before the cut. Before that it
+//! makes a file of the same name with `.held`: while this exists nothing is deleted, as a later deletion would look
+//! like a loss.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;

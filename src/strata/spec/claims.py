@@ -89,7 +89,8 @@ class Expectation(_Table):
     )
     against: Names | None = Field(
         None,
-        description="The stacks to compare each with, likewise, but those of `stack`. Default: itself",
+        description="The stacks to compare each with, named likewise, without those of `stack`. Default: "
+        "each stack with itself",
         examples=["*"],
     )
     against_workload: KebabName | None = Field(

@@ -36,7 +36,7 @@ _COUNT_FORM: Final = re.compile(r"(\d{1,5})[ |\t](\d{1,18})")
 
 
 class CountedTransactions(OwnTables):
-    """The base of `SysbenchOltp`: it knows which transactions are acknowledged, and finds what is left."""
+    """The base of `SysbenchOltp`: counts acknowledged transactions, and after a power cut the lost ones."""
 
     if TYPE_CHECKING:
         script: str
