@@ -155,8 +155,8 @@ def _search(
             return found, True
     if refused and not found:
         raise refused[0][1]
-    for name, error in refused:
-        warnings().print(f"{name}: {error.cause}", markup=False, soft_wrap=True)
+    for name, refusal in refused:
+        warnings().print(f"{name}: {refusal.cause}", markup=False, soft_wrap=True)
     return found, False
 
 
