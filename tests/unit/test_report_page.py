@@ -38,7 +38,7 @@ def all_in_one(results: StudyResults) -> str:
 def test_one_stack_that_leads_everywhere_is_the_answer(tmp_path: Path) -> None:
     said = all_in_one(results_of(tmp_path, stacks=3, workloads=2, seeds=4, gains={"btrfs": 20}))
 
-    assert said == "btrfs is the best under all 2 workloads."
+    assert said == "btrfs is the best under both workloads."
 
 
 def test_stacks_that_lead_in_different_places_are_named_with_them(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_workload_that_one_stack_was_measured_under_does_not_make_it_a_leader(
         results_of(tmp_path, stacks=3, workloads=3, seeds=4, gains={"btrfs": 20.0}, missing=alone)
     )
 
-    assert said == "btrfs is the best under all 2 workloads."
+    assert said == "btrfs is the best under both workloads."
 
 
 def test_an_answer_from_two_seeds_says_that_it_is_unsure(tmp_path: Path) -> None:

@@ -91,13 +91,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
     wanted, file = _musts(must or []), Path(f"{name}.toml")
     budget_s = seconds_of(tipping, "--tipping")
     study = _written(file, use, Answers(disk, price, memory, data), seeds, wanted)
-    estimate = _estimate(study)
-    at_once = min(jobs or estimate.jobs, estimate.jobs)
-    real_s = estimate.real_s * estimate.jobs / at_once
-    took, more = (format_duration(round(each) * NS_PER_S) for each in (real_s, budget_s))
-    trials, labs = counted(study.trial_count, "trial"), counted(at_once, "lab")
-    then = f"; then at most {more} for what would change the answer" if budget_s else ""
-    notes().print(f"{trials}: about {took} with {labs} at once{then}", markup=False)
+    real_s = _forecast(study, jobs, budget_s)
     if no_run:
         if as_json:
             print_json({"study": str(file), "estimate_real_s": round(real_s, 1)})
@@ -106,6 +100,18 @@ def ask(  # noqa: PLR0917  typer makes options of them
     results = _run(study, jobs, [each for each in wanted if each != "durable"], again)
     question = _Question(study, file, _advised(study, use, wanted), budget_s, jobs, again)
     _answer(question, results, as_json=as_json)
+
+
+def _forecast(study: Study, jobs: int | None, budget_s: float) -> float:
+    """Say how long the trials and the search after them will take; the real seconds of the trials."""
+    estimate = _estimate(study)
+    at_once = min(jobs or estimate.jobs, estimate.jobs)
+    real_s = estimate.real_s * estimate.jobs / at_once
+    took, more = (format_duration(round(each) * NS_PER_S) for each in (real_s, budget_s))
+    trials, labs = counted(study.trial_count, "trial"), counted(at_once, "lab")
+    then = f"; then at most {more} for what would change the answer" if budget_s else ""
+    notes().print(f"{trials}: about {took} with {labs} at once{then}", markup=False)
+    return real_s
 
 
 def _written(file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[str]) -> Study:

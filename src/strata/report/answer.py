@@ -169,8 +169,9 @@ def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
         verb = "is" if len(everywhere) == 1 else "are"
         level = any(len(each.leaders) > 1 for each in answered) and len(everywhere) == 1
         best = "the best, or equal to the best," if level else "the best"
-        return Markup("{} {} {} under all {} workloads.").format(
-            listed([mark(stack) for stack in everywhere]), verb, best, len(answered)
+        every = "both" if len(answered) == 2 else f"all {len(answered)}"
+        return Markup("{} {} {} under {} workloads.").format(
+            listed([mark(stack) for stack in everywhere]), verb, best, every
         )
     under: dict[str, list[str]] = {}
     for each in answered:
