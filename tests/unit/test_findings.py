@@ -123,7 +123,7 @@ def test_only_the_stacks_that_do_not_keep_their_word_are_the_fastest_and_lose_an
         assert all(f"{stack} (" in refused for stack in BROKEN), refused
 
 
-SHOWN: Final = ("postgresql", "mariadb", "files", "mail", "small-files")
+SHOWN: Final = ("postgresql", "mariadb", "files", "mail", "pages", "small-files")
 
 
 def sentences(kept: Kept) -> list[str]:
@@ -133,17 +133,18 @@ def sentences(kept: Kept) -> list[str]:
         f"ZFS, whose intent log is written in order, makes {kept.words('mail', 'zfs')} as many operations "
         f"under mail as ext4, and MariaDB {kept.words('mariadb', 'zfs')} as many transactions.",
         f"XFS creates small files {kept.words('small-files', 'xfs')} as fast.",
-        "PostgreSQL waits for a flush in every stack, and on MD it makes no difference which one: "
-        f"{kept.words('postgresql', 'xfs')} as many transactions as ext4 on XFS, "
+        f"PostgreSQL makes {kept.words('postgresql', 'xfs')} as many transactions on XFS as on ext4, "
         f"{kept.words('postgresql', 'ext4-thin')} on thin LVM, "
         f"{kept.words('postgresql', 'xfs-raid5')} on RAID 5. "
-        f"btrfs makes {kept.words('postgresql', 'btrfs')}.",
+        f"On btrfs it makes {kept.words('postgresql', 'btrfs')}.",
         f"btrfs makes {kept.words('files', 'btrfs')} as many operations on users' files as ext4; ZFS "
         f"makes {kept.words('files', 'zfs')}, and {kept.words('files', 'zfs-16k')} with records of 16 KiB.",
         f"btrfs makes {kept.words('mariadb', 'btrfs')} as many transactions of MariaDB, and "
         f"{kept.words('mariadb', 'btrfs-nocow')} without copying on write.",
         f"XFS on RAID 5 makes {kept.words('mail', 'xfs-raid5')} as many operations under mail; that number "
         "is in doubt, as the window was not steady.",
+        f"Pages, asked for at a rate, come {kept.words('pages', 'zfs')} as soon on ZFS as on ext4, and "
+        f"{kept.words('pages', 'btrfs')} on btrfs.",
     ]
 
 
