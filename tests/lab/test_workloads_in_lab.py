@@ -14,7 +14,6 @@ from lab_factory import head, records, run_text
 from examples import SHARE
 from small_loads import SMALL, small_load
 from strata.lab import Lab
-from strata.plan.catalogue import catalogue
 from strata.results.record import ResultRecord, record_sha256
 from strata.runners.lab import LabRunner
 
@@ -31,10 +30,6 @@ SLOW = ("os-installation", "tenants")
 ONCE = {"blog", "bonnie", "filesystem-life", "pgbench", "sql-suite", "tree"}
 """Repeated by `make test-all` alone: `load`, `dd`, test_identical.py and `sysbench-oltp` repeat the same
 programs."""
-
-
-def test_every_workload_has_a_small_load() -> None:
-    assert set(SMALL) == set(catalogue().workloads)
 
 
 def run(name: str, stacks: list[str], lab: Lab, folder: Path) -> dict[str, ResultRecord]:
