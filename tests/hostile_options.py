@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from golden_studies import layers_of
 from option_names import names_for
-from small_loads import SMALL
+from small_loads import LOWEST, SMALL
 from strata.plan.catalogue import catalogue
 from strata.spec.study import Study
 from study_texts import toml
@@ -37,11 +37,9 @@ _FIO: Final[dict[str, object]] = {
 }
 # Options that keep the workloads short; all others are as in `SMALL`.
 _SHORT: Final[dict[str, dict[str, object]]] = {
-    "container-life": {"workload": "container-life", "size": "16MiB"},
     "fio": _FIO,
     "pgbench": {"workload": "pgbench", "scale": 1, "clients": 1, "warmup": "1s", "duration": "1s"},
 }
-_LOWEST: Final = {"container-life": "incus"}
 _DEVICE_BYTES: Final = {"layers": "512MiB", "workloads": "8GiB"}
 
 
@@ -102,7 +100,7 @@ def base(kind: Kind, name: str) -> tuple[int, list[dict[str, object]], dict[str,
     if kind == "layers":
         return (*layers_of(name), dict(_FIO))
     short = _SHORT.get(name) or {"workload": name, **tomllib.loads(SMALL[name])}
-    return 1, [{"layer": _LOWEST.get(name, "ext4")}], dict(short)
+    return 1, [{"layer": LOWEST.get(name, "ext4")}], dict(short)
 
 
 def study_text(attacks: list[Attack]) -> str:

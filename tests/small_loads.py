@@ -26,6 +26,7 @@ SMALL: Final = {
     "blog": 'intervals = 1\ninterval = "2s"\nreaders = 4\nreader_pause = "50ms"',
     "fill-and-fragment": 'size = "8MiB"\nextents = 50',
     "file-storm": "files = 200\nfolders = 4",
+    "container-life": 'size = "16MiB"',
     "trace": f'trace = "{TRACE}"',
     "os-installation": "",
     "command": (
@@ -41,6 +42,10 @@ SMALL: Final = {
     ),
 }
 """The keys beside ``workload``, by its name."""
+
+
+LOWEST: Final = {"container-life": "incus"}
+"""The layer below a load that runs on no filesystem; these loads have lab tests of their own."""
 
 
 def small_load(name: str) -> str:

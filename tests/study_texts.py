@@ -68,6 +68,13 @@ def disk(name: str, model: str = "wd-re4-500gb", capacity: str = "") -> str:
     return f'[devices.{name}]\nmodel = "{model}"\n' + (f'capacity = "{capacity}"\n' if capacity else "")
 
 
+EXT4_AND_XFS: Final = (
+    disk("disk0")
+    + '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n[stacks.xfs]\nlayers = [{ layer = "xfs" }]\n'
+)
+"""Two stacks on one disk."""
+
+
 def fio(name: str, size: str = "64MiB") -> str:
     """The table of a workload."""
     keys = f'preset = "random-mix-4k"\nsize = "{size}"\nduration = "10s"\n'

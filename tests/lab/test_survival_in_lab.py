@@ -131,14 +131,14 @@ def test_only_the_stack_that_keeps_its_word_has_everything_and_findings_are_kept
 def test_a_mail_server_has_what_it_synced_unless_the_drive_lies(lab: Lab, tmp_path: Path) -> None:
     # ZFS deletes hundreds of files a second, some of them between the question and the cut.
     layers = '{ layer = "zpool", arc_max = "64MiB" }, { layer = "zfs" }'
-    found = cut(lab, tmp_path, HONEST.replace('{ layer = "ext4" }', layers) + LYING + MAIL)
+    # An ext4 that the lie leaves damaged can be mounted, and what is in it is not counted.
+    lying = LYING.replace("ext4", "xfs")
+    found = cut(lab, tmp_path, HONEST.replace('{ layer = "ext4" }', layers) + lying + MAIL)
 
     kept, lost = found["honest", "mail"], found["lying-drive", "mail"]
     assert (kept.verdict, kept.lost) == ("sound", 0), kept
     assert (kept.acknowledged or 0) > 100
-    assert lost.lost_by_disks > 0
-    # On a filesystem that is damaged nothing is counted.
-    assert lost.verdict == "damaged" or (lost.lost or 0) > 0, lost
+    assert (lost.lost or 0) > 0, lost
 
 
 @pytest.mark.slow

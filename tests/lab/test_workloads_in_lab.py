@@ -12,7 +12,7 @@ import pytest
 from lab_factory import head, records, run_text
 
 from examples import SHARE
-from small_loads import SMALL, small_load
+from small_loads import LOWEST, SMALL, small_load
 from strata.lab import Lab
 from strata.results.record import ResultRecord, record_sha256
 from strata.runners.lab import LabRunner
@@ -56,7 +56,8 @@ def measures_something(record: ResultRecord) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in sorted(SMALL)]
+    "name",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each in SLOW)) for each in sorted(SMALL.keys() - LOWEST)],
 )
 def test_a_workload_measures_something_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
     """On btrfs alone: the tests on a host and of the loads' rights run them on ext4."""
@@ -68,7 +69,7 @@ def test_a_workload_measures_something_and_is_deterministic(name: str, lab: Lab,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("name", sorted(SMALL.keys() - LOWEST))
 def test_a_workload_is_deterministic_everywhere(name: str, lab: Lab, tmp_path: Path) -> None:
     first, again = (run(name, [*STACKS], lab, tmp_path / each) for each in ("first", "again"))
 

@@ -9,22 +9,14 @@ from typing import Any
 from strata.plan.model import Plan
 from strata.runners.fake import FakeRunner, Output
 from strata.spec.step import Step
+from study_texts import EXT4_AND_XFS
 
-TEXT = """\
+TEXT = f"""\
 [study]
 name = "knee"
 question = "How much can each carry?"
 seeds = [1, 2, 3]
-
-[devices.disk0]
-model = "wd-re4-500gb"
-
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-
-[stacks.xfs]
-layers = [{ layer = "xfs" }]
-
+{EXT4_AND_XFS}
 [workloads.oltp]
 workload = "pgbench"
 scale = 1
@@ -32,7 +24,7 @@ clients = 10
 warmup = "1s"
 duration = "60s"
 rate = 200
-find = { metric = "latency_ns_p99", below = "20ms" }
+find = {{ metric = "latency_ns_p99", below = "20ms" }}
 """
 BELOW_US = 20_000
 IDLE_US = 4_000

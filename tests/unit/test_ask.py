@@ -14,6 +14,7 @@ from command_line import shown, shown_json, strata
 from strata.advice.advise import advise
 from strata.cli.ask import _advised, _chosen
 from strata.cli.new_study import Use
+from strata.errors import LabError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 
@@ -184,6 +185,13 @@ def test_one_command_goes_from_the_question_to_the_commands(
     assert found["stack"] == "xfs"
     assert found["tipping"]["leaders"] == ["xfs"]
     assert "mkfs.xfs" in " ".join(found["commands"])
+
+    def lost(*_: object, **__: object) -> None:
+        raise LabError("the host's memory is full", remedy="free some")
+
+    monkeypatch.setattr("strata.cli.ask.found_within", lost)
+    found = shown_json("ask", "orders", "--tipping", "5s", "--jobs", "1")
+    assert "mkfs.xfs" in " ".join(found["commands"]), "a search that fails costs nothing that is known"
 
 
 def test_where_no_stack_keeps_what_it_acknowledged_none_is_chosen_or_built(

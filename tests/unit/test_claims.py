@@ -18,6 +18,7 @@ from strata.spec.claims import Claim, read_claims
 from strata.spec.warning import Check
 from strata.statistics.claims import Judgement, judge, results_subject
 from strata.statistics.study import StudyResults, gather
+from study_texts import EXT4_AND_XFS
 
 VALUES = {
     "a": [98.0, 102.0, 98.0, 102.0, 98.0, 102.0],
@@ -235,19 +236,13 @@ def test_of_a_part_of_a_study_values_and_data_that_fit_into_memory_are_not_judge
     assert half[1]["why"] == "a value is claimed of the full size, and this is 50 % of it"
 
 
-SMALL = """
+SMALL = f"""
 [study]
 name = "small"
 question = "Which?"
 seeds = [1]
 memory = "1GiB"
-[devices.disk0]
-model = "wd-re4-500gb"
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-[stacks.xfs]
-layers = [{ layer = "xfs" }]
-[workloads.large]
+{EXT4_AND_XFS}[workloads.large]
 workload = "dd"
 content = "random"
 size = "2GiB"
@@ -283,6 +278,7 @@ expect = [
     { OLTP, stack = "ext4", against = "ext4", is = "better" },
     { OLTP, stack = "ext4", value = [1, 2], against = "btrfs" },
     { OLTP, stack = "ext4", is = "better", ratio = [1, 2] },
+    { OLTP, stack = "ext4", against = "btrfs", ratio = [0, inf] },
     { OLTP, stack = "ext4", is = "better", within = "x" },
     { OLTP, stack = ["ext4", "jfs"], against = [], is = "better" },
 ]
@@ -298,6 +294,12 @@ claim = "b"
 source = "c"
 expect = [{ OLTP, stack = "ext4", against = "ext4", is = "better" }]
 """.replace("OLTP", _OLTP)
+
+
+def test_claims_are_no_study(tmp_path: Path) -> None:
+    refused = refusal("check", str(tmp_path / "x.claims.toml"))
+
+    assert "strata claims STUDY --claims" in str(refused.remedy)
 
 
 def test_all_mistakes_of_a_claims_file_are_reported_at_once(made: Path, file: Path) -> None:
@@ -319,9 +321,10 @@ def test_all_mistakes_of_a_claims_file_are_reported_at_once(made: Path, file: Pa
         "claims[0].expect[1].ratio": "not the two ends of a range",
         "claims[0].expect[3]": "compared with nothing",
         "claims[0].expect[4]": "exclude each other",
-        "claims[0].expect[5].within": "is not a share",
-        "claims[0].expect[6].stack": 'no stack is called "jfs"',
-        "claims[0].expect[6].against": "",
+        "claims[0].expect[5].ratio": "not the two ends of a range",
+        "claims[0].expect[6].within": "is not a share",
+        "claims[0].expect[7].stack": 'no stack is called "jfs"',
+        "claims[0].expect[7].against": "",
         "claims[1]": "nothing is expected",
         "claims[2].id": "the id of several claims",
         "claims[2].expect[0].against": "no stack is left to compare",

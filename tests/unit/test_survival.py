@@ -166,7 +166,7 @@ def test_a_stack_whose_power_cuts_lost_acknowledged_operations_is_refused_howeve
     ]
     said = recommendation(advice)
     assert "safe: 1 power cut lost none of 900 acknowledged operations." in said
-    assert "What survives a power failure was not measured." not in said
+    assert "What survives a power failure was not measured" not in said
 
 
 def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> None:

@@ -3,133 +3,37 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from execution_factory import RecordingDisplay, study_in
+from execution_factory import RecordingDisplay
+from tipping_studies import (
+    SETTLE,
+    TEXT,
+    above,
+    below,
+    linear,
+    measured,
+    planted,
+    tipper,
+)
 
-from command_line import refusal, shown
 from strata.advice.advise import advise
-from strata.advice.tipping import Limits, Tipper
 from strata.advice.tipping_weights import answered, only_weights, tipping_weights
 from strata.advice.uses import Use, bundled_uses
 from strata.errors import ResultError, StudyError
-from strata.execution.run import run_study
 from strata.plan.catalogue import catalogue
-from strata.plan.model import Plan
-from strata.report.page import page_of
 from strata.report.tipping_text import tipping_words
 from strata.results.store import ResultsFolder
-from strata.results.tipping import TippingPoint, UseTipping, read_tipping
-from strata.runners.base import Task
-from strata.runners.fake import FakeRunner, Output
-from strata.spec.step import Step
+from strata.results.tipping import TRIALS_NAME, read_tipping
 from strata.statistics.study import gather
-
-TEXT = """\
-[study]
-name = "tip"
-question = "Which?"
-seeds = [1, 2, 3]
-phases = "fixed"
-drives = "exact"
-
-[devices.disk0]
-model = "wd-re4-500gb"
-
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-
-[stacks.xfs]
-layers = [{ layer = "xfs" }]
-
-[workloads.oltp]
-workload = "pgbench"
-scale = 20
-clients = 10
-warmup = "1s"
-duration = "60s"
-"""
-SETTLE = "wd-re4-500gb.write_settle"  # 1 ms stated, 0.4 to 2
-Response = Callable[[str, dict[str, float]], float]
-"""The time of a transaction on a stack, in ms, by parameters of the disk, `memory` and `clients`."""
-
-
-@dataclass
-class PlantedRunner(FakeRunner):
-    """Stacks that respond to a disk's parameters, memory and clients as planted, with a scatter by seed."""
-
-    response: Response = lambda stack, values: 1.0
-    _task: Task | None = None
-
-    def run(self, task: Task) -> None:
-        self._task = task
-        super().run(task)
-
-
-def planted(response: Response, **options: Any) -> PlantedRunner:
-    def output(plan: Plan, step: Step) -> Output:
-        if step.id != "pgbench-measure":
-            return "", {}
-        assert runner._task is not None
-        [device] = runner._task.devices.values()
-        values = {
-            name: float(each.value)
-            for name, each in device.parameters.items()
-            if not isinstance(each.value, str)
-        }
-        values["clients"] = next(float(word[9:]) for word in step.argv if word.startswith("--client="))
-        scatter = 1 + 0.002 * plan.trial.seed * (1 if plan.trial.stack == "ext4" else -1)
-        took_ms = response(plan.trial.stack, values) * scatter
-        text = f"tps = {1000 / took_ms:.6f} (without initial connection time)\n"
-        return text, {"transactions": f"0 1 {round(took_ms * 1000)} 0 1000 0\n" * 20}
-
-    runner = PlantedRunner(output=output, response=response, **options)
-    return runner
-
-
-def linear(threshold: float, name: str = "write_settle") -> Response:
-    """On ext4 it counts, on xfs it does not; both are alike at the threshold."""
-    return lambda stack, values: 5 + values[name] / threshold * 5 if stack == "ext4" else 10.0
 
 
 @pytest.fixture
 def use() -> Use:
     return bundled_uses(catalogue())["postgresql-server"]
-
-
-def measured(folder: Path, runner: FakeRunner, text: str = TEXT) -> ResultsFolder:
-    run_study(study_in(folder, text), folder / "results", runner, RecordingDisplay(), jobs=1)
-    return ResultsFolder.open(folder / "results")
-
-
-def tipper(folder: Path, use: Use, response: Response, text: str = TEXT, **options: Any) -> Tipper:
-    """A search on results that the same stacks gave."""
-    found = measured(folder, planted(response), text)
-    results = gather(found)
-    [advice] = advise(results, [use], None)
-    runner = options.pop("runner", None) or planted(response)
-    limits = Limits(**{"budget_s": 1e6, "globs": (SETTLE,), **options})
-    said: list[str] = []
-    return Tipper(
-        *(study_in(folder, text), found, results, advice, runner),
-        display=RecordingDisplay,
-        say=said.append,
-        limits=limits,
-        jobs=1,
-    )
-
-
-def above(found: UseTipping, quantity: str = SETTLE) -> TippingPoint:
-    return next(each for each in found.points if each.quantity == quantity and each.is_above)
-
-
-def below(found: UseTipping, quantity: str = SETTLE) -> TippingPoint:
-    return next(each for each in found.points if each.quantity == quantity and not each.is_above)
 
 
 def test_where_the_drives_leave_it_undecided_the_leader_is_asked_about(tmp_path: Path, use: Use) -> None:
@@ -377,51 +281,20 @@ def test_the_share_of_a_weight_is_computed_without_trials(tmp_path: Path, use: U
     assert more.outcome == "stays"
 
 
-@pytest.fixture
-def found_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    runner = planted(linear(1.4))
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
-    measured(tmp_path, planted(linear(1.4)))
-    return tmp_path / "results"
-
-
-def test_the_command_says_what_would_change_the_answer_and_the_report_shows_it(
-    found_by_command: Path,
+def test_a_copied_trial_is_there_whole_or_not_at_all(
+    tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = (str(found_by_command), "--use", "postgresql-server", "--parameter", SETTLE, "--jobs", "1")
-    text = " ".join(shown("tipping", *words).split())
+    search = tipper(tmp_path, two_weights(use, 90), opposite, BOTH, globs=("oltp.clients",))
 
-    assert "ext4 stays best unless" in text
-    assert "write_settle" in text
-    assert "then xfs is best" in text
-    assert "ext4 stays best unless" in page_of(ResultsFolder.open(found_by_command))
+    def interrupted(_: Path, target: Path) -> None:
+        target.mkdir()
+        raise KeyboardInterrupt
 
+    monkeypatch.setattr("shutil.copytree", interrupted)
+    search.run()
 
-def test_without_a_use_every_use_with_an_answer_is_asked_about(found_by_command: Path) -> None:
-    words = ("tipping", str(found_by_command), "--parameter", SETTLE, "--jobs", "1", "--json")
-
-    found = json.loads(shown(*words))
-
-    assert [each["use"] for each in found] == ["postgresql-server"]
-    tips = [each for each in found[0]["points"] if each["outcome"] == "tips"]
-    assert [each["quantity"] for each in tips] == [SETTLE]
-    assert "estimated range 0.4 ms to 2 ms" in tips[0]["sentence"]
-
-
-def test_a_named_use_without_an_answer_is_refused(found_by_command: Path) -> None:
-    refused = refusal("tipping", str(found_by_command), "--use", "mail-server")
-
-    assert refused.exit_code == 6
-    assert "strata advise RESULTS --use mail-server" in str(refused)
-
-
-def test_another_study_than_that_of_the_results_is_refused(found_by_command: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.toml"
-    other.write_text(TEXT.replace("clients = 10", "clients = 12"))
-
-    refused = refusal("tipping", str(found_by_command), "--use", "postgresql-server", "--study", str(other))
-
-    assert "not the study of the results" in refused.cause
+    assert search.interrupted
+    assert not [*(tmp_path / "results" / TRIALS_NAME).glob("*/trials/*")]
 
 
 def test_results_of_a_host_have_only_weights(tmp_path: Path, use: Use) -> None:
@@ -432,15 +305,3 @@ def test_results_of_a_host_have_only_weights(tmp_path: Path, use: Use) -> None:
     kept = only_weights(found, results, advice)
 
     assert {each.kind for each in kept.points} == {"weight"}
-
-
-def test_weights_alone_do_not_replace_what_trials_found(found_by_command: Path) -> None:
-    words = (str(found_by_command), "--use", "postgresql-server", "--parameter", SETTLE, "--jobs", "1")
-    shown("tipping", *words)
-    folder = ResultsFolder.open(found_by_command)
-    results = gather(folder)
-    [advice] = advise(results, [bundled_uses(catalogue())["postgresql-server"]], None)
-
-    kept = only_weights(folder, results, advice)
-
-    assert SETTLE in {each.quantity for each in kept.points if each.outcome == "tips"}

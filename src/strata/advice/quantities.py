@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from strata.results.tipping import Kind, Range
+from strata.results.tipping import Uncertain
 from strata.spec.study import MEMORY_BYTES_MIN, Study, StudyDevice
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
@@ -28,28 +28,16 @@ _KEYS: Final[Mapping[str, tuple[str, str]]] = {
 """The keys of a workload that say how much load and data there are, with their meaning and unit."""
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A quantity with the value that the study assumes, and its range.
+class Quantity(Uncertain):
+    """A quantity of a study, which can be given another value.
 
     Attributes:
-        name: Its id; see `TippingPoint`.
         owner: The model of the disk, or the workload; empty for the memory.
-        source: Where the range comes from.
         whole: The step of its values, if they are whole multiples of it; 0: any.
         applied: The study with another value.
     """
 
-    name: str
     owner: str
-    kind: Kind
-    words: str
-    unit: str
-    stated: float
-    low: float
-    high: float
-    known: Range
-    source: str
     whole: int
     applied: Callable[[Study, float], Study]
 
@@ -91,7 +79,7 @@ def _of_disks(study: Study) -> Iterator[Quantity]:
                 continue
             spec = device.model.parameters[name]
             yield Quantity(
-                name=f"{model}.{name}",
+                quantity=f"{model}.{name}",
                 owner=model,
                 kind="disk",
                 words=spec.meaning,
@@ -128,7 +116,7 @@ def _of_memory(study: Study) -> Iterator[Quantity]:
         return  # a factor of the study varies it
     stated = float(study.memory_bytes)
     yield Quantity(
-        name="memory",
+        quantity="memory",
         owner="",
         kind="memory",
         words="memory of the machine",
@@ -152,7 +140,7 @@ def _of_load(study: Study, workload: str) -> Iterator[Quantity]:
         step = MIB if unit == "B" else 1
         low = max(round(stated / _FACTOR / step), 1) * step
         yield Quantity(
-            name=f"{workload}.{key.removesuffix('_bytes')}",
+            quantity=f"{workload}.{key.removesuffix('_bytes')}",
             owner=workload,
             kind="workload",
             words=f"{words} of {workload}",

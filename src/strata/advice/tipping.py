@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from strata.advice.evidence import Scorer, evidence_of
@@ -28,10 +29,12 @@ from strata.files import explained
 from strata.plan.compile import trials
 from strata.results.store import ResultsFolder
 from strata.results.tipping import (
+    SEEDS,
     TRIALS_NAME,
     Outcome,
     TippingPoint,
     Tried,
+    Uncertain,
     UseTipping,
     identity_of,
     sorted_points,
@@ -40,18 +43,14 @@ from strata.results.tipping import (
 from strata.runners.base import Runner
 from strata.spec.study import Study
 from strata.statistics.study import StudyResults, gather
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.units import NS_PER_S, format_duration
 from strata.words import counted
 
-SEEDS: Final = 3
-"""The seeds of a value by default: the fewest with an interval."""
 NEAR: Final = 1.1
 """A judgement: where the rival waits longer by more than this with one seed, no further seed is tried."""
 WITHIN: Final = 0.05
 """How near the values come between which the answer changes, as a share."""
 _STEPS_MAX: Final = 8
-_SHARED: Final = ("kind", "words", "unit", "stated", "low", "high", "known", "source")
-"""The fields that a quantity gives to its tipping points."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,7 @@ class Tipper:
         """
         answer = answered(self.results, self.advice)
         self._leaders, self._stacks = answer.leaders, answer.stacks
+        self._earlier = tried_before(self.folder, self.advice, self._leaders)
         evidence = evidence_of(self.results, self.advice.use, self._stacks, Scorer(self.results))
         self._workloads = [*dict.fromkeys(part.workload for part in evidence.parts)]
         self._seeds = evidence.common_seeds(evidence.stacks)[: self.limits.seeds]
@@ -127,11 +127,11 @@ class Tipper:
 
     def _wanted(self) -> list[Quantity]:
         every = quantities(self.study, self._workloads)
-        found = [each for each in every if self._is_asked(each.name)]
+        found = [each for each in every if self._is_asked(each.quantity)]
         if self.limits.globs and not found:
             weights = [f"weights.{part.name}" for part in self.advice.use.weights]
             if not any(map(self._is_asked, weights)):
-                names = ", ".join([*(each.name for each in every), *weights])
+                names = ", ".join([*(each.quantity for each in every), *weights])
                 cause = f'no quantity is called "{", ".join(self.limits.globs)}"'
                 raise StudyError(cause, place="--parameter", remedy=f"there are: {names}")
         return found
@@ -148,14 +148,14 @@ class Tipper:
         screened: list[tuple[float, Quantity, float]] = []
         for number, each in enumerate(wanted, start=1):
             for end in each.ends:
-                self.say(f"[{number} of {len(wanted)}] {each.name} = {_shown(end, each.unit)}, one seed")
+                self.say(f"[{number} of {len(wanted)}] {each.quantity} = {each.shown(end)}, one seed")
                 tried = self._try(each, end, end, 1)
                 if tried is not None:
                     self._put(each, end, "stays" if tried.ratio >= 1 else "tips", tried)
                     screened.append((tried.ratio, each, end))
         near = sorted((each for each in screened if each[0] < NEAR), key=lambda each: each[0])
         for number, (_, quantity, end) in enumerate(near, start=1):
-            self.say(f"[{number} of {len(near)}] near: {quantity.name} towards {_shown(end, quantity.unit)}")
+            self.say(f"[{number} of {len(near)}] near: {quantity.quantity} towards {quantity.shown(end)}")
             self._bisect(quantity, end)
 
     def _forecast(self, wanted: Sequence[Quantity]) -> str:
@@ -205,9 +205,9 @@ class Tipper:
                 for seed in used:
                     varied.drawn_devices(stack, seed)
         except StrataError as error:
-            self._put(quantity, end, "cannot say", note=f"{_shown(value, quantity.unit)}: {error.cause}")
+            self._put(quantity, end, "cannot say", note=f"{quantity.shown(value)}: {error.cause}")
             return None
-        place = self.folder.path / TRIALS_NAME / f"{quantity.name}={value:.6g}"
+        place = self.folder.path / TRIALS_NAME / f"{quantity.quantity}={value:.6g}"
         self._reuse(quantity, varied, place)
         cost_s = self._cost_s(seeds, done=_measured(place))
         if self.clock() - self._begun_s + cost_s > self.limits.budget_s:
@@ -221,19 +221,20 @@ class Tipper:
             raise _Ended
         tried = self._judged(gather(ResultsFolder.open(place)), value, used)
         if isinstance(tried, str):
-            self._put(quantity, end, "cannot say", note=f"{_shown(value, quantity.unit)}: {tried}")
+            self._put(quantity, end, "cannot say", note=f"{quantity.shown(value)}: {tried}")
             return None
         return tried
 
     def _reuse(self, quantity: Quantity, varied: Study, place: Path) -> None:
-        """Copy the results of trials without the quantity; `run_study` keeps those that answer."""
+        """Copy the results of trials that have no such quantity; `run_study` runs none of them again."""
         folder = ResultsFolder.create(place, self.results.snapshot)
         for trial in trials(varied):
             measured, copy = (each.trials_path / trial.id for each in (self.folder, folder))
             if quantity.occurs_in(self.study, trial.key.cell) or copy.exists() or not measured.is_dir():
                 continue
-            with explained(copy, "copy the results"):
-                shutil.copytree(measured, copy)
+            # A trial is there whole or not at all, whenever the copying is interrupted.
+            with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
+                shutil.copytree(measured, Path(beside) / trial.id).rename(copy)
 
     def _judged(self, results: StudyResults, value: float, seeds: Sequence[int]) -> Tried | str:
         """The comparison of the best leader with the best rival; or why there is none."""
@@ -272,11 +273,10 @@ class Tipper:
         note: str = "",
         anew: bool = False,
     ) -> None:
-        before = self._points.get((quantity.name, end))
+        before = self._points.get((quantity.quantity, end))
         known = before.tried if before is not None and not anew else ()
-        self._points[quantity.name, end] = TippingPoint(
-            **{name: getattr(quantity, name) for name in _SHARED},
-            quantity=quantity.name,
+        self._points[quantity.quantity, end] = TippingPoint(
+            **quantity.model_dump(include=set(Uncertain.model_fields)),
             end=end,
             outcome=outcome,
             note=note,
@@ -286,9 +286,8 @@ class Tipper:
             self._keep(whole=False)
 
     def _keep(self, *, whole: bool) -> UseTipping:
-        earlier = tried_before(self.folder, self.advice, self._leaders)
-        points = earlier | {
-            key: each for key, each in self._points.items() if each.tried or key not in earlier
+        points = self._earlier | {
+            key: each for key, each in self._points.items() if each.tried or key not in self._earlier
         }
         found = UseTipping(
             leaders=self._leaders,
@@ -325,7 +324,3 @@ def _measured(place: Path) -> int:
         return sum(any(each.complete for each in folder.attempts(trial)) for trial in folder.trials())
     except ResultError:
         return 0
-
-
-def _shown(value: float, unit: str) -> str:
-    return format_size(value) if unit == "B" else f"{value:.4g} {unit}".removesuffix(" 1")

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import Answers, Use, write_study
-from strata.cli.output import notes, print_json, print_wrote, stdout
+from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, argument, option
 from strata.cli.tipping import found_within, seconds_of
-from strata.errors import ResultError, StudyError
+from strata.errors import ResultError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.names import nearest
@@ -78,10 +78,10 @@ def ask(  # noqa: PLR0917  typer makes options of them
 
     It writes a study as `strata new study` does, says how long it will take, runs it in the lab, probes what
     the stacks must survive, and answers in half a page: the choice, by how much and how sure, what it gives
-    up and costs, what would change it (see `strata tipping`), and the commands that build it, which it does
-    not run. On a terminal it asks for what no option says. After an interruption, or when you have changed
-    the file, `strata ask NAME` goes on; repeat --must. It takes durable and the probes of `strata
-    capabilities`.
+    up and costs, and what would change it (see `strata tipping`). It shows the commands that build the choice
+    and does not run them. On a terminal it asks for what no option says. After an interruption, or when you
+    have changed the file, `strata ask NAME` goes on; repeat --must. It takes durable and the probes of
+    `strata capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
@@ -279,7 +279,7 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         console.print(terminal(facts_table(facts), indent=2))
         if left_out:
             named = listed([f"{name} ({percent(share)})" for name, share in left_out.items()])
-            console.print(Text(f"\nNot weighed, as the study does not measure them: {named}."))
+            console.print(Text(f"\nThe question leaves out, of the use's weights: {named}."))
     chosen = _chosen(advice)
     commands = build_commands(study, chosen) if chosen else []
     changes, interrupted = _changes(question, folder, results, advice)
@@ -348,7 +348,10 @@ def _changes(
         limits = Limits(question.budget_s)
         return found_within(folder, results, advice, question.study, limits, jobs=question.jobs)
     except StudyError:  # the time does not suffice for one value
-        return only_weights(folder, results, advice), False
+        pass
+    except StrataError as error:  # the answer and the commands stand without this search
+        warnings().print(f"What would change the answer was not found: {error}", markup=False, soft_wrap=True)
+    return only_weights(folder, results, advice), False
 
 
 def _left_out(use: AdviceUse) -> dict[str, float]:

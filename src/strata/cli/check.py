@@ -66,6 +66,9 @@ def check(
         strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
     """
     beside = (each for each in sorted(study.glob("*.toml")) if not each.name.endswith(SUFFIX))
+    if study.name.endswith(SUFFIX):
+        remedy = f"check them with their study: strata claims STUDY --claims {study}"
+        raise StudyError("these are claims about a study, not a study", place=str(study), remedy=remedy)
     files = list(beside) if study.is_dir() else [study]
     past = cache(lambda: past_trials(sorted(RESULTS.glob("*"))))  # read once, and only for a sound study
     share = scale_of(scale)

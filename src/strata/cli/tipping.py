@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from strata.cli.parameters import AsJson, FromResults, Jobs, RunnerName, option
 from strata.errors import ResultError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
+from strata.results.tipping import SEEDS
 from strata.units import NS_PER_S, parse_duration
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from strata.spec.study import Study
     from strata.statistics.study import StudyResults
 
-_SEEDS: Final = 3
-
 
 def tipping(  # noqa: PLR0917  typer makes options of them
     results: FromResults,
@@ -41,7 +40,7 @@ def tipping(  # noqa: PLR0917  typer makes options of them
     parameter: Annotated[
         list[str] | None, option("Only quantities of such a name; may be repeated.", "GLOB")
     ] = None,
-    seeds: Annotated[int, option("Seeds for each value near the point.", "N", min=1, max=1000)] = _SEEDS,
+    seeds: Annotated[int, option("Seeds for each value near the point.", "N", min=1, max=1000)] = SEEDS,
     uses: Annotated[Path | None, option("Your uses: these, or with --use also Strata's.", "FILE")] = None,
     study: Annotated[Path | None, option("The study, if it needs files beside it.", "FILE")] = None,
     jobs: Jobs = None,

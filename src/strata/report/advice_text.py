@@ -298,7 +298,7 @@ def _survived(advice: Advice) -> Iterator[str]:
             if said:
                 yield f"{stack}: {said}."
     if not advice.power_cuts.keys() >= {*advice.leaders}:
-        yield "What survives a power failure was not measured."
+        yield "What survives a power failure was not measured under these workloads."
 
 
 def _weights(advice: Advice) -> Iterator[str]:

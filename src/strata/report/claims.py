@@ -29,7 +29,7 @@ _TONES: Final[dict[Verdict, Tone]] = {
     "testable": "",
 }
 _LEGEND: Final = (
-    "A claim needs all its comparisons; shown are those that decide its verdict.\n"
+    "A claim needs all its comparisons. The table shows those that decide its verdict.\n"
     "Ratios are of the metric, the first stack's to the second's, with 95 % intervals that hold together."
 )
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from strata.report.table import Column, Table, columns, terminal
 from strata.report.wording import picked
 from strata.results.tipping import Outcome, TippingPoint, UseTipping
-from strata.units import format_size, percent, times
+from strata.units import times
 from strata.words import counted, listed, sentence_case
 
 _NAME_WIDTH: Final = 30  # in a terminal
@@ -23,37 +23,28 @@ _OUTCOMES: Final[dict[Outcome, str]] = {
 }
 
 
-def value_words(point: TippingPoint, value: float) -> str:
-    """A value of its quantity: ``2.1 ms``, ``512 MiB``, ``34 %``."""
-    if point.unit == "share":
-        return percent(value)
-    if point.unit == "B":
-        return format_size(value)
-    return f"{value:,.4g} {point.unit}".removesuffix(" 1").rstrip()
-
-
 def point_words(point: TippingPoint, leaders: Sequence[str]) -> str:
     """One point in a sentence: ``ext4 stays best unless a flush takes less than …``."""
     stays = f"{listed(leaders, 'or')} stay{'s' if len(leaders) == 1 else ''} best"
     side = "above" if point.is_above else "below"
     name = point.words if point.kind != "disk" else f"{point.words} ({point.quantity})"
-    assumed = f"{value_words(point, point.stated)} assumed, {_range_words(point)}"
+    assumed = f"{point.shown(point.stated)} assumed, {_range_words(point)}"
     if point.outcome == "stays":
         return f"{stays} with {name} {side} the assumed value: {assumed}."
     if point.outcome == "cannot say" or point.at is None or point.between is None:
         return f"Nobody can say for {name} {side} the assumed value: {point.note or assumed}."
-    first, last = (value_words(point, each) for each in sorted(point.between))
+    first, last = (point.shown(each) for each in sorted(point.between))
     between = "" if point.kind == "weight" or first == last else f"found between {first} and {last}, "
     unsure = "" if point.is_shown or point.kind == "weight" else ", though no interval shows it to be better"
     return (
-        f"{stays} unless {name} is {side} {value_words(point, point.at)} ({between}{assumed}): "
+        f"{stays} unless {name} is {side} {point.shown(point.at)} ({between}{assumed}): "
         f"then {point.rival} is best{unsure}."
     )
 
 
 def _range_words(point: TippingPoint) -> str:
     said = {"published": "published range ", "estimated": "estimated range ", "chosen": "tried from "}
-    return f"{said[point.known]}{value_words(point, point.low)} to {value_words(point, point.high)}"
+    return f"{said[point.known]}{point.shown(point.low)} to {point.shown(point.high)}"
 
 
 def tipping_words(found: UseTipping) -> list[str]:
@@ -70,7 +61,7 @@ def tipping_words(found: UseTipping) -> list[str]:
         last = min(nearest.tried, key=lambda each: each.ratio)
         said.append(
             f"{names} tried to the ends of their ranges: the answer stays. The nearest to a change is "
-            f"{nearest.quantity} at {value_words(nearest, last.value)}, where {last.rival} waits "
+            f"{nearest.quantity} at {nearest.shown(last.value)}, where {last.rival} waits "
             f"{times(last.ratio)} as long as {last.leader}."
         )
     unknown = {each.quantity for each in found.points if each.outcome == "cannot say"}
@@ -86,14 +77,14 @@ def tipping_table(found: UseTipping) -> Table:
     rows: list[tuple[Any, ...]] = []
     for each in found.points:
         ends = each.between
-        at = "" if each.at is None else value_words(each, each.at)
+        at = "" if each.at is None else each.shown(each.at)
         last = each.tried[-1] if each.tried else None
         nearest = min(each.tried, key=lambda one: one.ratio, default=None)
         rows.append(
             (
                 each.quantity,
-                value_words(each, each.stated),
-                value_words(each, each.end),
+                each.shown(each.stated),
+                each.shown(each.end),
                 _OUTCOMES[each.outcome],
                 at if ends else "",
                 nearest.rival if nearest else "",

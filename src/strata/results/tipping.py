@@ -17,11 +17,14 @@ from strata.plan.model import canonical_json, sha256_hex
 from strata.results.reading import read_model
 from strata.results.record import Frozen, StudySnapshot
 from strata.results.store import ResultsFolder
+from strata.units import format_size, percent
 
 TIPPING_VERSION: Final = 1
 TIPPING_NAME: Final = "tipping.json"
 TRIALS_NAME: Final = "tipping"
 """The folder of the trials, a results folder for each value that was tried."""
+SEEDS: Final = 3
+"""The seeds of a value by default: the fewest with an interval."""
 _ANEW: Final = "remove the file and run `strata tipping` again; the trials are kept beside it"
 
 Kind = Literal["disk", "memory", "workload", "weight"]
@@ -50,8 +53,8 @@ class Tried(Frozen):
     high: float | None = None
 
 
-class TippingPoint(Frozen):
-    """What becomes of the answer between the stated value of a quantity and one end of its range.
+class Uncertain(Frozen):
+    """A quantity that an answer rests on, with the range of its values.
 
     Attributes:
         quantity: Its id: ``MODEL.PARAMETER``, ``memory``, ``WORKLOAD.KEY`` or ``weights.NAME``.
@@ -60,9 +63,6 @@ class TippingPoint(Frozen):
         stated: The value that the answer assumes.
         low: Of the range of its values. So is ``high``.
         known: What kind of range that is; ``source`` says more.
-        end: The end of the range that was tried.
-        outcome: ``cannot say``: it was not tried, or a trial failed; ``note`` says why.
-        tried: In the order of trying.
     """
 
     quantity: str
@@ -74,6 +74,25 @@ class TippingPoint(Frozen):
     high: float
     known: Range
     source: str
+
+    def shown(self, value: float) -> str:
+        """One of its values: ``2.1 ms``, ``512 MiB``, ``34 %``."""
+        if self.unit == "share":
+            return percent(value)
+        if self.unit == "B":
+            return format_size(value)
+        return f"{value:,.4g} {self.unit}".removesuffix(" 1").rstrip()
+
+
+class TippingPoint(Uncertain):
+    """What becomes of the answer between the stated value of a quantity and one end of its range.
+
+    Attributes:
+        end: The end of the range that was tried.
+        outcome: ``cannot say``: it was not tried, or a trial failed; ``note`` says why.
+        tried: In the order of trying.
+    """
+
     end: float
     outcome: Outcome
     note: str = ""
@@ -136,7 +155,7 @@ class UseTipping(Frozen):
         leaders: The stacks that lead by the study's results.
         conclusion: How sure that was, as of an advice.
         results_sha256: Of the trials of these results; others have another answer.
-        whole: Whether everything was tried; otherwise the budget ended, or the user.
+        whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.
     """
 
     leaders: tuple[str, ...]

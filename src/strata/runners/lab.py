@@ -245,8 +245,8 @@ class _Watch:
         if program_s - self._program_s_first > self._spin_limit_s:
             found = f"{who} spins without entering the kernel, for {self._spin_limit_s:g} processor seconds"
             remedy = (
-                "computing takes no virtual time: if it would come to an end, raise --stall-limit; if "
-                "MariaDB spins until its redo log has room, enlarge it (innodb_log_file_size)"
+                "computing takes no virtual time: if it would come to an end, raise --stall-limit; if it "
+                "waits by spinning it never does: see the table in how-to/run-a-study"
             )
         elif used_s - self._used_s_first > self._stall_limit_s:
             found = f"{who} spins or computes without waiting, for {limit} processor seconds"

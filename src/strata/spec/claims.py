@@ -42,8 +42,11 @@ _OF_TENANTS: Final = ("relative_speed", "alone_<metric>", "before_<metric>")
 
 
 def _check_range(ends: list[float]) -> list[float]:
-    if not (ends[0] >= 0 and ends[0] <= ends[1] and math.isfinite(ends[0]) and ends[1] > 0):
-        remedy = "write the lower end first, from 0 on; inf as the upper end means any larger value"
+    if not (0 <= ends[0] <= ends[1] and math.isfinite(ends[0]) and ends[1] > 0 and ends != [0, math.inf]):
+        remedy = (
+            "write the lower end first, from 0 on; inf as the upper end means any larger value, but a range "
+            "from 0 to inf excludes nothing"
+        )
         raise Diagnostic("these are not the two ends of a range", remedy=remedy)
     return [float(end) for end in ends]
 

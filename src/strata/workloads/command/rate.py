@@ -18,7 +18,7 @@ _USE: Final = re.compile(r"\$(?:\{rate\}|rate\b)")
 def rate_diagnostics(
     load: OpenLoop, texts: Iterable[str], variables: Container[str], metrics: Sequence[MetricTable]
 ) -> Iterator[Diagnostic]:
-    """The mistakes of `rate` and `find`; ``texts`` are those that can pass the rate on to a program."""
+    """The mistakes of `rate` and `find`; one of the ``texts`` has to pass the rate on to a program."""
     if load.rate_per_s is None:
         return
     if "rate" in variables:
