@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Self
 
@@ -209,28 +209,20 @@ class Tenants(Workload):
         }
 
     def with_settings(self, settings: Mapping[str, Mapping[str, Any]]) -> Workload:
+        return self._changed(lambda load: load.with_settings(settings))
+
+    def scaled(self, share: float) -> Self:
+        return super().scaled(share)._changed(lambda load: load.scaled(share))
+
+    def _changed(self, change: Callable[[Workload], Workload]) -> Self:
+        """The same tenants with other loads."""
         members = [
             member.model_copy(
-                update={
-                    "load": member.load.with_settings(settings),
-                    "before": member.before and member.before.with_settings(settings),
-                }
+                update={"load": change(member.load), "before": member.before and change(member.before)}
             )
             for member in self.members
         ]
         return self.model_copy(update={"members": members})
-
-    def scaled(self, share: float) -> Self:
-        members = [
-            member.model_copy(
-                update={
-                    "load": member.load.scaled(share),
-                    "before": member.before and member.before.scaled(share),
-                }
-            )
-            for member in self.members
-        ]
-        return super().scaled(share).model_copy(update={"members": members})
 
     @property
     def window_ns(self) -> int:
