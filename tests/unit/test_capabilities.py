@@ -17,7 +17,7 @@ from strata.capabilities.probes.integrity import DiskLoss, Extent, content_exten
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import Survey, chosen_probes
 from strata.errors import StudyError
-from strata.layers.vm import Vm
+from strata.layers.vm.vm import Vm
 from strata.printable import json_text
 from strata.report.capability_table import capability_table
 from strata.report.table import markdown

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine as User-Mode Linux: the agent starts the lab's kernel once more, as a program of the lab.
+
+Its disk is virtio-blk, served over vhost-user by QEMU's storage daemon.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from strata.spec.layer import LayerContext
+from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, Command, Step
+from strata.spec.trial import derive_seed
+from strata.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from strata.layers.vm.vm import Vm
+
+DISK: Final = "/dev/vda"  # in the machine: the first of the kernel's arguments
+_CACHE_TYPE: Final = "/sys/block/vda/cache_type"
+_VIRTIO_BLK: Final = 2  # its device id (Virtual I/O Device Version 1.2, 5)
+_LINE: Final = "fd:64"  # the descriptor that the agent gives the kernel for its serial line
+_BOOT_LIMIT_NS: Final = 300 * NS_PER_S
+_STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back before it stops
+_FILE_BYTES: Final = 16 << 20  # of the tmpfs, beside the machine's memory
+
+
+def socket(context: LayerContext) -> str:
+    """The socket of the machine, for those who run programs in it."""
+    return f"{_folder(context)}/machine.sock"
+
+
+def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
+    """Start the machine; ``making`` are further fields of the step that opens its disk."""
+    folder, sock = _folder(context), socket(context)
+    size = f"size={vm.memory_bytes + _FILE_BYTES}"
+    steps = [
+        context.step(
+            "memory",
+            "Make room for the machine's memory",
+            *("mount", "--mkdir", "-t", "tmpfs", "-o", size, "tmpfs", folder),
+            undo=Command(argv=("umount", folder)),
+        ),
+        context.step(
+            "serve",
+            "Serve the machine's disks",
+            *_daemon_argv(vm, context),
+            background=True,
+            ready=Command(argv=("test", "-S", f"{folder}/root.sock")),
+            stop_limit_ns=_STOP_LIMIT_NS,
+            **making,
+        ),
+        context.step(
+            "start",
+            "Start the machine",
+            *(f"${{{AGENT}}}", "machine", "start", sock, "--", *_kernel_argv(vm, context)),
+            environment={"TMPDIR": folder},
+            background=True,
+            ready=Command(argv=("test", "-S", sock)),
+            time_limit_ns=_BOOT_LIMIT_NS,
+            stop_limit_ns=_STOP_LIMIT_NS,
+        ),
+    ]
+    if vm.cache in ("none", "writeback", "unsafe"):
+        # QEMU's export claims to write through although it does not: the machine would never flush.
+        title = "Let the machine flush its disk"
+        flushing = context.step("flushing", title, "tee", _CACHE_TYPE, stdin="write back\n")
+        steps.append(flushing.model_copy(update={"machine": sock}))
+    return steps
+
+
+def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
+    folder = _folder(context)
+    disk = {
+        "node-name": "disk",
+        "driver": "host_device",
+        "filename": context.lower[0],
+        "aio": vm.aio or ("native" if vm.is_direct else "threads"),
+        "cache": {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"},
+        "discard": "unmap",
+    }
+    root = {
+        "node-name": "root",
+        "driver": "host_device",
+        "filename": f"${{{MACHINE_ROOT}}}",
+        "aio": "native",
+        "cache": {"direct": True, "no-flush": False},
+        "read-only": True,
+    }
+    writethrough = vm.cache in ("writethrough", "directsync")
+    return [
+        "qemu-storage-daemon",
+        *("--blockdev", json.dumps(disk), "--blockdev", json.dumps(root)),
+        *("--export", _export("disk", folder, context.provided.sector_bytes, writethrough)),
+        *("--export", _export("root", folder, None, None)),
+    ]
+
+
+def _kernel_argv(vm: Vm, context: LayerContext) -> list[str]:
+    folder, entropy = _folder(context), derive_seed(context.seed, context.name, "entropy")
+    disks = [f"virtio_uml.device={folder}/{name}.sock:{_VIRTIO_BLK}" for name in ("disk", "root")]
+    return [
+        f"${{{MACHINE_KERNEL}}}",
+        *(f"mem={vm.memory_bytes}", f"initrd=${{{MACHINE_INITRD}}}", *disks),
+        *("norandmaps", "seccomp=on", f"entropy_seed={entropy}"),
+        # Its clock is that of the machine below; a loop measured against it would give another number.
+        "lpj=1000",
+        *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0={_LINE}", "loglevel=5"),
+        *(f"uml_dir={folder}", "umid=machine", "panic=-1", "noreboot"),
+    ]
+
+
+def _folder(context: LayerContext) -> str:
+    return f"${{scratch}}/{context.name}"
+
+
+def _export(name: str, folder: str, sector_bytes: int | None, writethrough: bool | None) -> str:
+    export: dict[str, object] = {"type": "vhost-user-blk", "id": name, "node-name": name}
+    export["addr"] = {"type": "unix", "path": f"{folder}/{name}.sock"}
+    if sector_bytes is not None:
+        export |= {"writable": True, "writethrough": writethrough, "logical-block-size": sector_bytes}
+    return json.dumps(export)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine: a second kernel with its own page cache, whose virtual disk lies on what is below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, Self
+
+from pydantic import Field
+
+from strata.layers.vm import uml
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.memory_limit import MemoryLimit
+from strata.spec.names import Diagnostic
+from strata.spec.step import Prerequisites, Step
+from strata.units import describe_size
+
+
+class Vm(Layer):
+    """A virtual machine: what is above it runs under a second kernel, on a virtual disk.
+
+    The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk,
+    which QEMU serves from the block device below. All steps above run in the machine.
+    """
+
+    requires = LowerInterface("block")
+    provides = "block"
+    prerequisites = Prerequisites(
+        tools=("mount", "qemu-storage-daemon", "tee", "test", "umount"), features=("guest:uml",)
+    )
+    packages = ("qemu-utils",)
+    kernel_log = KernelLog(silent="The messages of its kernel are the output of the step that starts it.")
+
+    layer: Literal["vm"] = "vm"
+    memory_bytes: MemoryLimit = Field(256 << 20, alias="memory", examples=["512MiB"])
+    """Memory of the machine, which is a part of the study's `memory`; it has no swap"""
+    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = Field(
+        "none", examples=["writeback"]
+    )
+    """As QEMU means it. `none` bypasses the page cache of the machine below (O_DIRECT), `writeback` uses it;
+    `directsync` and `writethrough` are the same with every write made durable before it is acknowledged;
+    `unsafe` is `writeback` that ignores flushes"""
+    aio: Literal["native", "threads", "io_uring"] | None = Field(None, examples=["threads"])
+    """How QEMU reads and writes the block device; default: `native` (Linux AIO) where the page cache is
+    bypassed, `threads` elsewhere"""
+
+    def stated(self) -> Mapping[str, str]:
+        return {"memory": describe_size(self.memory_bytes), "cache": self.cache}
+
+    @property
+    def is_direct(self) -> bool:
+        return self.cache in ("none", "directsync")
+
+    def caches_direct_io(self) -> bool:
+        return not self.is_direct
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        if self.aio == "native" and not self.is_direct:
+            yield Diagnostic(
+                "Linux AIO is asynchronous without the page cache only, and QEMU refuses it elsewhere",
+                remedy='write aio = "threads", or cache = "none"',
+                key="aio",
+            )
+
+    def power_risks(self) -> Iterable[str]:
+        if self.cache == "unsafe":
+            yield "cache = unsafe: it ignores flushes, and what the machine wrote last is lost"
+
+    def machine_bytes(self) -> int:
+        return self.memory_bytes
+
+    def memory_limit_bytes(self) -> int | None:
+        return self.memory_bytes
+
+    def limited(self, memory_bytes: int) -> Self:
+        return self.model_copy(update={"memory_bytes": memory_bytes})
+
+    def path(self, context: LayerContext) -> str:
+        return uml.DISK
+
+    def machine(self, context: LayerContext) -> str:
+        return uml.socket(context)
+
+    def build(self, context: LayerContext) -> list[Step]:
+        # The machine may write anything anywhere.
+        return uml.bring_up(self, context, destroys=context.devices)
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        return uml.bring_up(self, context)
