@@ -62,7 +62,7 @@ def kept(folder: ResultsFolder) -> dict[str, Any]:
         "trials": len(results.records),
         "virtual_s": round(sum(_virtual_s(each) for each in results.records)),
         "cells": [list(_cell(results, *place)) for place in product(results.stacks, results.workloads)],
-        "survival": {table.title: objects(table) for table in survival_tables(found, results)},
+        "survival": {table.name: objects(table) for table in survival_tables(found, results)},
         "tipping": {name: tipping_words(use) for name, use in uses.items()},
         "advice": {each.use.name: recommendation(each) for each in advices if each.leaders},
     }

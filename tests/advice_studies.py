@@ -13,6 +13,7 @@ from strata.plan.model import Trial
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomain
 from strata.spec.metric import Better, Metric
+from strata.spec.survival import VARIANTS
 from strata.spec.warning import DURABLE, Check
 from strata.statistics.study import Cell, StudyResults
 
@@ -88,10 +89,20 @@ def _snapshot(
         time_domain=domain,
         runner="lab",
         described={
-            "workloads": {name: dict(KINDS.get(name, {"workload": "pgbench"})) for name in workloads},
+            "workloads": {name: _declared(name) for name in workloads},
             "reference": reference,
         },
         file="decided.toml",
+    )
+
+
+def _declared(name: str) -> dict[str, object]:
+    base, _, variant = name.rpartition("-")
+    lost = {str(each): interventions for each, interventions in VARIANTS.items()}.get(variant)
+    return (
+        {**_declared(base), "before_measure": lost}
+        if lost
+        else dict(KINDS.get(name, {"workload": "pgbench"}))
     )
 
 

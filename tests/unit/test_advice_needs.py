@@ -44,6 +44,19 @@ def test_a_stack_without_what_the_use_prefers_is_out_where_another_has_it() -> N
     assert advice.standings[1].stack == "slow"
 
 
+def test_a_price_that_the_seeds_do_not_show_is_not_stated_as_one() -> None:
+    fast = [90.0, 140.0, 80.0, 150.0, 100.0, 110.0]
+    results = study({"fast": {"database": fast}, "safe": {"database": around(105)}})
+
+    advice = advice_on(
+        results,
+        use(weight("database", 1), needs=[DISK_LOSS]),
+        capabilities(fast="disk-loss:no", safe="disk-loss"),
+    )
+
+    assert "; over 6 seeds it is open whether by more than 3 %." in recommendation(advice)
+
+
 def test_a_preference_that_no_stack_meets_excludes_none_but_is_reported() -> None:
     results = study({"a": {"database": around(300)}, "b": {"database": around(100)}})
     needing = use(weight("database", 1), needs=[DISK_LOSS])

@@ -110,6 +110,20 @@ def test_weights_of_the_one_use_can_be_changed(folder: ResultsFolder) -> None:
         run(folder.path, "--weights", "delivery=1")
 
 
+def test_what_a_stack_must_have_is_required_of_any_use(folder: ResultsFolder) -> None:
+    words = (folder.path, "--use", "mail-server", "--must", "send", "--must", "durable")
+    [advice] = plain(*words, "--must", "send")
+
+    asked = [each for each in advice["use"]["needs"] if each["why"] == "it was asked for"]
+    assert [(each["capability"], each["level"]) for each in asked] == [
+        ("send", "required"),
+        ("durable", "required"),
+    ]
+    assert "send" in [each["capability"] for each in advice["not_probed"]]
+    with pytest.raises(StudyError, match='there is no capability "flying"'):
+        run(folder.path, "--must", "flying")
+
+
 def test_a_users_uses_stand_alone_and_replace_bundled_uses_of_the_same_name(
     folder: ResultsFolder, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from strata.units import format_value, times
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RECORDS: Final = ROOT / "tests/records"  # scripts/findings.py writes them
-CUTS: Final = "Power cuts at drawn instants of the workloads' windows"
+CUTS: Final = "power_cuts"
 BROKEN: Final = ("zfs-no-sync", "lying-drive")
 # Names with a figure in them.
 NAMES: Final = re.compile(r"\bext4|RAID (10|5)|7200 rpm|zfs-16k|xfs-raid5|WD RE4|showcase-\w+\.png")
@@ -67,9 +67,9 @@ class Kept:
         """The rows of a table of power cuts, a workload and a stack each."""
         for row in self.record["survival"].get(CUTS, ()):
             if row["stack"] is not None:
-                recovery = row["time to recover"]
+                recovery = row["recovery_ns"]
                 took = "–" if recovery is None else format_value(recovery, "ns")
-                counts = (row[key] for key in ("acknowledged", "of these lost"))
+                counts = (row[key] for key in ("acknowledged", "lost"))
                 told = (f"{each:,}" if isinstance(each, int) else each for each in counts)
                 yield f"| {' | '.join([row['workload'], row['stack'], *told, took])} |"
 
@@ -117,7 +117,7 @@ def test_only_the_stacks_that_do_not_keep_their_word_are_the_fastest_and_lose_an
         gains = {stack: kept.cells[workload, stack].gain or 1 for stack in kept.stacks}
         assert {*sorted(gains, key=gains.__getitem__)[-2:]} == {*BROKEN}, gains
     for row in kept.record["survival"][CUTS]:
-        assert (row["of these lost"] == 0) == (row["stack"] not in BROKEN), row
+        assert (row["lost"] == 0) == (row["stack"] not in BROKEN), row
     for said in kept.record["advice"].values():
         refused = said.partition("Out for lack of durability")[2].partition(" would be ")[0]
         assert all(f"{stack} (" in refused for stack in BROKEN), refused

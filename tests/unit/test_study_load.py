@@ -23,6 +23,10 @@ def test_a_sound_study_is_read_whole(tmp_path: Path) -> None:
     assert study.workloads["oltp"].duration_ns_min == 70 * 10**9
 
 
+def test_a_number_of_seeds_stands_for_the_seeds_from_one_on(tmp_path: Path) -> None:
+    assert read(tmp_path, SOUND.replace("seeds = [1, 2]", "seeds = 3")).seeds == (1, 2, 3)
+
+
 def test_every_mistake_is_reported_at_once(tmp_path: Path) -> None:
     text = (
         SOUND.replace('name = "small"', 'name = "Small Study"')
@@ -56,6 +60,9 @@ def test_a_mistake_states_its_line_cause_and_remedy(tmp_path: Path) -> None:
     [
         ("seeds = [1, 2]", "seeds = []", "study.seeds", "no trials", "seeds = [1, 2, 3]"),
         ("seeds = [1, 2]", "", "study.seeds", "missing", "seeds = [1, 2, 3]"),
+        ("seeds = [1, 2]", "seeds = 0", "study.seeds", "no trials", "seeds = [1, 2, 3]"),
+        ("seeds = [1, 2]", "seeds = 10001", "study.seeds", "10,001 seeds are more than 10,000", "usual"),
+        ("seeds = [1, 2]", "seeds = 2.0", "study.seeds", "list", ""),
         ("seeds = [1, 2]", "seeds = [1, -2]", "study.seeds", "-2", "use 1, 2, 3"),
         ("seeds = [1, 2]", "seeds = [1, true]", "study.seeds[1]", "whole number", ""),
         ("seeds = [1, 2]", "seeds = [1, 1, 2]", "study.seeds", "duplicate seed: 1", "once"),

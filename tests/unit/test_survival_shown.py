@@ -103,6 +103,16 @@ def test_a_report_shows_second_losses_and_whether_wrong_data_are_returned() -> N
     ]
 
 
+def test_a_workload_is_no_variant_by_its_name_alone() -> None:
+    results = degraded()
+    described = results.snapshot.described["workloads"]
+    named = described | {"database-degraded": described["database"] | {"clients": 9}}
+    snapshot = results.snapshot.model_copy(update={"described": {"workloads": named}})
+
+    assert survival_tables(None, results)
+    assert not survival_tables(None, replace(results, snapshot=snapshot))
+
+
 def test_an_advice_says_what_lost_disks_and_wrong_data_do_to_its_choice() -> None:
     found = capabilities(a="disk-loss second-disk-loss:no corruption-detected:no", b="")
     cells = tuple(each.model_copy(update={"returned_as_data": True}) for each in found.cells[-1:])
@@ -171,9 +181,9 @@ def test_results_are_shown_with_what_failures_did(tmp_path: Path) -> None:
     tables = shown_json("show", folder)["survival"]
 
     assert "Power cuts at drawn instants" in said
-    [cuts, damage] = tables.values()
-    assert (cuts[0]["acknowledged"], cuts[0]["of these lost"]) == (400, 3)
-    assert damage[0]["returned as data"] == "yes"
+    cuts, damage = tables["power_cuts"], tables["damage"]
+    assert (cuts[0]["acknowledged"], cuts[0]["lost"]) == (400, 3)
+    assert damage[0]["returned_as_data"] == "yes"
 
 
 def test_losses_stand_below_the_speeds_and_equal_ones_fail_no_gate(tmp_path: Path) -> None:

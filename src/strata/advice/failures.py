@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strata.results.capabilities import Capabilities, Verdict
-from strata.spec.survival import DEGRADED, REBUILDING
+from strata.spec.survival import Variant, lost_disk_variants
 from strata.statistics.comparison import Comparison, compare_measured
 from strata.statistics.study import StudyResults
 from strata.units import times
@@ -18,7 +18,7 @@ _SECOND_LOSS: Final[dict[Verdict, str]] = {
     "partial": "after a second lost disk its content can only be read",
     "no": "a second lost disk takes its content",
 }
-_VARIANTS: Final = {DEGRADED: "with a disk lost", REBUILDING: "while it is rebuilt"}
+_VARIANTS: Final[dict[Variant, str]] = {"degraded": "with a disk lost", "rebuilding": "while it is rebuilt"}
 
 
 def failure_words(
@@ -39,11 +39,12 @@ def failure_words(
 
 
 def _slower(results: StudyResults, stack: str, workloads: Sequence[str]) -> Iterator[str]:
-    for suffix, when in _VARIANTS.items():
+    variants = lost_disk_variants(results.snapshot.declared_workloads)
+    for variant, when in _VARIANTS.items():
         gains = [
             f"{times(gain)} as good under {name}"
             for name in workloads
-            if (gain := _gain(results, stack, name, f"{name}-{suffix}")) is not None
+            if (gain := _gain(results, stack, name, variants.get((name, variant), ""))) is not None
         ]
         if gains:
             yield f"{when} it is {listed(gains)}"

@@ -16,6 +16,8 @@ from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.summary import Summary
 
+EITHER_ZONE: Final = 0.1
+"""Where the evidence does not exclude a larger difference, nobody is told to take either. A judgement."""
 COVERAGE_MIN: Final = 0.5
 """The share of a use's weights that must have been measured before anything is recommended. A judgement: with
 less, the unmeasured weights could outweigh the measured ones."""
@@ -197,9 +199,9 @@ class Advice:
 
     @property
     def take_either(self) -> bool:
-        """Whether the leaders' estimates lie within the zone of equality, even if their intervals do not."""
+        """Whether it does not matter which of the leaders is taken, even where the zone's edge is open."""
         return self.conclusion == "even" or (
-            self.conclusion == "undecided" and all(map(within_zone, self.tied))
+            self.conclusion == "undecided" and all(map(hardly_matters, self.tied))
         )
 
     @property
@@ -212,6 +214,8 @@ class Advice:
         return self.leaders[0] if self.conclusion == "clear" else None
 
 
-def within_zone(score: Comparison) -> bool:
-    """Whether two stacks' estimates differ by less than matters."""
-    return abs(math.log(score.gain)) <= math.log(1 + PRACTICAL_ZONE)
+def hardly_matters(score: Comparison) -> bool:
+    """Whether two stacks' estimates lie within the zone, and the interval within ``EITHER_ZONE``."""
+    found, edge = score.gain_interval, math.log1p(EITHER_ZONE)
+    ends = (math.inf,) if found is None else (abs(math.log(found.low)), abs(math.log(found.high)))
+    return abs(math.log(score.gain)) <= math.log1p(PRACTICAL_ZONE) and max(ends) <= edge

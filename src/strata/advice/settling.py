@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strata.advice.evidence import Evidence
-from strata.advice.model import Conclusion, Coverage, Settling, within_zone
+from strata.advice.model import Conclusion, Coverage, Settling, hardly_matters
 from strata.advice.uses import DURABLE, Need
 from strata.plan.catalogue import catalogue
 from strata.results.record import StudySnapshot
@@ -45,7 +45,7 @@ def settlings(
     snapshot = results.snapshot
     unfinished = [*_unfinished(results, stacks, evidence)]
     more = None
-    take_either = conclusion == "undecided" and all(map(within_zone, tied))
+    take_either = conclusion == "undecided" and all(map(hardly_matters, tied))
     if conclusion in ("too few seeds", "undecided") and not take_either:
         unsure = [each for each in tied if each.verdict not in ("worse", "doubtful")]
         if unsure or not tied:
@@ -115,7 +115,7 @@ def _seeds(
         return Settling(
             "seeds",
             f"More than {_SEEDS_WORTH} seeds would be needed to tell on which side of ±3 % the difference "
-            "lies: it is too near to that limit to matter.",
+            "lies: it is near to that limit, or scatters much, which longer windows lower.",
         )
     if unfinished and wanted <= len(snapshot.seeds):
         return None  # the study already asks for this many
@@ -129,13 +129,14 @@ def _seeds(
     text = f"{wanted} seeds of {of} instead of {now} would give intervals to judge by."
     if all(each.gain_interval is not None for each in tied):
         text = (
-            f"About {wanted} seeds of {of} instead of {now} would settle it: an interval narrows with the "
+            f"About {wanted} seeds of {of} instead of {now} may settle it: an interval narrows with the "
             "square root of their number."
         )
+    seeds = _seeds_from(snapshot.seeds, wanted)
     return Settling(
         "seeds",
         text,
-        toml=f"[study]\nseeds = [{', '.join(map(str, _seeds_from(snapshot.seeds, wanted)))}]\n",
+        toml=f"[study]\nseeds = {len(seeds) if seeds == [*range(1, len(seeds) + 1)] else seeds}\n",
         commands=(command,)
         if everything
         else tuple(f"{command} --trial '{stack}.{within}*'" for stack in stacks),

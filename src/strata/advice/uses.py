@@ -362,6 +362,12 @@ def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
     return [uses[name] for name in wanted] if wanted else list(uses.values())
 
 
+def requiring(use: Use, capabilities: Sequence[str]) -> Use:
+    """The use that requires these capabilities beside its own."""
+    asked = [Need(capability=each, level="required", why="it was asked for") for each in capabilities]
+    return replace(use, needs=(*asked, *(need for need in use.needs if need.capability not in capabilities)))
+
+
 def reweighted(use: Use, words: Sequence[str]) -> Use:
     """The use with other weights, each a word ``NAME=NUMBER``; 0 leaves a weight out.
 

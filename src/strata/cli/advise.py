@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from strata.cli.output import notes, print_json, print_text, print_wrote, stdout
-from strata.cli.parameters import AsJson, AsMarkdown, argument, option
+from strata.cli.parameters import AsJson, AsMarkdown, Musts, argument, option
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
@@ -22,6 +23,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
     use: Annotated[list[str] | None, option("Only this use; may be repeated.", "NAME")] = None,
     uses: Annotated[Path | None, option("Your uses: these, or with --use also Strata's.", "FILE")] = None,
     weights: Annotated[list[str] | None, option("Set a weight; may be repeated.", "NAME=NUMBER")] = None,
+    must: Musts = None,
     evidence: Annotated[
         bool, option("Also all figures, warnings, what to measure next.", "--evidence")
     ] = False,
@@ -39,13 +41,15 @@ def advise(  # noqa: PLR0917  typer makes options of them
     A use, such as a mail server, weighs kinds of measurement; the weights are data and can be changed. The
     stacks are ranked by the time that the use waits on them, with an interval over the seeds; the geometric
     mean must agree. Of stacks within ±3 % of one another it says to take either. Where evidence is missing it
-    chooses none and says which trial would settle it.
+    chooses none and says which trial would settle it. --must takes durable and the probes of
+    `strata capabilities`.
 
     Examples:
         strata advise results/showcase
         strata advise results/showcase --use mail-server
         strata advise results/showcase --use mail-server --evidence
         strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10
+        strata advise results/showcase --use mail-server --must disk-loss
         strata advise --list
         strata advise --write-uses uses.toml      # to be changed
         strata advise results/showcase --uses uses.toml --markdown
@@ -55,6 +59,10 @@ def advise(  # noqa: PLR0917  typer makes options of them
         if results is None:
             return
     chosen = _weighted(asked_uses(uses, use or []), weights or [])
+    if must:
+        from strata.advice.uses import requiring  # noqa: PLC0415
+
+        chosen = [requiring(each, asked_musts(must)) for each in chosen]
     if list_them:
         from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
 
@@ -101,6 +109,19 @@ def asked_uses(file: Path | None, names: list[str]) -> list[Use]:
     bundled = bundled_uses(catalogue())
     own = {} if file is None else read_uses(file, catalogue(), [probe.name for probe in PROBES])
     return chosen_uses({**bundled, **own}, names or own)
+
+
+def asked_musts(names: Sequence[str]) -> list[str]:
+    """The capabilities of ``--must``, each once. Raises StudyError."""
+    from strata.advice.uses import DURABLE  # noqa: PLC0415
+    from strata.capabilities.probes import PROBES  # noqa: PLC0415
+    from strata.spec.names import nearest  # noqa: PLC0415
+
+    known = [DURABLE, *(probe.name for probe in PROBES)]
+    for name in names:
+        if name not in known:
+            raise StudyError(f'there is no capability "{name}"', place="--must", remedy=nearest(name, known))
+    return list(dict.fromkeys(names))
 
 
 def _weighted(uses: list[Use], weights: list[str]) -> list[Use]:

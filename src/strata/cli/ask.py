@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,18 +12,18 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
+from strata.cli.advise import asked_musts
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
-from strata.cli.parameters import AsJson, Jobs, argument, option
+from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
 from strata.cli.tipping import found_within, seconds_of
 from strata.errors import ResultError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
-from strata.spec.names import nearest
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration, format_size, percent
-from strata.words import counted, listed
+from strata.units import NS_PER_S, format_duration, format_size
+from strata.words import counted
 
 if TYPE_CHECKING:
     from strata.advice.model import Advice
@@ -58,9 +58,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
         list[str] | None,
         option("A disk's price, as '180 EUR'; one for all or one each.", "--price", "AMOUNT"),
     ] = None,
-    must: Annotated[
-        list[str] | None, option("What it must have, such as disk-loss; may be repeated.", "--must", "NAME")
-    ] = None,
+    must: Musts = None,
     seeds: Annotated[
         int | None,
         option(
@@ -88,7 +86,7 @@ def ask(  # noqa: PLR0917  typer makes options of them
         strata ask orders --use database-nvme --disk generic-nvme-data-centre --seeds 3
         strata ask guests --use four-guests --disk this-machine --no-run
     """
-    wanted, file = _musts(must or []), Path(f"{name}.toml")
+    wanted, file = asked_musts(must or []), Path(f"{name}.toml")
     budget_s = seconds_of(tipping, "--tipping")
     study = _written(file, use, Answers(disk, price, memory, data), seeds, wanted)
     real_s = _forecast(study, jobs, budget_s)
@@ -96,9 +94,9 @@ def ask(  # noqa: PLR0917  typer makes options of them
         if as_json:
             print_json({"study": str(file), "estimate_real_s": round(real_s, 1)})
         return
-    again = " ".join(["strata ask", name, *(f"--must {each}" for each in wanted)])
-    results = _run(study, jobs, [each for each in wanted if each != "durable"], again)
-    question = _Question(study, file, _advised(study, use, wanted), budget_s, jobs, again)
+    musts = "".join(f" --must {each}" for each in wanted)
+    question = _Question(study, file, _advised(study, use, wanted), budget_s, jobs, musts)
+    results = _run(study, jobs, [each for each in wanted if each != "durable"], question.again)
     _answer(question, results, as_json=as_json)
 
 
@@ -144,41 +142,21 @@ def _write(name: str, use: Use | None, answers: Answers, seeds: int | None) -> N
     write_study(name, use, answers, seeds=seeds or _SEEDS, shows=False)
 
 
-def _musts(names: Sequence[str]) -> list[str]:
-    from strata.advice.uses import DURABLE  # noqa: PLC0415  it loads pydantic
-    from strata.capabilities.probes import PROBES  # noqa: PLC0415
-
-    known = [DURABLE, *(probe.name for probe in PROBES)]
-    for name in names:
-        if name not in known:
-            raise StudyError(f'there is no capability "{name}"', place="--must", remedy=nearest(name, known))
-    return list(dict.fromkeys(names))
-
-
 def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
-    """The use with the requirements asked for, and with the weights that the study measures."""
-    from strata.advice.uses import Need, bundled_uses  # noqa: PLC0415
+    """The use with the requirements asked for; a continued study tells by its workloads which use it is."""
+    from strata.advice.uses import bundled_uses, requiring  # noqa: PLC0415
 
     uses = bundled_uses(catalogue())
     described = [each.model_dump(mode="json") for each in study.workloads.values()]
-    fitting = {
-        name: tuple(
-            weight
-            for weight in found.weights
+
+    def measured(name: str) -> float:
+        return sum(
+            weight.weight
+            for weight in uses[name].weights
             if any(pattern.fits(each) for pattern in weight.fits for each in described)
         )
-        for name, found in uses.items()
-    }
-    # A continued study tells by its workloads which use it was written for.
-    name = (
-        _ADVISED[use]
-        if use
-        else max(_ADVISED.values(), key=lambda each: sum(w.weight for w in fitting[each]))
-    )
-    found = uses[name]
-    asked = [Need(capability=each, level="required", why="it was asked for") for each in must]
-    kept = [need for need in found.needs if need.capability not in must]
-    return replace(found, weights=fitting[name], needs=(*asked, *kept))
+
+    return requiring(uses[_ADVISED[use] if use else max(_ADVISED.values(), key=measured)], must)
 
 
 def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> None:
@@ -245,7 +223,7 @@ class _Question:
     """What was asked, with the real time to look for what would change the answer.
 
     Attributes:
-        again: The command that asks it once more.
+        musts: The options ``--must``.
     """
 
     study: Study
@@ -253,7 +231,12 @@ class _Question:
     use: AdviceUse
     budget_s: float
     jobs: int | None
-    again: str
+    musts: str
+
+    @property
+    def again(self) -> str:
+        """The command that asks it once more."""
+        return f"strata ask {self.file.with_suffix('')}{self.musts}"
 
 
 def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> None:
@@ -272,14 +255,11 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     folder = ResultsFolder.open(place)
     capabilities = read_capabilities(folder)
     [advice] = advise(results, [use], capabilities, evidence=False)
-    facts, left_out = facts_of(study, capabilities), _left_out(use)
+    facts = facts_of(study, capabilities)
     if not as_json:
         console = stdout()
         console.print(advices_view([advice], in_full=False))
         console.print(terminal(facts_table(facts), indent=2))
-        if left_out:
-            named = listed([f"{name} ({percent(share)})" for name, share in left_out.items()])
-            console.print(Text(f"\nThe question leaves out, of the use's weights: {named}."))
     chosen = _chosen(advice)
     commands = build_commands(study, chosen) if chosen else []
     changes, interrupted = _changes(question, folder, results, advice)
@@ -297,8 +277,7 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         if any(each.memory_bytes for each in facts if each.stack == chosen):
             lab = f"the lab's, which has {format_size(study.memory_bytes)}"
             stdout().print(Text(f"  # sizes of caches are {lab}: give them the same share of your machine's"))
-        without = " ".join(f"--weights {name}=0" for name in left_out)
-        advised = f"strata advise {place} --use {use.name} {without}".rstrip()
+        advised = f"strata advise {place} --use {use.name}{question.musts}"
         every = f"{advised} --evidence; strata report {place}"
         stdout().print(Text(f"\nEvery figure: {every}"), soft_wrap=True)
     if interrupted:
@@ -316,7 +295,7 @@ def _print_rest(
         for sentence in tipping_words(changes) or ["Nothing was tried in this time."]:
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
         if not changes.whole:
-            # `strata tipping` would ask about Strata's use, with all weights and without --must.
+            # `strata tipping` would ask about Strata's use, without --must.
             goes_on = f"{question.again} --tipping {_TIPPING_LONG}"
             console.print(Text(f"  {goes_on} tries more."), soft_wrap=True)
     if commands:
@@ -352,15 +331,6 @@ def _changes(
     except StrataError as error:  # the answer and the commands stand without this search
         warnings().print(f"What would change the answer was not found: {error}", markup=False, soft_wrap=True)
     return only_weights(folder, results, advice), False
-
-
-def _left_out(use: AdviceUse) -> dict[str, float]:
-    """The weights of Strata's use that this study has no workload for, with their shares."""
-    from strata.advice.uses import bundled_uses  # noqa: PLC0415
-
-    whole = bundled_uses(catalogue())[use.name]
-    kept = {each.name for each in use.weights}
-    return {each.name: each.weight / whole.total for each in whole.weights if each.name not in kept}
 
 
 def _chosen(advice: Advice) -> str | None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from strata.cli.output import print_json
-from strata.cli.parameters import WHOLE, AtScale, argument, option, scale_of
+from strata.cli.parameters import WHOLE, AtScale, argument, asked_scale, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.plan.catalogue import catalogue
@@ -71,7 +71,7 @@ def check(
         raise StudyError("these are claims about a study, not a study", place=str(study), remedy=remedy)
     files = list(beside) if study.is_dir() else [study]
     past = cache(lambda: past_trials(sorted(RESULTS.glob("*"))))  # read once, and only for a sound study
-    share = scale_of(scale)
+    share = asked_scale(scale)
     found = {file: _checked(file, past, share) for file in files}
     errors = [each for each in found.values() if isinstance(each, StrataError)]
     if not found:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from strata.cli.output import print_json, print_text, refuse_both, stdout
-from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, argument, option, scale_of
+from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, argument, asked_scale, option
 from strata.errors import StudyError
 from strata.printable import printable
 
@@ -66,7 +66,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
     is_study = place.suffix == ".toml" and not place.is_dir()
     if not is_study and scale != WHOLE:
         raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
-    read = _of_study(place, claims_file, scale_of(scale)) if is_study else _of_results(place, claims_file)
+    read = _of_study(place, claims_file, asked_scale(scale)) if is_study else _of_results(place, claims_file)
     judged, name, question = read
     judged = _chosen(judged, only or [])
     if as_json:

@@ -67,7 +67,7 @@ TEMPLATES: Final[Mapping[Use, Template]] = {
     ),
     Use.DATABASE_NVME: Template(
         "Which filesystem should hold PostgreSQL on one NVMe drive?",
-        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", 256 * MIB),
+        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", 384 * MIB),
     ),
     Use.FOUR_GUESTS: Template(
         "Which stack on four disks serves four virtual machines best, and is fair to them?",
@@ -229,8 +229,10 @@ def _values(template: Template, models: list[str], memory_bytes: int, data_bytes
         "machine_data": describe_size(data_bytes),
         "memory": describe_size(lab_bytes),
         "half_memory": describe_size(lab_bytes // 2),
+        "quarter_memory": describe_size(lab_bytes // 4),
         "eighth_memory": describe_size(lab_bytes // 8),
         "data": describe_size(lab_data_bytes),
+        "shared_buffers": f"{lab_bytes // 4 // MIB}MB",
         "scale": max(1, lab_data_bytes // _SCALE_BYTES),
         "small_scale": max(1, lab_data_bytes // 16 // _SCALE_BYTES),
         "files": max(1000, lab_data_bytes // _FILE_BYTES),

@@ -139,6 +139,9 @@ Jobs = Annotated[int | None, option("Labs at once. Default: one per CPU.", "N", 
 AtScale = Annotated[
     str, option("This share of the workloads' time and data; another study, NAME-scale-10.", "PERCENT")
 ]
+Musts = Annotated[
+    list[str] | None, option("What it must have, such as disk-loss; may be repeated.", "--must", "NAME")
+]
 AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
 AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]
 AsMarkdown = Annotated[bool, option("Print everything as Markdown.", "--markdown")]
@@ -146,7 +149,7 @@ OpenIt = Annotated[bool, option("Open it in a browser.", "--open")]
 Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--quiet", "-q")]
 
 
-def scale_of(text: str) -> float:
+def asked_scale(text: str) -> float:
     """The share of ``--scale``."""
     from strata.units import parse_share  # noqa: PLC0415  it loads pydantic
 

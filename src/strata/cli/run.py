@@ -26,8 +26,8 @@ from strata.cli.parameters import (
     RunnerName,
     Scratch,
     StudyFile,
+    asked_scale,
     option,
-    scale_of,
 )
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
@@ -130,7 +130,7 @@ def _begun(study: Study, runner: RunnerName, place: Path) -> str:
 
 def _read(file: Path, runner: RunnerName, scale: str, *, allow_commands: bool) -> tuple[Study, list[str]]:
     """A study as the runner can carry it out, and the options that this takes."""
-    share = scale_of(scale)
+    share = asked_scale(scale)
     study = load_study(file, catalogue(), scale=share)
     words = [] if share == 1 else ["--scale", scale]
     if runner is RunnerName.HOST:

@@ -48,7 +48,7 @@ def show(
         chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
     survival = [] if as_csv else survival_tables(read_capabilities(folder), found)
     if as_json:
-        rows = {table.title: objects(table) for table in survival}
+        rows = {table.name: objects(table) for table in survival}
         print_json({**study_plain(found, wanted), "survival": rows})
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted)))

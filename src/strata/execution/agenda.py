@@ -19,7 +19,7 @@ from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.describe import title
 from strata.spec.device import Device
-from strata.spec.find import probed
+from strata.spec.find import probed, searched_workload
 from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.study import Study
@@ -124,8 +124,7 @@ class Chosen:
 
 def _matches(study: Study, key: TrialKey, only: str | None) -> bool:
     """Whether the id of a trial, or that of the search that it is a probe of, matches a glob."""
-    probe = probed(key.workload, study.workloads)
-    keys = [key] if probe is None else [key, key._replace(workload=probe[0])]
+    keys = {key, key._replace(workload=searched_workload(key.workload, study.workloads))}
     return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in keys)
 
 

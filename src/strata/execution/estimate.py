@@ -20,7 +20,7 @@ from strata.execution.forecast import Took
 from strata.execution.run import lab_bytes, lab_jobs, memory_available_bytes
 from strata.plan.model import Trial
 from strata.results.store import ResultsFolder
-from strata.spec.find import probed
+from strata.spec.find import probed, searched_workload
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload, loads_of
@@ -114,8 +114,7 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
         stack = described["stacks"][trial.stack]
         models = tuple(described["devices"][name]["model"] for name in stack["devices"])
         processor = described["processor"]["model"]
-        probe = probed(trial.workload, described["workloads"])
-        workload = described["workloads"][probe[0] if probe else trial.workload]
+        workload = described["workloads"][searched_workload(trial.workload, described["workloads"])]
         yield Past(workload, stack, models, processor, Took.of(record))
 
 
@@ -127,8 +126,8 @@ def expected_trials(study: Study, trials: Iterable[Trial]) -> Counter[CellKey]:
         if probe is None:
             found[trial.key.cell] += 1
         else:
-            seeds = len(study.seeds_of(probe[0]))
-            found[CellKey(trial.stack, probe[0])] = _FIRST_PROBES + (seeds - 1) * _FURTHER_PROBES
+            seeds = len(study.seeds_of(probe.workload))
+            found[CellKey(trial.stack, probe.workload)] = _FIRST_PROBES + (seeds - 1) * _FURTHER_PROBES
     return found
 
 

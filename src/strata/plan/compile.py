@@ -182,7 +182,7 @@ def find_trial(study: Study, wanted: str) -> Trial:
     with suppress(ValueError):
         key = TrialKey.parse(wanted)
         probe = probed(key.workload, study.workloads)
-        if probe and key.stack in study.stacks and find_of(study.workloads[probe[0]]):
+        if probe and key.stack in study.stacks and find_of(study.workloads[probe.workload]):
             return Trial.of(study.name, key)
     if wanted not in by_id:
         raise PlanError(f'there is no trial "{wanted}"', place=str(study.file), remedy=nearest(wanted, by_id))

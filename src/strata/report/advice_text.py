@@ -13,7 +13,7 @@ from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times
-from strata.words import listed, sentence_case
+from strata.words import counted, listed, sentence_case
 
 # With more than this, a paragraph counts the rest.
 _NAMED_MAX: Final = 3
@@ -75,7 +75,8 @@ def decision(advice: Advice) -> Iterator[tuple[str, str]]:
         yield "Measured", measured
     if advice.standings:
         names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
-        shown = f"{percent(advice.covered)} of the use's weights were measured, by {names}."
+        shown = f"{percent(advice.covered)} of the use's weights were measured, by {names}"
+        shown += f"; not measured: {_unmeasured(advice)}." if _unmeasured(advice) else "."
         yield "For whom", " ".join([shown, *_weights(advice)])
     elif coverage := " ".join(_coverage(advice)):
         yield "Missing", coverage
@@ -131,7 +132,7 @@ def _sure(advice: Advice) -> str:
         case "even" | "undecided":
             reached, n = _waiting(advice, tied), _score(tied[0]).ratio.n
             reached += _geometric(advice, tied)
-            so_far = f": less than 3 % apart, though {n} seeds do not exclude a larger difference."
+            so_far = f": less than 3 % apart, and {n} seeds exclude 10 %, though not 3 %."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
             known = f", over {n} seeds: they lie within ±3 % of one another."
             doubts = "; ".join(
@@ -168,8 +169,8 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"Of the waiting on {advice.baseline}, {percent(part.share)} stands for {metric_title(part.kind)} in "
-        f"{part.workload}: {listed(shown)}."
+        f"Of the waiting measured on {advice.baseline}, {percent(part.share)} stands for "
+        f"{metric_title(part.kind)} in {part.workload}: {listed(shown)}."
     )
 
 
@@ -236,15 +237,24 @@ def _price(advice: Advice) -> Iterator[str]:
             gain = f"{times(each.price.gain)} ({interval_words(each.price.gain_interval)})"
             loses = "loses what it acknowledged when the power fails"
             without = loses if each.capability == DURABLE else f"is without {ability(each.capability)}"
-            yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, and {without}."
+            seeds = counted(each.price.ratio.n, "seed")
+            unsure = {"better": "", "doubtful": f"; that number is in doubt ({each.price.doubt})"}.get(
+                each.price.verdict, f"; over {seeds} it is open whether by more than 3 %"
+            )
+            yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, and {without}{unsure}."
+
+
+def _unmeasured(advice: Advice) -> str:
+    """The weights without results, with their shares; empty: there are none."""
+    missing = [each for each in advice.coverage if not each.workloads]
+    return listed([f"{each.weight.name} ({percent(each.share)})" for each in missing])
 
 
 def _coverage(advice: Advice) -> Iterator[str]:
-    missing = [each for each in advice.coverage if not each.workloads]
+    missing = _unmeasured(advice)
     if missing and advice.conclusion not in ("nothing to compare", "no stack left"):
-        shown = listed([f"{each.weight.name} ({percent(each.share)})" for each in missing])
         measured = f"{percent(advice.covered)} of the use's weights were measured; not"
-        yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {shown}."
+        yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {missing}."
 
 
 def _given_up(advice: Advice) -> Iterator[str]:

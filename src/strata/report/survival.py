@@ -11,7 +11,7 @@ from strata.report.capability_table import TONES
 from strata.report.table import Cell, Table, Tone, columns
 from strata.report.wording import interval_words
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, mean_recovery_ns
-from strata.spec.survival import DEGRADED, REBUILDING, REBUILT
+from strata.spec.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
 from strata.spec.trial import CellKey
 from strata.statistics.comparison import Comparison, compare_measured
 from strata.statistics.study import Cell as StudyCell
@@ -42,13 +42,14 @@ def _cuts_table(found: Capabilities) -> Table:
     for cut in found.cuts:
         cells.setdefault((cut.workload, cut.stack), []).append(cut)
     heads = columns(
-        *("workload", "stack", ("power cuts", "count"), "sound after recovery"),
-        *(("acknowledged", "count"), ("of these lost", "count"), ("time to recover", "ns")),
+        *("workload", "stack", ("power cuts", "count", "power_cuts")),
+        *(("sound after recovery", "text", "sound"), ("acknowledged", "count")),
+        *(("of these lost", "count", "lost"), ("time to recover", "ns", "recovery_ns")),
     )
     rows: list[tuple[object, ...]] = [(*names, *_survived(cuts)) for names, cuts in cells.items()]
     for workload, why in found.uncut.items():
         rows.append((workload, None, 0, Cell("cannot say", tone="doubt", remark=why), None, None, None))
-    return Table(heads, rows, _CUTS)
+    return Table(heads, rows, _CUTS, name="power_cuts")
 
 
 def _survived(cuts: Sequence[PowerCutFinding]) -> Iterator[object]:
@@ -72,16 +73,18 @@ def _survived(cuts: Sequence[PowerCutFinding]) -> Iterator[object]:
 def _speed_table(results: StudyResults) -> Table:
     """A row for each stack and workload that was measured with all disks and without one."""
     heads = columns(
-        *("workload", ("stack", "stack"), ("with all disks", "1/s"), ("with a disk lost", "figure")),
-        *(("while rebuilt", "figure"), ("time to rebuild", "ns")),
+        *("workload", ("stack", "stack"), ("with all disks", "1/s", "all_disks")),
+        *(("with a disk lost", "figure", DEGRADED), ("while rebuilt", "figure", REBUILDING)),
+        ("time to rebuild", "ns", REBUILT),
     )
     rows = []
+    known = lost_disk_variants(results.snapshot.declared_workloads)
     for workload in results.workloads:
-        variants = [f"{workload}-{suffix}" for suffix in (DEGRADED, REBUILDING)]
-        for stack in results.stacks if variants[0] in results.workloads else ():
+        variants = [known.get((workload, variant), "") for variant in VARIANTS]
+        for stack in results.stacks if variants[0] else ():
             if (stack, workload) in results.cells and results.cells[stack, workload].records:
                 rows.append((workload, stack, *_speeds(results, stack, workload, variants)))
-    return Table(heads, rows, _SPEED)
+    return Table(heads, rows, _SPEED, name="speed")
 
 
 def _speeds(results: StudyResults, stack: str, workload: str, variants: Sequence[str]) -> Iterator[object]:
@@ -117,8 +120,12 @@ def _rebuilt(cell: StudyCell | None, results: StudyResults, workload: str) -> Ce
 def _damage_table(found: Capabilities) -> Table:
     """A row for each stack on which a loss or corruption was tried."""
     heads = columns(
-        *(("stack", "stack"), "works without any one disk", "without any two"),
-        *("wrong data: noticed", "mended", "returned as data"),
+        *(("stack", "stack"), ("works without any one disk", "text", "disk_loss")),
+        *(
+            ("without any two", "text", "second_disk_loss"),
+            ("wrong data: noticed", "text", "corruption_detected"),
+        ),
+        *(("mended", "text", "corruption_healed"), ("returned as data", "text", "returned_as_data")),
     )
     rows = []
     for stack in found.stacks:
@@ -126,7 +133,7 @@ def _damage_table(found: Capabilities) -> Table:
         tried = [*(found.of(stack, probe) for probe in _LOSSES), noticed, found.of(stack, _MENDED)]
         if any(tried):
             rows.append((stack, *map(_verdict, tried), _returned(noticed)))
-    return Table(heads, rows, _DAMAGE)
+    return Table(heads, rows, _DAMAGE, name="damage")
 
 
 def _verdict(cell: Capability | None) -> Cell:

@@ -88,17 +88,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values under headings; ``note`` qualifies the title."""
+    """Rows of values under headings; ``note`` qualifies the title, ``name`` is the key in data."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Any]]
     title: str = ""
     note: str = ""
     is_headed: bool = True
+    name: str = ""
 
 
-def columns(*titles: str | tuple[str, str]) -> tuple[Column, ...]:
-    """Columns by their titles, or by titles and units."""
+def columns(*titles: str | tuple[str, str] | tuple[str, str, str]) -> tuple[Column, ...]:
+    """Columns by their titles, or by titles, units and keys in data."""
     return tuple(Column(each) if isinstance(each, str) else Column(*each) for each in titles)
 
 

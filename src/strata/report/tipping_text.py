@@ -36,9 +36,10 @@ def point_words(point: TippingPoint, leaders: Sequence[str]) -> str:
     first, last = (point.shown(each) for each in sorted(point.between))
     between = "" if point.kind == "weight" or first == last else f"found between {first} and {last}, "
     unsure = "" if point.is_shown or point.kind == "weight" else ", though no interval shows it to be better"
+    leads = "is best" if point.is_shown else "leads"
     return (
         f"{stays} unless {name} is {side} {point.shown(point.at)} ({between}{assumed}): "
-        f"then {point.rival} is best{unsure}."
+        f"then {point.rival} {leads}{unsure}."
     )
 
 

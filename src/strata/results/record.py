@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from strata.plan.model import Trial, canonical_json, sha256_hex
-from strata.spec.find import probed
+from strata.spec.find import searched_workload
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
 from strata.spec.trial import CellName, TrialName
@@ -367,7 +367,6 @@ class StudySnapshot(Frozen):
         stacks = {choice.name for choice in self.stacks}
         workloads = {choice.name for choice in self.workloads}
         for named in (*(trial.cell for trial in self.trials), *self.skipped):
-            probe = probed(named.workload, workloads)
-            if named.stack not in stacks or (probe[0] if probe else named.workload) not in workloads:
+            if named.stack not in stacks or searched_workload(named.workload, workloads) not in workloads:
                 raise ValueError(f"{named} is of no stack and workload of the study")
         return self

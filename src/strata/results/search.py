@@ -106,7 +106,7 @@ def finds(snapshot: StudySnapshot) -> dict[str, Find]:
 def searched(snapshot: StudySnapshot, trial: TrialKey) -> tuple[TrialKey, int] | None:
     """The search that a trial is a probe of, and its rate; None: it is none."""
     probe = probed(trial.workload, {choice.name for choice in snapshot.workloads})
-    return None if probe is None else (trial._replace(workload=probe[0]), probe[1])
+    return None if probe is None else (trial._replace(workload=probe.workload), probe.rate)
 
 
 def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[TrialKey, Search]:

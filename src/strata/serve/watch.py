@@ -28,7 +28,7 @@ from strata.report.origin import precision_notes
 from strata.results.record import StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
-from strata.spec.find import probed
+from strata.spec.find import searched_workload
 from strata.spec.metric_title import headlines
 from strata.spec.trial import TrialKey
 
@@ -84,8 +84,7 @@ class StudyNow:
         """A row per workload: for each stack its trials, by seed."""
         found: dict[tuple[str, str], list[TrialNow]] = {}
         for each in sorted(self.trials, key=lambda trial: trial.seed):
-            probe = probed(each.workload, self.workloads)
-            found.setdefault((each.stack, probe[0] if probe else each.workload), []).append(each)
+            found.setdefault((each.stack, searched_workload(each.workload, self.workloads)), []).append(each)
         return [(row, [found.get((stack, row), []) for stack in self.stacks]) for row in self.workloads]
 
     def newest(self, count: int) -> list[TrialNow]:

@@ -8,10 +8,11 @@ treatments are the stacks (Montgomery, Design and Analysis of Experiments, chapt
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictFloat, StrictInt
 
 from strata.spec.names import Diagnostic, checked
 from strata.units import Share, Size, describe_size, format_share, format_size
@@ -37,6 +38,41 @@ CONVERGED_SEEDS_MIN: Final = 6
 SEEDS_DECLARED_MAX: Final = 10_000
 SEEDS_MAX: Final = 20
 """The default of ``seeds_max`` for a study with a precision."""
+
+
+def _check_count(count: int) -> None:
+    if count < 1:
+        raise Diagnostic("without seeds the study has no trials", remedy="for example seeds = [1, 2, 3]")
+    if count > SEEDS_DECLARED_MAX:
+        raise Diagnostic(
+            f"{count:,} seeds are more than {SEEDS_DECLARED_MAX:,}", remedy="six to twenty are usual"
+        )
+
+
+def _numbered(seeds: object) -> object:
+    """The seeds from 1 on that a number stands for; anything else as it is."""
+    if type(seeds) is not int:
+        return seeds
+    _check_count(seeds)
+    return [*range(1, seeds + 1)]
+
+
+def _check_seeds(seeds: list[int]) -> list[int]:
+    _check_count(len(seeds))
+    if wrong := [seed for seed in seeds if not 0 <= seed <= SEED_MAX]:
+        raise Diagnostic(f"the seed {str(wrong[0])[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
+    double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
+    if double:
+        cause = f"duplicate seed: {', '.join(map(str, double))}"
+        raise Diagnostic(cause, remedy="equal seeds give equal trials: use each once")
+    return seeds
+
+
+Seeds = Annotated[
+    list[StrictInt],
+    BeforeValidator(_numbered, json_schema_input_type=StrictInt | list[StrictInt]),
+    AfterValidator(_check_seeds),
+]
 
 TRIALS_MAX: Final = 100_000
 """More than a day at a second each."""

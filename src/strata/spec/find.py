@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
@@ -73,12 +73,25 @@ def probe_name(workload: str, rate: int) -> str:
     return f"{workload}-rate-{rate}"
 
 
-def probed(name: str, known: Container[str]) -> tuple[str, int] | None:
-    """The workload and the rate that a probe's name states; None for the name of a workload itself."""
+class Probed(NamedTuple):
+    """A probe: the workload that is searched, and the rate that is tried."""
+
+    workload: str
+    rate: int
+
+
+def probed(name: str, known: Container[str]) -> Probed | None:
+    """The probe that a trial's workload names; None for the name of a workload itself."""
     match = _PROBE.fullmatch(name)
     if name in known or match is None or match[1] not in known:
         return None
-    return match[1], int(match[2])
+    return Probed(match[1], int(match[2]))
+
+
+def searched_workload(name: str, known: Container[str]) -> str:
+    """The study's workload behind a trial's: itself, or the one that the trial is a probe of."""
+    probe = probed(name, known)
+    return probe.workload if probe else name
 
 
 def find_diagnostics(name: str, load: Workload, others: Iterable[str]) -> Iterator[Diagnostic]:

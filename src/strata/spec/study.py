@@ -7,14 +7,12 @@ The ``*Table`` models are the tables of the TOML file; the other classes are the
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -35,13 +33,14 @@ from strata.spec.design import (
     Phases,
     Precision,
     Prepare,
+    Seeds,
 )
 from strata.spec.device import Device
 from strata.spec.device_kind import ASKED
 from strata.spec.find import OpenLoop, find_of, probe_name, probed
 from strata.spec.inputs import InputFile
 from strata.spec.matrix import Matrix
-from strata.spec.names import Diagnostic, KebabName, checked, disk_of, nearest
+from strata.spec.names import KebabName, checked, disk_of, nearest
 from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.price import Price, PriceText
@@ -62,22 +61,6 @@ RESERVED_NAMES: Final = frozenset({"mount", "mounts", "scratch", "stack", *BROUG
 
 _ASKED: Final = ("precondition",)
 """Parameters of a device that a study can set, and which then hold for a real disk too."""
-
-
-def _check_seeds(seeds: list[int]) -> list[int]:
-    if not seeds:
-        raise Diagnostic("without seeds the study has no trials", remedy="for example seeds = [1, 2, 3]")
-    if len(seeds) > SEEDS_DECLARED_MAX:
-        raise Diagnostic(
-            f"{len(seeds):,} seeds are more than {SEEDS_DECLARED_MAX:,}", remedy="six to twenty are usual"
-        )
-    if wrong := [seed for seed in seeds if not 0 <= seed <= SEED_MAX]:
-        raise Diagnostic(f"the seed {str(wrong[0])[:40]} is not in 0 to 2^63 - 1", remedy="use 1, 2, 3")
-    double = sorted(seed for seed, count in Counter(seeds).items() if count > 1)
-    if double:
-        cause = f"duplicate seed: {', '.join(map(str, double))}"
-        raise Diagnostic(cause, remedy="equal seeds give equal trials: use each once")
-    return seeds
 
 
 Question = Annotated[
@@ -110,8 +93,9 @@ class HeadTable(_Table):
     """The study's name, in kebab case"""
     question: Question = Field(examples=["Which filesystem should hold a small PostgreSQL?"])
     """The question that the study answers; the report opens with it"""
-    seeds: Annotated[list[StrictInt], AfterValidator(_check_seeds)] = Field(examples=[[1, 2, 3]])
-    """One trial of each stack and workload per seed; everything random derives from it"""
+    seeds: Seeds = Field(examples=[[1, 2, 3]])
+    """One trial of each stack and workload per seed; everything random derives from it. A number N stands for
+    the seeds from 1 to N"""
     order: Order = Field("blocks", examples=["abba"])
     """The order of the stacks in each block (a workload with a seed). blocks: random; abba: random, and
     mirrored for every other seed; file: as declared"""
@@ -335,7 +319,8 @@ class Study:
         """A workload, or a probe of its search, by name."""
         if (probe := probed(name, self.workloads)) is None:
             return self.workloads[name]
-        return self.workloads[probe[0]].model_copy(update={"rate_per_s": probe[1], "find": None})
+        update = {"rate_per_s": probe.rate, "find": None}
+        return self.workloads[probe.workload].model_copy(update=update)
 
     def trial_keys(self, stack: str, workload: str, seed: int) -> list[TrialKey]:
         """The trials of a cell with a seed: one, or the probes of its search so far."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 WINDOW_NS_MIN: Final = 2 * NS_PER_S
 """The shortest measured window in which an instant is drawn: a server has to work before it is cut."""
 CUTS_MAX: Final = 1000
+Variant = Literal["degraded", "rebuilding"]
 DEGRADED: Final = "degraded"
 REBUILDING: Final = "rebuilding"
-"""The suffixes of workloads' names that are measured with a disk lost, and while it is replaced."""
+VARIANTS: Final[Mapping[Variant, list[Intervention]]] = {
+    DEGRADED: ["lose-disk"],
+    REBUILDING: ["lose-disk", "rebuild"],
+}
+"""The variants of a workload with a disk lost, and while it is replaced, by their interventions."""
 REBUILT: Final = "rebuild_ns"
 """The metric of the time from the loss of a disk to the end of the rebuild under the load."""
 
@@ -94,14 +99,24 @@ def without_instants(load: Workload) -> str | None:
 def with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
     """The workloads that are measured also with a disk lost, by the names of these variants."""
     spared = any(layer.named_devices().get("spares") for stack in stacks for layer in stack.layers)
-    variants: dict[str, list[Intervention]] = {DEGRADED: ["lose-disk"]}
-    if spared:
-        variants[REBUILDING] = ["lose-disk", "rebuild"]
     return {
         f"{name}-{variant}": load.model_copy(update={"before_measure": interventions})
         for name, load in workloads.items()
         if not load.before_measure and not load.needs_layers
-        for variant, interventions in variants.items()
+        for variant, interventions in VARIANTS.items()
+        if spared or variant != REBUILDING
+    }
+
+
+def lost_disk_variants(described: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, Variant], str]:
+    """The names of the workloads that are another one, described as JSON, with a disk lost."""
+    return {
+        (name, variant): other
+        for name, load in described.items()
+        if not load.get("before_measure")
+        for variant, interventions in VARIANTS.items()
+        for other, each in described.items()
+        if each == {**load, "before_measure": interventions}
     }
 
 
