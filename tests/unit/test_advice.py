@@ -80,6 +80,18 @@ def test_stacks_within_three_percent_are_even_and_all_of_them_are_named() -> Non
     assert "seeds" not in kinds(advice)  # more of them could not make a difference matter
 
 
+def test_a_choice_says_how_fast_the_next_would_have_to_be_where_nothing_was_measured() -> None:
+    on = use(weight("database", 60), weight("mail", 40))
+
+    def said(rival: float) -> str:
+        results = study({"a": {"database": around(100)}, "b": {"database": around(rival)}})
+        return recommendation(advice_on(results, on))
+
+    # 0.6 × 100 / 80 + 0.4 / x = 0.6 + 0.4
+    assert "b, the next, would have to be at least 1.60 × as fast as a in the 40 %" in said(80)
+    assert "However fast b, the next, is in the 40 % that was not measured, it does not draw" in said(20)
+
+
 def test_either_is_advised_where_a_large_difference_is_excluded_and_not_where_it_may_hide() -> None:
     said = {
         spread: advice_on(study({"a": {"database": around(100, spread)}, "b": {"database": around(101)}}))

@@ -48,6 +48,7 @@ def recommendation(advice: Advice) -> str:
         *_behind(advice),
         *_out(advice),
         *_coverage(advice),
+        *_bound(advice),
         *_given_up(advice),
         *_unknown(advice),
         *_weights(advice),
@@ -77,7 +78,7 @@ def decision(advice: Advice) -> Iterator[tuple[str, str]]:
         names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
         shown = f"{percent(advice.covered)} of the use's weights were measured, by {names}"
         shown += f"; not measured: {_unmeasured(advice)}." if _unmeasured(advice) else "."
-        yield "For whom", " ".join([shown, *_weights(advice)])
+        yield "For whom", " ".join([shown, *_bound(advice), *_weights(advice)])
     elif coverage := " ".join(_coverage(advice)):
         yield "Missing", coverage
     if lost := " ".join([*_out(advice), *_given_up(advice)]):
@@ -255,6 +256,25 @@ def _coverage(advice: Advice) -> Iterator[str]:
     if missing and advice.conclusion not in ("nothing to compare", "no stack left"):
         measured = f"{percent(advice.covered)} of the use's weights were measured; not"
         yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {missing}."
+
+
+def _bound(advice: Advice) -> Iterator[str]:
+    """How fast the next stack would have to be where nothing was measured, by the interval's near end."""
+    if advice.leader is None or advice.covered >= 1:
+        return
+    first, rival = advice.standings[:2]
+    interval, rest = _score(rival).ratio.interval, 1 - advice.covered
+    if interval is None:
+        return
+    left = 1 - advice.covered / rest * first.waiting * (interval.low - 1)
+    where = f"in the {percent(rest)} that was not measured"
+    given = f", if {first.stack} waits there as long as {advice.baseline}"
+    given = given if first.stack != advice.baseline else ""
+    if left > 0:
+        fast = f"at least {times(1 / left)} as fast as {first.stack} {where} to draw level{given}"
+        yield f"{rival.stack}, the next, would have to be {fast}."
+    else:
+        yield f"However fast {rival.stack}, the next, is {where}, it does not draw level{given}."
 
 
 def _given_up(advice: Advice) -> Iterator[str]:
