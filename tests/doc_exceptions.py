@@ -28,6 +28,8 @@ NOT_RUN: Final = {
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
     "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
     "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
+    "strata claims results/quickstart --claims beliefs.claims.toml --why": "runs trials for minutes: "
+    "tests/lab/test_claims_why_in_lab.py",
     "strata tipping": "runs trials for minutes: tests/lab/test_tipping_in_lab.py",
     **{
         f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from generated.markdown import keys_table
-from strata.spec.claims import Claim, Expectation
+from strata.spec.claims import Claim, Expectation, Suspect
 
 
 def keys() -> str:
-    """The keys of a claim, and of one of its comparisons."""
-    return f"## `[[claims]]`\n\n{keys_table(Claim)}## `[[claims.expect]]`\n\n{keys_table(Expectation)}"
+    """The keys of a claim, of its comparisons and of its suspects."""
+    tables: dict[str, type[BaseModel]] = {
+        "claims": Claim,
+        "claims.expect": Expectation,
+        "claims.suspect": Suspect,
+    }
+    return "".join(f"## `[[{name}]]`\n\n{keys_table(each)}" for name, each in tables.items())

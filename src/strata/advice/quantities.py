@@ -9,7 +9,6 @@ from typing import Final
 
 from strata.results.tipping import Uncertain
 from strata.spec.study import MEMORY_BYTES_MIN, Study, StudyDevice
-from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.units import MIB
 
@@ -32,26 +31,16 @@ class Quantity(Uncertain):
     """A quantity of a study, which can be given another value.
 
     Attributes:
-        owner: The model of the disk, or the workload; empty for the memory.
         whole: The step of its values, if they are whole multiples of it; 0: any.
         applied: The study with another value.
     """
 
-    owner: str
     whole: int
     applied: Callable[[Study, float], Study]
 
     @property
     def ends(self) -> list[float]:
         return [end for end in (self.low, self.high) if end != self.stated]
-
-    def occurs_in(self, study: Study, cell: CellKey) -> bool:
-        """Whether another value makes other trials of a cell: of its disks or its workload, or any memory."""
-        if self.kind == "workload":
-            return cell.workload == self.owner
-        if self.kind == "disk":
-            return any(used.device.name == self.owner for used in study.stack_devices(cell.stack))
-        return True
 
     def near(self, value: float) -> float:
         """The nearest value that it can have."""
@@ -80,7 +69,6 @@ def _of_disks(study: Study) -> Iterator[Quantity]:
             spec = device.model.parameters[name]
             yield Quantity(
                 quantity=f"{model}.{name}",
-                owner=model,
                 kind="disk",
                 words=spec.meaning,
                 unit=each.unit,
@@ -117,7 +105,6 @@ def _of_memory(study: Study) -> Iterator[Quantity]:
     stated = float(study.memory_bytes)
     yield Quantity(
         quantity="memory",
-        owner="",
         kind="memory",
         words="memory of the machine",
         unit="B",
@@ -141,7 +128,6 @@ def _of_load(study: Study, workload: str) -> Iterator[Quantity]:
         low = max(round(stated / _FACTOR / step), 1) * step
         yield Quantity(
             quantity=f"{workload}.{key.removesuffix('_bytes')}",
-            owner=workload,
             kind="workload",
             words=f"{words} of {workload}",
             unit=unit,

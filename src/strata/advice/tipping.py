@@ -9,24 +9,19 @@ seed, as everywhere, and each seed keeps its drive but for the value. Weights ne
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from strata.advice.evidence import Scorer, evidence_of
 from strata.advice.model import Advice
 from strata.advice.quantities import Quantity, quantities
 from strata.advice.tipping_weights import answered, best_two, tipping_weights, tried_before
-from strata.errors import ResultError, StrataError, StudyError
+from strata.errors import StrataError, StudyError
 from strata.execution.display import Display
-from strata.execution.run import lab_bytes, run_study, worker_cpus
-from strata.files import explained
-from strata.plan.compile import trials
+from strata.execution.varied import Ended, VariedTrials, mean_trial_s, narrowed
 from strata.results.store import ResultsFolder
 from strata.results.tipping import (
     SEEDS,
@@ -62,10 +57,6 @@ class Limits:
     globs: Sequence[str] = ()
 
 
-class _Ended(Exception):  # noqa: N818  not an error
-    """The budget is used up, or the user interrupted; what was found is kept."""
-
-
 @dataclass
 class Tipper:
     """The search of one use's tipping points, with trials in a folder beside the results.
@@ -88,8 +79,6 @@ class Tipper:
     interrupted: bool = False
     _points: dict[tuple[str, float], TippingPoint] = field(default_factory=dict)
     _weights: list[TippingPoint] = field(default_factory=list)
-    _begun_s: float = 0.0
-    _trial_s: float = 0.0
 
     def run(self) -> UseTipping:
         """Search within the budget; whatever was found is kept in tipping.json, at every step.
@@ -103,7 +92,13 @@ class Tipper:
         evidence = evidence_of(self.results, self.advice.use, self._stacks, Scorer(self.results))
         self._workloads = [*dict.fromkeys(part.workload for part in evidence.parts)]
         self._seeds = evidence.common_seeds(evidence.stacks)[: self.limits.seeds]
-        self._begun_s, self._trial_s = self.clock(), self._past_trial_s()
+        self._trials = VariedTrials(
+            *(self.folder, self.results.snapshot, TRIALS_NAME, self.runner, self.display),
+            budget_s=self.limits.budget_s,
+            jobs=self.jobs,
+            clock=self.clock,
+            trial_s=mean_trial_s(self.results.records, self._stacks, self._workloads),
+        )
         wanted = self._wanted()
         self._weights = [
             each for each in tipping_weights(self.results, self.advice) if self._is_asked(each.quantity)
@@ -120,9 +115,9 @@ class Tipper:
         whole = True
         try:
             self._search(wanted)
-        except (_Ended, KeyboardInterrupt) as ended:
+        except (Ended, KeyboardInterrupt) as ended:
             whole = False
-            self.interrupted = self.interrupted or isinstance(ended, KeyboardInterrupt)
+            self.interrupted = self._trials.interrupted or isinstance(ended, KeyboardInterrupt)
         return self._keep(whole=whole)
 
     def _wanted(self) -> list[Quantity]:
@@ -191,50 +186,16 @@ class Tipper:
         """What leads at a value; None, with a note on the point, where a trial failed."""
         used = self._seeds[:seeds]
         try:
-            varied = replace(
-                quantity.applied(self.study, value),
-                stacks={name: self.study.stacks[name] for name in self._stacks},
-                seeds=tuple(used),
-                precision=None,
-                survival=None,
-                reference=self.study.reference if self.study.reference in self._stacks else None,
-            )
-            changed = varied.workloads
-            varied = replace(varied, workloads={name: changed[name] for name in self._workloads})
-            for stack in self._stacks:
-                for seed in used:
-                    varied.drawn_devices(stack, seed)
+            varied = narrowed(quantity.applied(self.study, value), self._stacks, self._workloads, used)
+            found = self._trials.run(varied, f"{quantity.quantity}={value:.6g}")
         except StrataError as error:
             self._put(quantity, end, "cannot say", note=f"{quantity.shown(value)}: {error.cause}")
             return None
-        place = self.folder.path / TRIALS_NAME / f"{quantity.quantity}={value:.6g}"
-        self._reuse(quantity, varied, place)
-        cost_s = self._cost_s(seeds, done=_measured(place))
-        if self.clock() - self._begun_s + cost_s > self.limits.budget_s:
-            raise _Ended
-        begun_s = self.clock()
-        done = run_study(varied, place, self.runner, self.display(), jobs=self.jobs)
-        if done.valid:
-            self._trial_s = (self.clock() - begun_s) / len(done.valid) * self._at_once
-        if done.signal_number is not None:
-            self.interrupted = True
-            raise _Ended
-        tried = self._judged(gather(ResultsFolder.open(place)), value, used)
+        tried = self._judged(gather(found), value, used)
         if isinstance(tried, str):
             self._put(quantity, end, "cannot say", note=f"{quantity.shown(value)}: {tried}")
             return None
         return tried
-
-    def _reuse(self, quantity: Quantity, varied: Study, place: Path) -> None:
-        """Copy the results of trials that have no such quantity; `run_study` runs none of them again."""
-        folder = ResultsFolder.create(place, self.results.snapshot)
-        for trial in trials(varied):
-            measured, copy = (each.trials_path / trial.id for each in (self.folder, folder))
-            if quantity.occurs_in(self.study, trial.key.cell) or copy.exists() or not measured.is_dir():
-                continue
-            # A trial is there whole or not at all, whenever the copying is interrupted.
-            with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
-                shutil.copytree(measured, Path(beside) / trial.id).rename(copy)
 
     def _judged(self, results: StudyResults, value: float, seeds: Sequence[int]) -> Tried | str:
         """The comparison of the best leader with the best rival; or why there is none."""
@@ -299,28 +260,6 @@ class Tipper:
         write_tipping(self.folder, self.advice.use.name, found)
         return found
 
-    @property
-    def _at_once(self) -> int:
-        return len(worker_cpus(self.runner, self.jobs, lab_bytes(self.study)))
-
-    def _past_trial_s(self) -> float:
-        """The real time of a trial of the results that count."""
-        took = [
-            record.real_time.duration_s
-            for record in self.results.records
-            if record.trial.stack in self._stacks and record.trial.workload in self._workloads
-        ]
-        return sum(took) / len(took) if took else 1.0
-
-    def _cost_s(self, seeds: int, done: int = 0) -> float:
-        trials = len(self._stacks) * len(self._workloads) * seeds
-        return max(0, trials - done) * self._trial_s / self._at_once
-
-
-def _measured(place: Path) -> int:
-    """The trials that a folder has already."""
-    try:
-        folder = ResultsFolder.open(place)
-        return sum(any(each.complete for each in folder.attempts(trial)) for trial in folder.trials())
-    except ResultError:
-        return 0
+    def _cost_s(self, values: int) -> float:
+        """The real time of this number of values, each with one seed."""
+        return self._trials.cost_s(self.study, len(self._stacks) * len(self._workloads) * values)

@@ -4,21 +4,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from strata.cli import claims_why
+from strata.cli.claims_why import Asked
 from strata.cli.output import print_json, print_text, refuse_both, stdout
-from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, argument, asked_scale, option
+from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
 from strata.errors import StudyError
 from strata.printable import printable
+from strata.results.tipping import SEEDS
 
 if TYPE_CHECKING:
     from strata.results.record import StudySnapshot
+    from strata.spec.claims import Subject
+    from strata.spec.study import Study
     from strata.statistics.claims import Judgement
+    from strata.statistics.study import StudyResults
 
 BAD_VERDICT_EXIT: Final = 1
 
@@ -32,6 +39,14 @@ class FailOn(StrEnum):
 Place = Annotated[
     Path, argument("A results folder, to judge; or a study file, to check its claims.", "RESULTS|STUDY")
 ]
+Why = Annotated[
+    str | None, option("Run variations of the study: which one turns this claim's verdict?", "--why", "ID")
+]
+Budget = Annotated[str, option("With --why: real time for its trials.", "--budget", "TIME")]
+Seeds = Annotated[int, option("With --why: the seeds of each variation.", "--seeds", "N", min=1, max=1000)]
+Beside = Annotated[
+    Path | None, option("With --why: the study, if it needs files beside it.", "--study", "FILE")
+]
 Failing = Annotated[list[FailOn] | None, option("Exit with 1 if a claim has this verdict. May be repeated.")]
 
 
@@ -42,6 +57,11 @@ def claims(  # noqa: PLR0917  typer makes options of them
     ] = None,
     only: Annotated[list[str] | None, option("Only this claim; may be repeated.", "--only", "ID")] = None,
     fail_on: Failing = None,
+    why: Why = None,
+    budget: Budget = "20m",
+    seeds: Seeds = SEEDS,
+    study: Beside = None,
+    jobs: Jobs = None,
     scale: AtScale = WHOLE,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
@@ -52,11 +72,16 @@ def claims(  # noqa: PLR0917  typer makes options of them
     direction, and the ratio as far as intervals can say), direction only, not reproduced, reversed,
     undecided, not testable. Of a study file it says which of its claims a run could judge.
 
+    With --why the study is varied one thing at a time in the lab, on the claim's stacks and workloads: what
+    the claim suspects, the state of flash drives, the processor, nominal drives, memory, data. Trials and
+    findings are kept beside the results, and the same command goes on. Of a study it lists the variations.
+
     Examples:
         strata claims studies/published/vps.toml      # before the run: mistakes, what can be tested
         strata claims studies/published/vps.toml --scale 10%      # the same of a tenth of its size
         strata claims results/vps
         strata claims results/quickstart --claims beliefs.claims.toml --fail-on reversed
+        strata claims results/vps --why vps.vps.btrfs --budget 1h
         strata claims results/vps --json | jq '.claims[] | select(.verdict == "reversed")'
     """
     # NumPy takes a third of a second to load.
@@ -66,15 +91,19 @@ def claims(  # noqa: PLR0917  typer makes options of them
     is_study = place.suffix == ".toml" and not place.is_dir()
     if not is_study and scale != WHOLE:
         raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
-    read = _of_study(place, claims_file, asked_scale(scale)) if is_study else _of_results(place, claims_file)
-    judged, name, question = read
-    judged = _chosen(judged, only or [])
+    asked = Asked(budget, seeds, study, jobs, as_json)
+    share = asked_scale(scale)
+    read = _of_study(place, claims_file, share) if is_study else _of_results(place, claims_file)
+    if why is not None:
+        _explain(read, place, _chosen(read.judged, [why], "--why")[0], share, asked)
+        return
+    judged = _chosen(read.judged, only or [], "--only")
     if as_json:
-        print_json(shown.claims_plain(judged, name))
+        print_json(shown.claims_plain(judged, read.name, read.reasons))
     elif as_markdown:
         print_text(shown.claims_markdown(judged))
     else:
-        stdout().print(shown.claims_view(judged, question))
+        stdout().print(shown.claims_view(judged, read.question, read.reasons))
     wanted = {each.value.replace("-", " ") for each in fail_on or []}
     if failed := [each for each in judged if each.verdict in wanted]:
         # Printed with --quiet, too: it is why the command fails.
@@ -83,7 +112,29 @@ def claims(  # noqa: PLR0917  typer makes options of them
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
-def _of_study(file: Path, given: Path | None, scale: float) -> tuple[list[Judgement], str, str]:
+@dataclass(frozen=True)
+class _Read:
+    """Judged claims, with the study or the results that they are of."""
+
+    judged: list[Judgement]
+    name: str
+    question: str
+    subject: Subject
+    source: Study | StudyResults
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: Asked) -> None:
+    from strata.statistics.study import StudyResults  # noqa: PLC0415
+
+    claims_why.untestable(judged.claim)
+    if isinstance(read.source, StudyResults):
+        claims_why.of_results(place, read.source, read.subject, judged, asked)
+    else:
+        claims_why.of_study(read.source, scale, judged, as_json=asked.as_json)
+
+
+def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import skipped  # noqa: PLC0415
     from strata.spec.claims import SUFFIX, read_claims, subject_of  # noqa: PLC0415
@@ -93,21 +144,26 @@ def _of_study(file: Path, given: Path | None, scale: float) -> tuple[list[Judgem
     study = load_study(file, catalogue())
     subject = subject_of(study, skipped(study), scale)
     claims = read_claims(given or _existing(file.with_suffix(SUFFIX), str(file)), subject)
-    return testable(claims, subject), study.name, study.question
+    return _Read(testable(claims, subject), study.name, study.question, subject, study)
 
 
-def _of_results(path: Path, given: Path | None) -> tuple[list[Judgement], str, str]:
+def _of_results(path: Path, given: Path | None) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
+    from strata.report.why_text import why_sentence  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
+    from strata.results.why import read_whys  # noqa: PLC0415
     from strata.spec.claims import read_claims  # noqa: PLC0415
     from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    results = gather(ResultsFolder.open(path))
-    file = given or _existing(_beside(results.snapshot), str(path))
+    folder = ResultsFolder.open(path)
+    results = gather(folder)
+    snapshot = results.snapshot
+    file = given or _existing(_beside(snapshot), str(path))
     subject = results_subject(results, catalogue().workloads)
     judged = judge(read_claims(file, subject), results, subject)
-    return judged, results.snapshot.name, results.snapshot.question
+    reasons = {name: why_sentence(each) for name, each in read_whys(folder).items()}
+    return _Read(judged, snapshot.name, snapshot.question, subject, results, reasons)
 
 
 def _beside(snapshot: StudySnapshot) -> Path:
@@ -127,11 +183,11 @@ def _existing(file: Path, place: str) -> Path:
     return file
 
 
-def _chosen(judged: list[Judgement], ids: Sequence[str]) -> list[Judgement]:
+def _chosen(judged: list[Judgement], ids: Sequence[str], place: str) -> list[Judgement]:
     from strata.spec.names import nearest  # noqa: PLC0415
 
     known = [each.claim.id for each in judged]
     for wanted in ids:
         if wanted not in known:
-            raise StudyError(f'there is no claim "{wanted}"', place="--only", remedy=nearest(wanted, known))
+            raise StudyError(f'there is no claim "{wanted}"', place=place, remedy=nearest(wanted, known))
     return [each for each in judged if not ids or each.claim.id in ids]

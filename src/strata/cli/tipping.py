@@ -16,7 +16,6 @@ from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import notes, print_json, stdout, warnings
 from strata.cli.parameters import AsJson, FromResults, Jobs, RunnerName, option
 from strata.errors import ResultError, StudyError
-from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
 from strata.results.tipping import SEEDS
 from strata.units import NS_PER_S, parse_duration
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from strata.advice.model import Advice
     from strata.advice.tipping import Limits
     from strata.advice.uses import Use
-    from strata.results.record import StudySnapshot
     from strata.results.tipping import UseTipping
     from strata.spec.study import Study
     from strata.statistics.study import StudyResults
@@ -129,6 +127,7 @@ def _search(
     What one use leaves of the budget, the next may take. Raises the first refusal if every use is refused.
     """
     from strata.advice.tipping_weights import only_weights  # noqa: PLC0415
+    from strata.results.declared import declared_study  # noqa: PLC0415
 
     if results.snapshot.time_domain == "wall":
         warnings().print(
@@ -137,7 +136,7 @@ def _search(
             soft_wrap=True,
         )
         return [(each, only_weights(folder, results, each)) for each in advices], False
-    study = _read(results.snapshot, file)
+    study = declared_study(results.snapshot, file=file)
     found: list[tuple[Advice, UseTipping]] = []
     refused: list[tuple[str, StudyError]] = []
     end_s = time.monotonic() + limits.budget_s
@@ -181,17 +180,3 @@ def found_within(
         jobs=jobs,
     )
     return tipper.run(), tipper.interrupted
-
-
-def _read(snapshot: StudySnapshot, file: Path | None) -> Study:
-    """The study of the results. Raises ResultError if it cannot be read, StudyError if another is given."""
-    from strata.results.declared import declared_study, scale_of  # noqa: PLC0415
-    from strata.spec.load import load_study  # noqa: PLC0415
-
-    if file is None:
-        return declared_study(snapshot)
-    study = load_study(file, catalogue(), scale=scale_of(snapshot))
-    if file.read_text() != snapshot.text:
-        cause, remedy = "this is not the study of the results", "run it again with `strata run`"
-        raise StudyError(cause, place=str(file), remedy=remedy)
-    return study

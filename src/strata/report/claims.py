@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -19,7 +19,7 @@ from strata.statistics.interval import Interval
 from strata.units import format_share, format_value, times
 from strata.words import counted, listed
 
-_TONES: Final[dict[Verdict, Tone]] = {
+TONES: Final[Mapping[Verdict, Tone]] = {
     "reproduced": "better",
     "direction only": "good",
     "not reproduced": "bad",
@@ -36,7 +36,7 @@ _LEGEND: Final = (
 
 def counts_sentence(judged: Sequence[Judgement]) -> str:
     counts = Counter(each.verdict for each in judged)
-    found = [f"{counts[verdict]} {verdict}" for verdict in _TONES if counts[verdict]]
+    found = [f"{counts[verdict]} {verdict}" for verdict in TONES if counts[verdict]]
     return f"Of {counted(len(judged), 'claim')}: {listed(found)}."
 
 
@@ -45,7 +45,7 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
     for each in judged:
         claim, verdict = (
             Cell(each.claim.id, tone="strong", remark=each.claim.claim),
-            Cell(each.verdict, tone=_TONES[each.verdict], remark=_count(each)),
+            Cell(each.verdict, tone=TONES[each.verdict], remark=_count(each)),
         )
         if each.findings:
             finding = each.deciding[0]
@@ -92,28 +92,51 @@ def _expected(finding: Finding) -> str:
 
 def _found(finding: Finding) -> str:
     """The ratio or the value with its interval."""
-    if finding.level is None or finding.kind is None:
+    interval = finding.interval
+    ends = (interval.low, interval.high) if interval else (None, None)
+    unit = finding.kind.unit if finding.kind else "1"
+    return level_words(finding.level, ends, unit, is_ratio=finding.against is not None)
+
+
+def level_words(
+    level: float | None, ends: tuple[float | None, float | None], unit: str, *, is_ratio: bool
+) -> str:
+    """A ratio or a value with its interval: ``0.49 × (0.45 to 0.53)``; empty without one."""
+    if level is None:
         return ""
-    if finding.against is None:
-        value, unit, interval = finding.level, finding.kind.unit, finding.interval
-        ends = f" ({between(interval.low, interval.high, unit, 'to')})" if interval else ""
-        return f"{format_value(value, unit)}{ends}"
-    ends = f" ({interval_ends(finding.interval)})" if finding.interval else ""
-    return f"{times(finding.level)}{ends}"
+    low, high = ends
+    interval = Interval(low, high) if low is not None and high is not None else None
+    if is_ratio:
+        return f"{times(level)} ({interval_ends(interval)})" if interval else times(level)
+    shown = f" ({between(interval.low, interval.high, unit, 'to')})" if interval else ""
+    return f"{format_value(level, unit)}{shown}"
 
 
-def claims_view(judged: Sequence[Judgement], question: str) -> RenderableType:
+def claims_view(
+    judged: Sequence[Judgement], question: str, reasons: Mapping[str, str] | None = None
+) -> RenderableType:
+    """The claims; ``reasons`` has a sentence for claims whose verdict was explained, by their ids."""
     head = Text(counts_sentence(judged), style="bold")
     is_judged = any(finding.level is not None for each in judged for finding in each.findings)
     legend = [Text(), Text(_LEGEND, style="dim")] if is_judged else []
-    return Group(Text(question, style="dim"), head, Text(), terminal(claims_table(judged)), *legend)
+    said = [Text(each) for each in reason_lines(judged, reasons or {})]
+    whys = [Text(), *said] if said else []
+    return Group(Text(question, style="dim"), head, Text(), terminal(claims_table(judged)), *whys, *legend)
+
+
+def reason_lines(judged: Sequence[Judgement], reasons: Mapping[str, str]) -> list[str]:
+    """The reasons that were found by experiment, in the order of the claims."""
+    ids = [each.claim.id for each in judged]
+    return [f"{each}: {reasons[each]}." for each in ids if each in reasons]
 
 
 def claims_markdown(judged: Sequence[Judgement]) -> str:
     return f"{counts_sentence(judged)}\n\n{markdown(claims_table(judged))}".rstrip() + "\n"
 
 
-def claims_plain(judged: Sequence[Judgement], study: str) -> dict[str, Any]:
+def claims_plain(
+    judged: Sequence[Judgement], study: str, reasons: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     return {
         "study": study,
         "verdicts": dict(Counter(each.verdict for each in judged)),
@@ -121,6 +144,7 @@ def claims_plain(judged: Sequence[Judgement], study: str) -> dict[str, Any]:
             {
                 **picked(each.claim, "id", "claim", "source"),
                 **picked(each, "verdict", "why"),
+                "reason": (reasons or {}).get(each.claim.id, ""),
                 "comparisons": [_plain(finding) for finding in each.findings],
             }
             for each in judged

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from strata.errors import ResultError, StrataError
+from strata.errors import ResultError, StrataError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.results.record import StudySnapshot
 from strata.spec.load import load_study
@@ -19,23 +21,40 @@ def scale_of(snapshot: StudySnapshot) -> float:
     return found if isinstance(found, float) and 0 < found < 1 else 1.0
 
 
-def declared_study(snapshot: StudySnapshot, *, has_inputs: bool = True, full: bool = False) -> Study:
+def declared_study(
+    snapshot: StudySnapshot,
+    *,
+    has_inputs: bool = True,
+    full: bool = False,
+    file: Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Study:
     """The study of the kept text, at the scale of the results unless the ``full`` one is asked for.
 
-    Results do not keep the files beside a study, so that one with inputs is read without them or not at all.
+    Results do not keep the files beside a study: one with inputs is read from the ``file`` of the same text,
+    without its inputs, or not at all. ``changes`` are those of `load_study`, which refuses some.
 
-    Raises ResultError if no text is kept, or if it is no study: an edited one, or one with files beside it.
+    Raises ResultError if no text is kept, or if it is no study: an edited one, or one with files beside it;
+    StudyError if the file has another text, or the changes are refused.
     """
+    scale = 1.0 if full else scale_of(snapshot)
+    if file is not None:
+        study = load_study(file, catalogue(), has_inputs=has_inputs, scale=scale, changes=changes)
+        if file.read_text() != snapshot.text:
+            cause, remedy = "this is not the study of the results", "run it again with `strata run`"
+            raise StudyError(cause, place=str(file), remedy=remedy)
+        return study
     if not snapshot.text:
         cause, remedy = "the results do not keep the text of their study", "run it again with `strata run`"
         raise ResultError(cause, place="study.json", remedy=remedy)
     with tempfile.TemporaryDirectory(prefix="strata-study-") as folder:
-        file = Path(folder) / "study.toml"
-        file.write_text(snapshot.text)
+        kept = Path(folder) / "study.toml"
+        kept.write_text(snapshot.text)
         try:
-            scale = 1.0 if full else scale_of(snapshot)
-            return load_study(file, catalogue(), has_inputs=has_inputs, scale=scale)
+            return load_study(kept, catalogue(), has_inputs=has_inputs, scale=scale, changes=changes)
         except StrataError as error:
+            if changes:
+                raise
             first = getattr(error, "diagnostics", [error])[0]
             raise ResultError(
                 f"the study that the results keep cannot be read: {first.cause}",

@@ -41,7 +41,7 @@ from strata.spec.trial import TrialKey
 
 _OWN_NAMES: Final = (
     *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),
-    *("tipping", "tipping.json"),
+    *("tipping", "tipping.json", "why", "why.json"),
 )
 
 

@@ -21,6 +21,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     StrictFloat,
     StrictInt,
     StrictStr,
@@ -159,6 +160,18 @@ def _named(stack: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(stack, glob) for glob in globs)
 
 
+class Suspect(_Table):
+    """``[[claims.suspect]]``: a change of the study that may explain why the claim is not reproduced."""
+
+    key: Names = Field(
+        ...,
+        description="What it sets, as the `key` of a factor in `[matrix]` does; a list sets several at once",
+        examples=["stacks.btrfs.layers.btrfs.cow"],
+    )
+    value: JsonValue = Field(..., description="The value there", examples=[False])
+    why: Text = Field(..., description="Why that may be the reason", examples=["the page does not say"])
+
+
 class Claim(_Table):
     """``[[claims]]``: a sentence about stacks, and the comparisons that it comes to."""
 
@@ -179,6 +192,9 @@ class Claim(_Table):
         None,
         description="Instead of `expect`: why this study cannot test the claim",
         examples=["the lab has no FreeBSD"],
+    )
+    suspect: list[Suspect] = Field(
+        [], description="What `strata claims --why` is to try beside its own variations"
     )
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from strata.errors import DiagnosticsError, StrataError
+from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.spec.design import SEEDS_MAX, count_diagnostics, precision_diagnostics
 from strata.spec.device import Device, find_device
 from strata.spec.device_kinds import flash
@@ -31,11 +31,12 @@ from strata.spec.fit import (
     tables_diagnostics,
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
+from strata.spec.key_paths import with_changes
 from strata.spec.load_stack import AMPLE_BYTES, StackReader
 from strata.spec.matrix import Matrix
 from strata.spec.matrix_reading import expand
+from strata.spec.names import Diagnostic, kebab_diagnostics, nearest
 from strata.spec.names import Path as Keys
-from strata.spec.names import kebab_diagnostics, nearest
 from strata.spec.packages import PackageLock, asked_packages, read_lock
 from strata.spec.processor import Processor, find_processor
 from strata.spec.provisioning import Machine, provision
@@ -71,8 +72,11 @@ def load_study(
     *,
     has_inputs: bool = True,
     scale: float = 1.0,
+    changes: Mapping[str, Any] | None = None,
 ) -> Study:
     """Read and check a study file. Real ``disks`` replace the models of the devices of their names.
+
+    With ``changes`` it is read with these values at these key paths (`strata.spec.key_paths`).
 
     Without inputs, the files that workloads read are not looked for, and such trials cannot be compiled.
     With a ``scale`` its workloads have this share of their time and data.
@@ -80,6 +84,10 @@ def load_study(
     Raises StudyError if the file cannot be read or is not TOML, DiagnosticsError with all mistakes in it.
     """
     tables, found = read_toml(file)
+    try:
+        tables = with_changes(tables, changes or {})
+    except Diagnostic as error:
+        raise StudyError(error.cause, place=str(file), remedy=error.remedy) from error
     return scaled(_Reader(file, tables, found, catalogue, disks or {}, has_inputs).study(), scale)
 
 

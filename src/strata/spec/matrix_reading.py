@@ -13,31 +13,16 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from strata.spec.design import TRIALS_MAX
 from strata.spec.diagnostics import UNKNOWN_KEY, Diagnostics
+from strata.spec.key_paths import HEAD, KINDS, Kind, key_places, put
 from strata.spec.matrix import Factor, FactorTable, Level, Matrix, Variant
 from strata.spec.matrix_devices import Layers, disks_in, rename_devices, with_devices
-from strata.spec.names import Path, kebab_diagnostics, nearest
+from strata.spec.names import Diagnostic, Path, kebab_diagnostics, nearest
 from strata.units import parse_duration, parse_rate, parse_size
 
-Kind = Literal["devices", "stacks", "workloads"]
-KINDS: Final[tuple[Kind, ...]] = ("devices", "stacks", "workloads")
-HEAD: Final = "study"
-_OF_HEAD: Final = (
-    "cpu",
-    "cpus",
-    "memory",
-    "age",
-    "drives",
-    "phases",
-    "trace",
-    "time_limit",
-    "sample_interval",
-)
-"""The keys of ``[study]`` that belong to a trial, and so can differ from stack to stack."""
-_ANY: Final = "*"
 _EXAMPLE: Final = 'recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }'
 _UNITS: Final[Mapping[str, Callable[[object], int]]] = {
     "B": parse_size,
@@ -121,7 +106,12 @@ class _Reader:
             return
         levels = self._levels(table, (*path, "values"))
         for key in [table.key] if isinstance(table.key, str) else table.key:
-            for place in self._places(key, (*path, "key")):
+            try:
+                reached = key_places(self.tables, key)
+            except Diagnostic as error:
+                self._found.extend((*path, "key"), [error])
+                continue
+            for place in reached:
                 of_table = self._origins.places.setdefault(place[:2], {})
                 if any(place[2:] in places for places in of_table.values()):
                     self._found.add(path, f'another factor sets "{key}", too', "join the two")
@@ -185,38 +175,6 @@ class _Reader:
         if len(table.values) < 2:
             self._found.add(path, "a factor has two values at least", "set a single value in its own table")
         return levels
-
-    def _places(self, key: str, path: Path) -> Iterator[tuple[Any, ...]]:
-        """The kind, the name and the keys within the table of everything that a factor's key names."""
-        kind, _, rest = key.partition(".")
-        if kind == HEAD and rest.partition(".")[0] in _OF_HEAD:
-            place = _resolve(self.tables.get(HEAD, {}), rest.split("."), HEAD)
-            if isinstance(place, str):
-                self._found.add(path, place, 'see "key" in the reference')
-            else:
-                yield (HEAD, "", *place)
-            return
-        name, _, inner = rest.partition(".")
-        if kind not in KINDS or not inner:
-            cause = f'"{key}" is not a key of a device, a stack or a workload'
-            remedy = 'write "devices.NAME.KEY", "stacks.NAME.layers.LAYER.KEY", "workloads.NAME.KEY" or '
-            remedy += f'"study.KEY" with one of {", ".join(_OF_HEAD)}'
-            self._found.add(path, cause, remedy)
-            return
-        tables = self.tables.get(kind)
-        tables = tables if isinstance(tables, dict) else {}
-        if name != _ANY and name not in tables:
-            self._found.add(path, f'there is no "{name}" in {kind}', nearest(name, tables))
-            return
-        steps = inner.split(".")
-        reached = {
-            each: _resolve(tables[each], steps, f"{kind}.{each}") for each in tables if name in (_ANY, each)
-        }
-        places = [(kind, each, *place) for each, place in reached.items() if not isinstance(place, str)]
-        if not places:
-            whys = (why for why in reached.values() if isinstance(why, str))
-            self._found.add(path, next(whys, f"there are no {kind}"), 'see "key" in the reference')
-        yield from places
 
     def _exclusions(self, declared: object) -> Iterator[dict[str, tuple[str, ...]]]:
         if not isinstance(declared, list):
@@ -301,48 +259,18 @@ class _Reader:
             if not self.matrix.leaves_out(levels):
                 yield levels
 
-    def _set(self, table: Any, places: Mapping[str, list[Path]], levels: Mapping[str, str]) -> Any:
+    def _set(self, table: Any, at: Mapping[str, list[Path]], levels: Mapping[str, str]) -> Any:
         made = copy.deepcopy(table)
         for name, level in levels.items():
             names = [each.name for each in self._origins.factors[name].levels]
             value = self._values[name][names.index(level)]
-            for *inner, last in places[name]:
-                node = made
-                for step in inner:
-                    node = node[step]
-                node[last] = copy.deepcopy(value)
+            for place in at[name]:
+                put(made, place, value)
         return made
 
 
 def _variant_name(base: str, levels: Mapping[str, str]) -> str:
     return "-".join([base, *(f"{factor}-{level}" for factor, level in levels.items())])
-
-
-def _resolve(table: object, steps: list[str], shown: str) -> Path | str:
-    """The keys and indices that ``steps`` name in a table; a sentence if there are none."""
-    place: list[str | int] = []
-    node = table
-    for position, step in enumerate(steps):
-        is_last = position == len(steps) - 1
-        if isinstance(node, dict):
-            if step not in node and not is_last:
-                return f'there is no "{step}" in {shown}'
-            place.append(step)
-            node = node.get(step)
-        elif isinstance(node, list):
-            named = [
-                at for at, each in enumerate(node) if isinstance(each, dict) and step == each.get("layer")
-            ]
-            named = [int(step)] if step.isdigit() and int(step) < len(node) else named
-            if len(named) != 1:
-                count = "several" if named else "no"
-                return f'{shown} has {count} "{step}"' + (": give its index" if named else "")
-            place.append(named[0])
-            node = node[named[0]]
-        else:
-            return f"{shown} is no table"
-        shown += f".{step}"
-    return tuple(place)
 
 
 def _name_of(value: object) -> str | None:

@@ -130,6 +130,11 @@ def _judged(
     ]
 
 
+def cells_of(finding: Finding) -> list[CellKey]:
+    """The cells that a comparison is of."""
+    return _cells(finding.expectation, finding.stack, finding.against)
+
+
 def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     own = CellKey(stack, each.workload)
     return [own] if against is None else [own, CellKey(against, each.other_workload)]

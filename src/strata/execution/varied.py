@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials of a changed study beside the results of the unchanged one, within a budget of real time.
+
+Each change has a results folder of its own, so that nothing is run twice, whoever asks and however often.
+Trials that the change leaves as they are get copies of the results that there are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, snapshot_of
+from strata.execution.display import Display
+from strata.execution.run import lab_bytes, run_study, worker_cpus
+from strata.files import explained
+from strata.results.record import ResultRecord, StudySnapshot
+from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
+from strata.spec.study import Study
+
+
+class Ended(Exception):  # noqa: N818  not an error
+    """The budget is used up, or the user interrupted; the trials that were run are kept."""
+
+
+@dataclass
+class VariedTrials:
+    """Runs changed copies of a study.
+
+    Attributes:
+        folder: The results of the unchanged study, of which ``snapshot`` is the record.
+        within: The folder in it that holds a results folder for each change.
+        trial_s: The real time of a trial; it begins with that of the results.
+        clock: Real seconds.
+        interrupted: Whether the user asked for the end.
+    """
+
+    folder: ResultsFolder
+    snapshot: StudySnapshot
+    within: str
+    runner: Runner
+    display: Callable[[], Display]
+    budget_s: float
+    jobs: int | None = None
+    clock: Callable[[], float] = time.monotonic
+    trial_s: float = 1.0
+    interrupted: bool = False
+    _begun_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begun_s = self.clock()
+
+    def cost_s(self, study: Study, trials: int) -> float:
+        """The real time of some trials of a study, by those before."""
+        return trials * self.trial_s / self._at_once(study)
+
+    def run(self, varied: Study, name: str) -> ResultsFolder:
+        """Run what is missing of a changed study, and return its results.
+
+        Raises StrataError if no drive, or no machine, can be as the change has it, and Ended.
+        """
+        planned = self.planned(varied)
+        place = self.folder.path / self.within / name
+        missing = self._missing(planned, self._copied(varied, planned, place))
+        if self.clock() - self._begun_s + self.cost_s(varied, len(missing)) > self.budget_s:
+            raise Ended
+        begun_s = self.clock()
+        done = run_study(varied, place, self.runner, self.display(), jobs=self.jobs)
+        if done.valid:
+            self.trial_s = (self.clock() - begun_s) / len(done.valid) * self._at_once(varied)
+        if done.signal_number is not None:
+            self.interrupted = True
+            raise Ended
+        return ResultsFolder.open(place)
+
+    def planned(self, study: Study) -> list[PlannedTrial]:
+        """The trials of a study as they would be run. Raises StrataError if a drive cannot be so."""
+        return plan_study(study, self.runner, ())[0]
+
+    def _at_once(self, study: Study) -> int:
+        return len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
+
+    def _missing(self, planned: Iterable[PlannedTrial], folder: ResultsFolder) -> list[PlannedTrial]:
+        of_now = fingerprint_of(self.runner)
+        return [each for each in planned if not folder.valid_result(each.key, each.spec_sha256, of_now)]
+
+    def _copied(self, varied: Study, planned: list[PlannedTrial], place: Path) -> ResultsFolder:
+        """The folder of the change, with the results of the trials that it leaves as they are."""
+        folder = ResultsFolder.create(place, snapshot_of(varied, planned, {}, self.runner, ""))
+        for each in planned:
+            measured, copy = (one.trials_path / str(each.key) for one in (self.folder, folder))
+            is_changed = self.snapshot.trials.get(each.key) != each.spec_sha256
+            if is_changed or copy.exists() or not measured.is_dir():
+                continue
+            # A trial is there whole or not at all, whenever the copying is interrupted.
+            with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
+                shutil.copytree(measured, Path(beside) / copy.name).rename(copy)
+        return folder
+
+
+def narrowed(study: Study, stacks: Collection[str], workloads: Iterable[str], seeds: Sequence[int]) -> Study:
+    """The study with these stacks, workloads and seeds alone, and nothing beside its trials."""
+    return replace(
+        study,
+        stacks={name: study.stacks[name] for name in stacks},
+        workloads={name: study.workloads[name] for name in workloads},
+        seeds=tuple(seeds),
+        precision=None,
+        survival=None,
+        reference=study.reference if study.reference in stacks else None,
+    )
+
+
+def mean_trial_s(
+    records: Iterable[ResultRecord], stacks: Collection[str], workloads: Collection[str]
+) -> float:
+    """The real time of a trial of these cells, by results; a second without any."""
+    took = [
+        each.real_time.duration_s
+        for each in records
+        if each.trial.stack in stacks and each.trial.workload in workloads
+    ]
+    return sum(took) / len(took) if took else 1.0

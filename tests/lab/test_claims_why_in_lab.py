@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planted reason for a claim's verdict, found by real trials."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from lab_factory import environment, hashes, public_folder, shared_lab, strata
+
+from strata.lab import Lab
+
+pytestmark = pytest.mark.lab
+
+ROOT = Path(__file__).parents[2]
+STUDY = """\
+[study]
+name = "disks"
+question = "Are the two disks alike?"
+seeds = [1, 2, 3]
+drives = "exact"
+phases = "fixed"
+cpu = "free"
+memory = "256MiB"
+[devices.one]
+model = "one.toml"
+[devices.two]
+model = "two.toml"
+[stacks.one]
+devices = ["one"]
+layers = []
+[stacks.two]
+devices = ["two"]
+layers = []
+[workloads.reads]
+workload = "fio"
+size = "64MiB"
+warmup = "1s"
+duration = "10s"
+options = { rw = "randread", bs = "4k", ioengine = "psync", direct = 1 }
+"""
+CLAIMS = """\
+[[claims]]
+id = "alike"
+claim = "Both disks read at random places alike"
+source = "a test"
+[[claims.expect]]
+workload = "reads"
+metric = "operations_per_s"
+stack = "two"
+against = "one"
+is = "equal"
+within = "10%"
+[[claims.suspect]]
+key = "devices.two.model"
+value = "one.toml"
+why = "it may have been the other disk"
+"""
+
+
+def test_the_planted_reason_is_found_by_real_trials(lab: Lab) -> None:
+    with public_folder() as folder:
+        plain = (ROOT / "devices/wd-re4-500gb.toml").read_text()
+        line = re.compile(r"^command_overhead = .*$", re.MULTILINE)
+        for name, time_ms in {"one": 0.2, "two": 20.0}.items():
+            value = f'value = {time_ms}, unit = "ms", source = "a test", estimate = false'
+            stated = f"command_overhead = {{ {value} }}"
+            (folder / f"{name}.toml").write_text(line.sub(stated, plain))
+        (folder / "study.toml").write_text(STUDY)
+        (folder / "study.claims.toml").write_text(CLAIMS)
+        env = environment(folder / "cache", shared_lab(lab, folder / "shared"), HOME="/root")
+        strata("run", "study.toml", "--results", "results", env=env, cwd=folder)
+        words = ("claims", "results", "--why", "alike", "--study", "study.toml", "--budget", "1h", "--json")
+
+        found = json.loads(strata(*words, env=env, cwd=folder).stdout)
+
+        assert found["turned_by"] == ["devices.two.model = one.toml"]
+        assert found["whole"]
+        verdicts = {each["name"]: each["verdict"] for each in found["variations"] if each["verdict"]}
+        assert verdicts.pop("devices.two.model = one.toml") == "reproduced"
+        assert set(verdicts.values()) == {"not reproduced"}
+        assert {
+            "as measured",
+            "memory = 1GiB",
+            "reads.size = 16MiB",
+            "reads.size = 256MiB",
+        } <= verdicts.keys()
+        before = {path.name: hashes(path) for path in (folder / "results" / "why").iterdir()}
+
+        assert json.loads(strata(*words, env=env, cwd=folder).stdout) == found
+        assert before == {path.name: hashes(path) for path in (folder / "results" / "why").iterdir()}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``strata claims --why``, on results of stacks whose responses to a change are planted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tipping_studies import TEXT, Response, measured, planted
+
+from command_line import refusal, shown, shown_json
+from strata.results.store import ResultsFolder
+from strata.results.why import WHY_NAME, read_whys
+from strata.runners.fake import FakeRunner
+
+CLAIM = """
+[[claims]]
+id = "oltp.ext4"
+claim = "ext4 commits twice as many transactions as XFS"
+source = "a test"
+expect = [
+    { workload = "oltp", metric = "transactions_per_s", stack = "ext4", against = "xfs", ratio = [1.9, 2.1] },
+]
+suspect = [
+    { key = "workloads.oltp.clients", value = 40, why = "the page does not say how many clients" },
+    { key = "stacks.ext4.layers.ext4.nonsense", value = 1, why = "a mistake" },
+    { key = "stacks.ext3.layers.ext4.mount", value = [], why = "another mistake" },
+    { key = "study.trace", value = true, why = "changes nothing" },
+]
+
+[[claims]]
+id = "bsd"
+claim = "UFS is faster"
+source = "a test"
+untestable = "the lab has no FreeBSD"
+"""
+ALIKE = 9.92  # with the planted scatter the stacks are equal on average
+FLASH = TEXT.replace('model = "wd-re4-500gb"', 'model = "generic-sata-ssd"')
+
+
+def by_clients(stack: str, values: dict[str, float]) -> float:
+    """ext4 is twice as fast as XFS with 40 clients only."""
+    if stack == "xfs":
+        return 10.0
+    return 5.0 if values["clients"] == 40 else ALIKE
+
+
+def by_state(stack: str, values: dict[str, float]) -> float:
+    """ext4 is twice as fast on a drive in the steady state (1) only, and slower than XFS on a fresh one."""
+    if stack == "xfs":
+        return 10.0
+    return {1: 5.0, 0: 20.0}.get(int(values["precondition"]), ALIKE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "my.claims.toml").write_text(CLAIM)
+    return tmp_path
+
+
+def runner_of(folder: Path, monkeypatch: pytest.MonkeyPatch, response: Response, text: str) -> FakeRunner:
+    """The runner of the search, after the results were measured by another one."""
+    measured(folder, planted(response), text)
+    runner = planted(response)
+    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
+    return runner
+
+
+def words(folder: Path, *more: str, claim: str = "oltp.ext4") -> tuple[object, ...]:
+    claims = folder / "my.claims.toml"
+    return ("claims", folder / "results", "--claims", claims, "--why", claim, "--jobs", 1, *more)
+
+
+def named(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in found["variations"] if each["name"] == name)
+
+
+def test_the_suspect_that_turns_the_verdict_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = runner_of(folder, monkeypatch, by_clients, TEXT)
+
+    found = shown_json(*words(folder))
+
+    assert named(found, "as measured")["verdict"] == "not reproduced"
+    assert found["turned_by"] == ["workloads.oltp.clients = 40"]
+    assert found["sentence"].startswith("not reproduced → reproduced with workloads.oltp.clients = 40")
+    [compared] = named(found, "workloads.oltp.clients = 40")["compared"]
+    assert compared["low"] <= 2 <= compared["high"]
+    assert found["whole"]
+    assert not [each for each in runner.begun if "as-measured" in each]
+
+
+def test_every_other_variation_is_tried_by_itself(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner_of(folder, monkeypatch, by_state, FLASH)
+
+    found = shown_json(*words(folder))
+
+    assert found["turned_by"] == ["precondition = steady"]
+    assert named(found, "precondition = fresh")["verdict"] == "reversed"
+    tried = {each["name"] for each in found["variations"] if each["verdict"]}
+    assert {"cpu = free", "memory = 4GiB", "oltp.scale = 5", "oltp.scale = 80"} <= tried
+
+
+def test_a_variation_that_is_refused_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner_of(folder, monkeypatch, by_clients, TEXT)
+
+    found = shown_json(*words(folder))
+
+    notes = [each["note"] for each in found["variations"] if not each["verdict"]]
+    assert 'refused: unknown key "nonsense"' in notes
+    assert 'refused: there is no "ext3" in stacks' in notes
+    assert "refused: it changes nothing in the claim's trials" in notes
+
+
+def test_nothing_is_run_twice_and_the_findings_are_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner_of(folder, monkeypatch, by_clients, TEXT)
+    first = shown_json(*words(folder))
+    again = planted(by_clients)
+    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: again)
+
+    assert shown_json(*words(folder)) == first
+    assert again.begun == []
+    kept = read_whys(ResultsFolder.open(folder / "results"))
+    assert [each.name for each in kept["oltp.ext4"].turning] == first["turned_by"]
+    said = " ".join(shown("claims", folder / "results", "--claims", folder / "my.claims.toml").split())
+    assert "oltp.ext4: not reproduced → reproduced with workloads.oltp.clients = 40" in said
+
+
+def test_findings_of_other_results_are_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner_of(folder, monkeypatch, by_clients, TEXT)
+    shown(*words(folder))
+    path = folder / "results" / WHY_NAME
+    kept = json.loads(path.read_text())
+    kept["claims"]["oltp.ext4"]["results_sha256"] = "0" * 64
+    path.write_text(json.dumps(kept))
+
+    assert read_whys(ResultsFolder.open(folder / "results")) == {}
+
+
+def test_a_failed_trial_leaves_its_variation_without_a_verdict(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = runner_of(folder, monkeypatch, by_clients, TEXT)
+    runner.behaviours["xfs.oltp.s1"] = "fail"
+    runner.behaviours["xfs.oltp.s2"] = "fail"
+    runner.behaviours["xfs.oltp.s3"] = "fail"
+
+    found = shown_json(*words(folder))
+
+    assert named(found, "as measured")["verdict"] == "not reproduced"  # its trials are there already
+    assert named(found, "cpu = free")["verdict"] == "undecided"
+    assert named(found, "cpu = free")["note"].startswith("xfs.oltp: ")
+
+
+def test_what_cannot_be_asked_is_refused_with_its_remedy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner_of(folder, monkeypatch, by_clients, TEXT)
+
+    assert "oltp.ext4" in (refusal(*words(folder, claim="oltp.ext3")).remedy or "")
+    assert "no FreeBSD" in str(refusal(*words(folder, claim="bsd")))
+    assert "less than one variation takes" in str(refusal(*words(folder, "--budget", "1ns")))
+    snapshot = ResultsFolder.open(folder / "results").study()
+    changed = snapshot.model_copy(update={"time_domain": "wall", "trials": {}})
+    (folder / "results" / "study.json").write_text(changed.model_dump_json())
+    assert "a real machine" in str(refusal(*words(folder)))
+
+
+def test_of_a_study_the_variations_are_listed(folder: Path) -> None:
+    (folder / "my.toml").write_text(TEXT)
+
+    found = shown_json("claims", folder / "my.toml", "--why", "oltp.ext4")
+
+    refused = {each["name"]: each["refused"] for each in found if each["refused"]}
+    assert refused == {
+        "stacks.ext4.layers.ext4.nonsense = 1": 'unknown key "nonsense"',
+        "stacks.ext3.layers.ext4.mount = []": 'there is no "ext3" in stacks',
+    }
+    assert "the page does not say how many clients" in shown(
+        "claims", folder / "my.toml", "--why", "oltp.ext4"
+    )
