@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,21 @@ def test_a_failed_trial_leaves_its_variation_without_a_verdict(
     assert named(found, "as measured")["verdict"] == "not reproduced"  # its trials are there already
     assert named(found, "cpu = free")["verdict"] == "undecided"
     assert named(found, "cpu = free")["note"].startswith("xfs.oltp: ")
+
+
+def test_comparisons_without_results_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = TEXT[TEXT.index("[workloads.oltp]") :].replace("oltp", "scan")
+    runner = runner_of(folder, monkeypatch, by_clients, TEXT + scan)
+    for trial in (folder / "results" / "trials").glob("*.scan.*"):
+        shutil.rmtree(trial)
+    expected = CLAIM[CLAIM.index("    { workload") : CLAIM.index("]\nsuspect")]
+    both = CLAIM.replace(expected, expected + expected.replace('"oltp"', '"scan"'))
+    (folder / "my.claims.toml").write_text(both)
+
+    found = shown_json(*words(folder))
+
+    assert found["turned_by"] == ["workloads.oltp.clients = 40"]
+    assert not [each for each in runner.begun if ".scan." in each]
 
 
 def test_what_cannot_be_asked_is_refused_with_its_remedy(

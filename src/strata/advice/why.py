@@ -118,8 +118,11 @@ class WhySearch:
             raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
         results = gather(self.trials.run(varied, variation.folder))
         subject = replace(self.subject, stacks=self._stacks)
-        [judged] = judge([self.judgement.claim], results, subject)
         wanted = [(each.expectation, each.stack, each.against) for each in self._findings]
+        # Only what the results have numbers of: another workload may not have been run at all.
+        expected = [each for each in self.judgement.claim.expect if any(each == one for one, *_ in wanted)]
+        claim = self.judgement.claim.model_copy(update={"expect": expected})
+        [judged] = judge([claim], results, subject)
         mine = [each for each in judged.findings if (each.expectation, each.stack, each.against) in wanted]
         judged = replace(judged, findings=mine)
         return _outcome(

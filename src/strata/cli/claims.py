@@ -14,7 +14,7 @@ import typer
 
 from strata.cli import claims_why
 from strata.cli.claims_why import Asked
-from strata.cli.output import print_json, print_text, refuse_both, stdout
+from strata.cli.output import print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
 from strata.errors import StudyError
 from strata.printable import printable
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from strata.statistics.study import StudyResults
 
 BAD_VERDICT_EXIT: Final = 1
+_REMARK: Final = ".remark.md"
+"""Beside NAME.claims.toml: a paragraph for the page that somebody has written."""
 
 
 class FailOn(StrEnum):
@@ -47,6 +49,9 @@ Seeds = Annotated[int, option("With --why: the seeds of each variation.", "--see
 Beside = Annotated[
     Path | None, option("With --why: the study, if it needs files beside it.", "--study", "FILE")
 ]
+Page = Annotated[
+    Path | None, option("Write a page of Markdown, with a chart beside it as FILE's SVG.", "--page", "FILE")
+]
 Failing = Annotated[list[FailOn] | None, option("Exit with 1 if a claim has this verdict. May be repeated.")]
 
 
@@ -62,6 +67,7 @@ def claims(  # noqa: PLR0917  typer makes options of them
     seeds: Seeds = SEEDS,
     study: Beside = None,
     jobs: Jobs = None,
+    page: Page = None,
     scale: AtScale = WHOLE,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
@@ -82,11 +88,9 @@ def claims(  # noqa: PLR0917  typer makes options of them
         strata claims results/vps
         strata claims results/quickstart --claims beliefs.claims.toml --fail-on reversed
         strata claims results/vps --why vps.vps.btrfs --budget 1h
+        strata claims results/vps --page docs/published/vps.md
         strata claims results/vps --json | jq '.claims[] | select(.verdict == "reversed")'
     """
-    # NumPy takes a third of a second to load.
-    from strata.report import claims as shown  # noqa: PLC0415
-
     refuse_both(json=as_json, markdown=as_markdown)
     is_study = place.suffix == ".toml" and not place.is_dir()
     if not is_study and scale != WHOLE:
@@ -98,12 +102,10 @@ def claims(  # noqa: PLR0917  typer makes options of them
         _explain(read, place, _chosen(read.judged, [why], "--why")[0], share, asked)
         return
     judged = _chosen(read.judged, only or [], "--only")
-    if as_json:
-        print_json(shown.claims_plain(judged, read.name, read.reasons))
-    elif as_markdown:
-        print_text(shown.claims_markdown(judged))
-    else:
-        stdout().print(shown.claims_view(judged, read.question, read.reasons))
+    if page is not None:
+        _write_page(read, judged, page)
+        return
+    _print(read, judged, as_json=as_json, as_markdown=as_markdown)
     wanted = {each.value.replace("-", " ") for each in fail_on or []}
     if failed := [each for each in judged if each.verdict in wanted]:
         # Printed with --quiet, too: it is why the command fails.
@@ -121,7 +123,20 @@ class _Read:
     question: str
     subject: Subject
     source: Study | StudyResults
+    file: Path
     reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: bool) -> None:
+    # NumPy takes a third of a second to load.
+    from strata.report import claims as shown  # noqa: PLC0415
+
+    if as_json:
+        print_json(shown.claims_plain(judged, read.name, read.reasons))
+    elif as_markdown:
+        print_text(shown.claims_markdown(judged))
+    else:
+        stdout().print(shown.claims_view(judged, read.question, read.reasons))
 
 
 def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: Asked) -> None:
@@ -134,6 +149,37 @@ def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: A
         claims_why.of_study(read.source, scale, judged, as_json=asked.as_json)
 
 
+def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
+    """Write the page and its chart. Raises StudyError of a study without results, and of a wrong suffix."""
+    from strata.files import write_page  # noqa: PLC0415
+    from strata.report.claims_chart import ratio_chart  # noqa: PLC0415
+    from strata.report.claims_page import claims_page  # noqa: PLC0415
+    from strata.spec.claims import SUFFIX  # noqa: PLC0415
+    from strata.statistics.study import StudyResults  # noqa: PLC0415
+
+    if not isinstance(read.source, StudyResults):
+        cause = "a study without results has no verdicts for a page"
+        raise StudyError(cause, place="--page", remedy="name the folder that `strata run` wrote")
+    if page.suffix != ".md":
+        raise StudyError("the page is Markdown", place="--page", remedy=f"write {page.with_suffix('.md')}")
+    remark = read.file.with_name(read.file.name.removesuffix(SUFFIX) + _REMARK)
+    chart = ratio_chart(judged)
+    drawn = page.with_suffix(".svg")
+    text = claims_page(
+        read.source,
+        judged,
+        read.reasons,
+        image=drawn.name if chart else "",
+        alternative=chart.alternative if chart else "",
+        remark=remark.read_text() if remark.is_file() else "",
+    )
+    if chart is not None:
+        write_page(drawn, chart.svg)
+        print_wrote(drawn)
+    write_page(page, text)
+    print_wrote(page)
+
+
 def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import skipped  # noqa: PLC0415
@@ -143,8 +189,9 @@ def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
 
     study = load_study(file, catalogue())
     subject = subject_of(study, skipped(study), scale)
-    claims = read_claims(given or _existing(file.with_suffix(SUFFIX), str(file)), subject)
-    return _Read(testable(claims, subject), study.name, study.question, subject, study)
+    claims_file = given or _existing(file.with_suffix(SUFFIX), str(file))
+    claims = read_claims(claims_file, subject)
+    return _Read(testable(claims, subject), study.name, study.question, subject, study, claims_file)
 
 
 def _of_results(path: Path, given: Path | None) -> _Read:
@@ -163,7 +210,7 @@ def _of_results(path: Path, given: Path | None) -> _Read:
     subject = results_subject(results, catalogue().workloads)
     judged = judge(read_claims(file, subject), results, subject)
     reasons = {name: why_sentence(each) for name, each in read_whys(folder).items()}
-    return _Read(judged, snapshot.name, snapshot.question, subject, results, reasons)
+    return _Read(judged, snapshot.name, snapshot.question, subject, results, file, reasons)
 
 
 def _beside(snapshot: StudySnapshot) -> Path:

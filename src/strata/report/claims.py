@@ -49,7 +49,7 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
         )
         if each.findings:
             finding = each.deciding[0]
-            level = _found(finding)
+            level = found_words(finding)
             remark = ": ".join(filter(None, (_sides(finding), finding.why if level else "")))
             found = Cell(level or finding.why, remark=remark)
             rows.append((claim, verdict, Cell(_expected(finding), remark=_measured(finding)), found))
@@ -90,7 +90,7 @@ def _expected(finding: Finding) -> str:
     return f"{each.direction} within {format_share(each.within)}" if each.within else str(each.direction)
 
 
-def _found(finding: Finding) -> str:
+def found_words(finding: Finding) -> str:
     """The ratio or the value with its interval."""
     interval = finding.interval
     ends = (interval.low, interval.high) if interval else (None, None)

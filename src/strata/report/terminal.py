@@ -42,7 +42,7 @@ def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> Renderable
         parts += [terminal(each, indent=2) for each in (view.effects, view.interactions) if each.rows]
         parts.append(Text())
     lines = (
-        (_cost_line(results), "dim"),
+        (cost_line(results), "dim"),
         (_LEGEND, "dim"),
         (_labs_words(results), "yellow"),
         (added_words(results.snapshot), "dim"),
@@ -188,7 +188,8 @@ def _missing(results: StudyResults, stack: str, workload: str) -> Iterator[str]:
         yield f"{workload}, seed{'s' if len(seeds) > 1 else ''} {seeds_words(seeds)}: {problem}"
 
 
-def _cost_line(results: StudyResults) -> str:
+def cost_line(results: StudyResults) -> str:
+    """How many trials are valid, and the real and virtual time that they took."""
     records = results.records
     line = f"{len(records)} of {len(results.readings)} trials are valid"
     if not records:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page of the documentation about a study with claims, as Markdown, made of its results alone.
+
+A remark that somebody has written stands in it as such. Verdicts, reasons and figures come from records.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.tree import Tree
+
+from strata.report.claims import claims_markdown, found_words
+from strata.report.stack import stack_views, study_of, text_tree
+from strata.report.table import escaped
+from strata.report.terminal import cost_line
+from strata.results.declared import scale_of
+from strata.statistics.claims import Judgement, Verdict
+from strata.statistics.study import StudyResults
+from strata.units import format_share
+from strata.words import counted, listed
+
+_GROUPS: Final[tuple[tuple[str, tuple[Verdict, ...]], ...]] = (
+    ("It is so", ("reproduced",)),
+    ("The direction is right, the size is another", ("direction only",)),
+    ("It is not so", ("not reproduced",)),
+    ("It is the other way round", ("reversed",)),
+    ("These results do not decide it", ("undecided",)),
+    ("It cannot be tested here", ("not testable",)),
+)
+_WIDTH: Final = 300
+
+
+def claims_page(
+    results: StudyResults,
+    judged: Sequence[Judgement],
+    reasons: Mapping[str, str],
+    *,
+    image: str = "",
+    alternative: str = "",
+    remark: str = "",
+) -> str:
+    """The page, with ``reasons`` for the claims whose verdict was explained, and a ``remark`` of somebody.
+
+    The ``image`` of the ratios lies beside it; empty: there is none.
+    """
+    snapshot = results.snapshot
+    parts = [
+        f"# {escaped(snapshot.question)}",
+        f"The comparison `{snapshot.name}`, {_size(results)}. `strata claims RESULTS --page FILE` made this "
+        "page: figures, verdicts and reasons come from the results.",
+        remark.strip(),
+        "## What to believe today",
+        *_believed(judged, reasons),
+        "## The claims",
+        claims_markdown(judged).strip(),
+    ]
+    if image:
+        parts += ["## Beside the published figures", f"![{escaped(alternative)}]({image})"]
+    parts += ["## The stacks", _stacks(results), "## How it was measured", *_measured(results)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _size(results: StudyResults) -> str:
+    scale = scale_of(results.snapshot)
+    share = "at its full size" if scale == 1 else f"at {format_share(scale)} of its time and data"
+    return f"{share}, with {counted(len(results.snapshot.seeds), 'seed')}"
+
+
+def _believed(judged: Sequence[Judgement], reasons: Mapping[str, str]) -> Iterator[str]:
+    for title, verdicts in _GROUPS:
+        mine = [each for each in judged if each.verdict in verdicts]
+        if mine:
+            yield f"**{title}:**"
+            yield "\n".join(f"- {_line(each, reasons.get(each.claim.id, ''))}" for each in mine)
+
+
+def _line(judged: Judgement, reason: str) -> str:
+    found = found_words(judged.deciding[0]) if judged.deciding else ""
+    if judged.verdict in {"undecided", "not testable"}:
+        found = judged.why
+    said = f"{escaped(judged.claim.claim)} (`{judged.claim.id}`)"
+    more = [escaped(each) for each in (found, reason) if each and judged.verdict != "reproduced"]
+    return "; ".join([said, *more]) + "."
+
+
+def _stacks(results: StudyResults) -> str:
+    trees = (text_tree(each) for each in stack_views(results.snapshot, study_of(results.snapshot)))
+    return f"```text\n{''.join(map(_plain, trees)).rstrip()}\n```"
+
+
+def _plain(tree: Tree) -> str:
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH, color_system=None).print(tree)
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def _measured(results: StudyResults) -> Iterator[str]:
+    snapshot, records = results.snapshot, results.records
+    kernels = listed(list(dict.fromkeys(each.versions.kernel for each in records)))
+    of = f"Linux {kernels}" if snapshot.time_domain == "wall" else f"the lab's Linux {kernels}"
+    yield f"`{snapshot.command}`, on {of}. {cost_line(results)}." if records else "Nothing was measured yet."
+    missing = [
+        f"{cell[0]}.{cell[1]}"
+        for cell, each in results.cells.items()
+        if not each.records and cell not in snapshot.skipped
+    ]
+    if missing and records:
+        yield f"Not measured: {counted(len(missing), 'cell')} of {len(results.cells)} ({_some(missing)})."
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed([*names] if len(names) <= 6 else [*names[:5], f"{len(names) - 5} more"])

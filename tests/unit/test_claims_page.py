@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a study with claims, made by ``strata claims --page`` of fake results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tipping_studies import TEXT, measured, planted
+
+from command_line import refusal, shown
+
+CLAIMS = """
+[[claims]]
+id = "oltp.twice"
+claim = "ext4 commits twice as many transactions as XFS"
+source = "a test"
+expect = [
+    { workload = "oltp", metric = "transactions_per_s", stack = "ext4", against = "xfs", ratio = [1.9, 2.1] },
+]
+suspect = [{ key = "workloads.oltp.clients", value = 40, why = "the page does not say how many" }]
+
+[[claims]]
+id = "oltp.third"
+claim = "XFS commits a third of the transactions"
+source = "a test"
+expect = [
+    { workload = "oltp", metric = "transactions_per_s", stack = "xfs", against = "*", ratio = [0.3, 0.34] },
+]
+
+[[claims]]
+id = "oltp.bsd"
+claim = "UFS is faster <b>still</b>"
+source = "a test"
+untestable = "the lab has no FreeBSD"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    measured(tmp_path, planted(lambda stack, values: 5.0 if stack == "ext4" else 10.0), TEXT)
+    (tmp_path / "my.claims.toml").write_text(CLAIMS)
+    return tmp_path
+
+
+def page(folder: Path, *words: object) -> str:
+    """The page of the results, with a part of its own for each claim."""
+    claims = ("claims", folder / "results", "--claims", folder / "my.claims.toml")
+    shown(*claims, *words, "--page", folder / "page.md")
+    return (folder / "page.md").read_text()
+
+
+def test_a_page_has_question_verdicts_figures_stacks_and_cost(folder: Path) -> None:
+    text = page(folder)
+
+    assert text.startswith("# Which?\n")
+    assert "**It is so:**\n\n- ext4 commits twice as many transactions as XFS (`oltp.twice`).\n" in text
+    so, half = text.split("**The direction is right, the size is another:**")
+    assert "`oltp.third`); 0.50 ×" in half
+    assert "`oltp.third`" not in so
+    assert "the lab has no FreeBSD" in half
+    assert "| **oltp.twice** (" in text
+    assert "xfs\n└── xfs" in text
+    assert "6 of 6 trials are valid" in text
+    assert "<b>" not in text
+
+
+def test_its_chart_has_the_measured_and_the_published_ratios(folder: Path) -> None:
+    text = page(folder)
+
+    alternative = text.split("![")[1].split("]")[0]
+    assert "oltp.twice, ext4 1.98 × (1.94 to 2.03), published 1.90 to 2.10" in alternative
+    assert "](page.svg)" in text
+    drawn = ElementTree.parse(folder / "page.svg").getroot()
+    bands = [each for each in drawn.iter("{http://www.w3.org/2000/svg}rect") if each.get("fill-opacity")]
+    assert len(bands) == 1 + 2  # of the legend, and of each claim with a range
+
+
+def test_reasons_that_were_found_and_a_remark_stand_in_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = planted(lambda stack, values: 3.0 if stack == "ext4" and values["clients"] == 40 else 10.0)
+    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
+    file = folder / "my.claims.toml"
+    suspect = 'suspect = [{ key = "workloads.oltp.clients", value = 40, why = "it may be" }]\n'
+    file.write_text(CLAIMS.replace("[0.3, 0.34] },\n]\n", f"[0.3, 0.34] }},\n]\n{suspect}"))
+    shown("claims", folder / "results", "--claims", file, "--why", "oltp.third", "--jobs", 1)
+    (folder / "my.remark.md").write_text("The machine was *never* named.\n")
+
+    text = page(folder)
+
+    assert "\nThe machine was *never* named.\n" in text
+    assert "direction only → reproduced with workloads.oltp.clients = 40" in text
+
+
+def test_a_page_of_a_study_without_results_is_refused(folder: Path) -> None:
+    (folder / "my.toml").write_text(TEXT)
+
+    assert "no verdicts" in str(refusal("claims", folder / "my.toml", "--page", folder / "page.md"))
+    words = ("claims", folder / "results", "--claims", folder / "my.claims.toml", "--page", "page.html")
+    assert "page.md" in (refusal(*words).remedy or "")
