@@ -45,14 +45,14 @@ def test_the_kernel_gets_its_memory_in_the_largest_unit(memory_bytes: int, text:
 
 
 @pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN, 1024 * MIB])
-def test_a_memory_that_every_machine_has_is_taken(memory_bytes: int) -> None:
-    check_memory(memory_bytes)
+def test_a_memory_that_every_machine_has_is_taken(memory_bytes: int, tmp_path: Path) -> None:
+    check_memory(memory_bytes, tmp_path)
 
 
 @pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN - MIB, 1024 * MIB + 4096, 1 << 60])
-def test_a_memory_that_a_lab_cannot_have_is_refused_with_a_remedy(memory_bytes: int) -> None:
+def test_a_memory_that_a_lab_cannot_have_is_refused_with_a_remedy(memory_bytes: int, tmp_path: Path) -> None:
     with pytest.raises(LabError) as caught:
-        check_memory(memory_bytes)
+        check_memory(memory_bytes, tmp_path / "run")
 
     assert caught.value.place == "study.memory"
     assert caught.value.remedy

@@ -16,6 +16,7 @@ from strata.cli.output import print_json
 from strata.cli.parameters import WHOLE, AtScale, argument, asked_scale, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
+from strata.lab.limits import lies_on_disk
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.prepared import sharing
@@ -185,7 +186,9 @@ def _print_estimate(estimate: Estimate) -> None:
         print(printable(f"  longest: {', '.join(longest)}"))
     memory, available = format_size(estimate.lab_bytes), format_size(estimate.available_bytes)
     print(f"  {memory} of memory for each lab, of {available} that are available")
-    if not estimate.fits:
+    if lies_on_disk(estimate.lab_bytes):
+        print("    this machine has less: the lab's memory is a file in its cache, and trials take longer")
+    elif not estimate.fits:
         print(
             "    less memory is available than one lab takes: lower `memory` under [study], or end programs"
         )

@@ -28,7 +28,7 @@ from strata.lab.disk_image import DiskImage, PowerCut
 from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
-from strata.lab.limits import provide_descriptors
+from strata.lab.limits import lies_on_disk, provide_descriptors
 from strata.spec.step import MEMORY_BYTES
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S
@@ -252,7 +252,9 @@ def start_lab(
             keyboard=keyboard,
             later_ns=-(-power.earlier_ns // NS_PER_S) * NS_PER_S,
         )
-        pid = _spawn(_launch_line(wiring, arguments), descriptors, session=wiring.keyboard is None)
+        # User-Mode Linux puts its memory there, or into /dev/shm.
+        variables = ("TMPDIR=.",) if lies_on_disk(memory_bytes) else ()
+        pid = _spawn(_launch_line(wiring, arguments, variables), descriptors, session=wiring.keyboard is None)
         unless_started.pop_all()
     return RunningLab(pid, status)
 
@@ -320,7 +322,7 @@ def boot_setting() -> dict[str, Any]:
     }
 
 
-def _launch_line(wiring: Wiring, arguments: list[str]) -> list[str]:
+def _launch_line(wiring: Wiring, arguments: list[str], variables: Sequence[str] = ()) -> list[str]:
     # Two processes of a lab take turns at each system call. On two CPUs, which sleep meanwhile, it is five
     # times as slow. Labs of several callers should not all take the first CPU.
     cpus = sorted(os.sched_getaffinity(0))
@@ -328,7 +330,7 @@ def _launch_line(wiring: Wiring, arguments: list[str]) -> list[str]:
     return [
         *("setpriv", "--pdeathsig", "KILL"),
         *("sh", "-c", _GUARD, "sh", str(os.getpid())),
-        *("env", "-i", f"--chdir={wiring.folder}", *ENVIRONMENT),
+        *("env", "-i", f"--chdir={wiring.folder}", *ENVIRONMENT, *variables),
         *("setarch", "x86_64", "-R", "taskset", "-c", str(cpu), "./linux", *arguments),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError, ToolError
@@ -18,8 +19,18 @@ _PER_DISK: Final = 4
 _SHM: Final = "/dev/shm"  # noqa: S108  where User-Mode Linux keeps its machine's memory, as a sparse file
 
 
-def check_memory(memory_bytes: int) -> None:
-    """Refuse more memory for a lab than this machine has, by a `LabError`.
+def lies_on_disk(memory_bytes: int) -> bool:
+    """Whether a lab's memory is a file in its own folder, since this machine's memory cannot hold it.
+
+    The host's page cache holds a part of it then: the lab is slower, and its results are the same.
+    """
+    shm = os.statvfs(_SHM)
+    own_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return memory_bytes > min(own_bytes, shm.f_blocks * shm.f_frsize)
+
+
+def check_memory(memory_bytes: int, folder: Path) -> None:
+    """Refuse a lab more memory than this machine has, and the disk of the labs' folder, by a `LabError`.
 
     Whether it fits beside others is unknown: a lab takes the pages that its programs touch.
     """
@@ -29,15 +40,17 @@ def check_memory(memory_bytes: int) -> None:
             place="study.memory",
             remedy=f"give it {format_size(MEMORY_BYTES_MIN)} at least, in whole MiB",
         )
-    shm = os.statvfs(_SHM)
-    own_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most_bytes = min(own_bytes, shm.f_blocks * shm.f_frsize)
-    if memory_bytes > most_bytes:
+    if not lies_on_disk(memory_bytes):
+        return
+    disk = os.statvfs(next(each for each in (folder, *folder.parents) if each.is_dir()))
+    free_bytes = disk.f_bavail * disk.f_frsize
+    if memory_bytes > free_bytes:
         raise LabError(
-            f"this machine has no {format_size(memory_bytes)} of memory for a lab, but "
-            f"{format_size(most_bytes)} (its own memory, and the size of {_SHM})",
+            f"this machine has no {format_size(memory_bytes)} of memory for a lab, and only "
+            f"{format_size(free_bytes)} of space in {folder} for a file in its place",
             place="study.memory",
-            remedy="lower `memory`, or run the study on a larger machine: results are the same",
+            remedy="lower `memory`, free some space, or name another cache with STRATA_CACHE: results are "
+            "the same on every machine",
         )
 
 

@@ -123,7 +123,7 @@ class LabRunner:
         """Check that a lab can start; its image has every program."""
         check_tools()
         for plan in plans:
-            check_memory(plan.memory_bytes)
+            check_memory(plan.memory_bytes, run_root())
         remove_stale(run_root())
 
     def settle(self, cancel: threading.Event) -> None:
