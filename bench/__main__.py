@@ -43,7 +43,7 @@ COSTS = {
     "random writes of zeros": ("--rw=randwrite", "--zero_buffers"),
     "random writes of random data": ("--rw=randwrite", "--refill_buffers"),
 }
-POOLS = ("dir", "btrfs", "lvm-thin", "zfs")
+CONTAINERS = {"nspawn": "systemd-nspawn"} | dict.fromkeys(("dir", "btrfs", "lvm-thin", "zfs"), "Incus")
 COSTED = ("null", "wd-re4-500gb", "generic-desktop-hdd", "generic-nvme-consumer")
 SIZED = ("seagate-exos-x20-20tb", "intel-p5510-3840gb")
 
@@ -182,15 +182,15 @@ def _machine(runner: LabRunner) -> list[Figure]:
 
 
 def _containers(runner: LabRunner) -> list[Figure]:
-    """Real time of a daemon with one container on each pool, beside an empty lab's."""
+    """Real time of one container by each manager on each pool, beside an empty lab's."""
     study = load_study(HERE / "lab.toml", catalogue())
     device = study.devices["disk0"].device
     empty_s = min(_boot_s(runner, device) for _ in range(2))
     figures = []
-    for pool in POOLS:
-        built = compile_stack(study, pool, 1)
+    for stack, manager in CONTAINERS.items():
+        built = compile_stack(study, stack, 1)
         real_s = min(_carry_out(runner, built, device)[0] for _ in range(2))
-        name = f"Incus and a container on the pool {pool}, begin and end, besides the lab's"
+        name = f"{manager} and a container on the stack {stack}, begin and end, besides the lab's"
         figures.append(Figure(name, real_s - empty_s, "s", ""))
     return figures
 

@@ -108,6 +108,8 @@ def variables_of(text: str) -> set[str]:
 
 
 def programs(steps: Iterable[Step]) -> set[str]:
-    """The programs of the machine that steps run."""
+    """The programs of the machine that steps run, also by the agent."""
     brought = {f"${{{name}}}" for name in BROUGHT}
-    return {command.argv[0] for step in steps for command in step.commands} - brought
+    argvs = [command.argv for step in steps for command in step.commands]
+    by_agent = {argv[argv.index("--") + 1] for argv in argvs if argv[0] in brought and "--" in argv}
+    return ({argv[0] for argv in argvs} | by_agent) - brought

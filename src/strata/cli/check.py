@@ -22,6 +22,7 @@ from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
+from strata.runners.kernel import lab_only
 from strata.spec.claims import SUFFIX
 from strata.spec.find import find_of
 from strata.spec.load import load_study
@@ -30,7 +31,7 @@ from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.warning import ResultWarning
 from strata.units import NS_PER_S, format_duration, format_share, format_size
-from strata.words import counted
+from strata.words import counted, listed
 
 RESULTS: Final = Path("results")
 """Where runs put their results, and where an estimate looks for similar trials."""
@@ -47,6 +48,7 @@ class _Sound:
     warnings: list[ResultWarning]
     estimate: Estimate
     shared: list[list[CellKey]]  # the cells that share what is prepared once
+    lab_only: dict[str, list[str]]  # the stacks that no host can run, by the reason
 
 
 def check(
@@ -107,7 +109,12 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
     shared = sharing(plans)
     estimate = estimate_of(read, cells, past(), {cell: len(group) for group in shared for cell in group})
     warnings = [*stack_warnings(read), *unpriced_warnings(plans, read.processor)]
-    return _Sound(read, len(runnable), dict(left_out), warnings, estimate, shared)
+    found = {(plan.trial.stack, why) for plan in plans for why in lab_only(plan.prerequisites)}
+    only: dict[str, list[str]] = {}
+    for stack in read.stacks:
+        for why in sorted(why for name, why in found if name == stack):
+            only.setdefault(why, []).append(stack)
+    return _Sound(read, len(runnable), dict(left_out), warnings, estimate, shared, only)
 
 
 def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
@@ -118,8 +125,9 @@ def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
         ]
         head = {"valid": True, "trials": checked.runnable, "skipped": left_out, "warnings": warnings}
         shared = {"shared": [[*map(str, group)] for group in checked.shared]} if checked.shared else {}
+        only = {"lab_only": checked.lab_only} if checked.lab_only else {}
         estimate = _estimate_plain(checked.estimate)
-        return {**head, **shared, "estimate": estimate, "study": checked.study.describe()}
+        return {**head, **shared, **only, "estimate": estimate, "study": checked.study.describe()}
     mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
     described = []
     for each in mistakes:
@@ -138,23 +146,37 @@ def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
     factors = " × ".join(counted(len(each), word) for each, word in sizes)
     rest = f", of which {checked.runnable} can be run" if checked.skipped else ""
     print(printable(f"{file}: no mistakes; {factors} = {counted(study.trial_count, 'trial')}{rest}"))
-    if in_full and study.precision is not None:
+    if in_full:
+        _print_more(checked)
+
+
+def _print_more(checked: _Sound) -> None:
+    study = checked.study
+    if study.precision is not None:
         within = f"±{format_share(study.precision)}"
         print(f"  up to {study.seeds_max} seeds a workload, until ratios are within {within}")
-    for name, load in study.workloads.items() if in_full else ():
+    for name, load in study.workloads.items():
         if (find := find_of(load)) is not None:
             text = f"{name}: on each stack with each seed the highest rate with {find}: several trials each"
             print(printable(f"  {text}"))
-    for name, kept in study.matrix.same.items() if in_full else ():
+    for name, kept in study.matrix.same.items():
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
-    for cell, why in checked.skipped.items() if in_full else ():
+    for cell, why in checked.skipped.items():
         print(printable(f"  {cell} will be skipped: {why}"))
-    if in_full and checked.shared:
+    _print_lab_only(checked.lab_only)
+    if checked.shared:
         _print_shared(checked.shared)
-    if in_full and checked.estimate.cells:
+    if checked.estimate.cells:
         _print_estimate(checked.estimate)
-    for warning in checked.warnings if in_full else ():
+    for warning in checked.warnings:
         print(printable(f"  {warning.text}\n    {warning.remedy}"))
+
+
+def _print_lab_only(stacks: dict[str, list[str]]) -> None:
+    for why, names in stacks.items():
+        more = len(names) - _LONGEST
+        shown = [*names[:_LONGEST], *([counted(more, "other stack")] if more > 0 else [])]
+        print(printable(f"  not with --runner host: {listed(shown)}: {why}"))
 
 
 def _print_shared(groups: list[list[CellKey]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from strata.errors import LabError, StudyError
 from strata.files import explained
@@ -15,6 +16,9 @@ from strata.lab.progress import SetupProgress
 from strata.lab.recipe import project_root
 from strata.spec.packages import PackageLock, asked_packages, lock_path, read_lock, write_lock
 from strata.spec.study import Study
+
+_STANDALONE: Final = "systemd-standalone-"
+"""The beginning of the names of packages that have a part of systemd, and conflict with all of it."""
 
 
 def lock_packages(study: Study, progress: SetupProgress) -> bool:
@@ -57,9 +61,12 @@ def additions(spec: ImageSpec) -> dict[str, dict[str, str]]:
     """The versions of all packages that each addition of the definition brings into the image."""
     apt = spec.addition_apt()
     apt.update()
-    # Without the image's own choice apt would take all of systemd.
-    chosen = [name for name in spec.packages if name.startswith("systemd-")]
-    needed = {name: apt.closure([*group, *chosen]) for name, group in spec.additions.items()}
+    # Without the image's own choice apt would take all of systemd for any group.
+    chosen = [name for name in spec.packages if name.startswith(_STANDALONE)]
+    needed = {
+        name: apt.closure([*group, *([] if "systemd-container" in group else chosen)])
+        for name, group in spec.additions.items()
+    }
     return {
         name: {each: version for each, version in versions.items() if each not in spec.locked}
         for name, versions in needed.items()
@@ -73,8 +80,10 @@ def variant_spec(exact: Sequence[str]) -> ImageSpec:
     for each in exact:
         name, _, version = each.partition("=")
         versions |= {name: version} if version else spec.locked_additions[name]
-    packages = tuple(sorted({*spec.packages, *versions}))
-    return replace(spec, packages=packages, locked={**spec.locked, **versions})
+    out = {name for name in spec.locked if name.startswith(_STANDALONE) and "systemd" in versions}
+    packages = tuple(sorted({*spec.packages, *versions} - out))
+    kept = {name: version for name, version in spec.locked.items() if name not in out}
+    return replace(spec, packages=packages, locked={**kept, **versions})
 
 
 def provide_variant(exact: Sequence[str], progress: SetupProgress) -> ImageBuild:

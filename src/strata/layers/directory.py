@@ -11,19 +11,56 @@ from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Sh
 from strata.spec.step import Prerequisites, Step
 
 
-class Directory(Layer):
+class CopiedFolder(Layer):
+    """The base of the layers whose snapshot is a copy of a folder."""
+
+    requires = LowerInterface("filesystem")
+    provides = "filesystem"
+    no_free_space = "Its free space is the filesystem's below."
+    no_periods = "They are of the filesystem below."
+
+    def folder(self, context: LayerContext) -> str:
+        """The folder that is copied."""
+        return context.within(f"{context.lower[0]}/{context.name}")
+
+    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
+        return self._copy(context, self.folder(context), self.copy_of(context, name))
+
+    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
+        copy = self.copy_of(context, name)
+        return [act(context.of_tenant, "drop", f"Delete the copy {name}", "rm", "-r", copy, outside=True)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        own = self.folder(context)
+        delete = act(context.of_tenant, "delete", "Delete the folder", "rm", "-r", own, outside=True)
+        return [delete, *self._copy(context, self.copy_of(context, name), own)]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        clone = self.copy_of(context, f"{name}-clone")
+        return Outcome(self._copy(context, self.copy_of(context, name), clone), clone)
+
+    def copy_of(self, context: LayerContext, name: str) -> str:
+        return f"{self.folder(context)}.{name}"
+
+    def _copy(self, context: LayerContext, source: str, target: str) -> list[Step]:
+        copy = ("cp", "--archive", "--reflink=auto", "--no-target-directory", source, target)
+        sync = ("sync", "--file-system", target)
+        return [
+            act(context.of_tenant, "copy", "Copy the folder", *copy, outside=True),
+            # Data still in memory do not count as a copy.
+            act(context.of_tenant, "sync", "Write the copy to the disk", *sync, outside=True),
+        ]
+
+
+class Directory(CopiedFolder):
     """A plain folder of a filesystem, as the backend "dir" of container managers uses it.
 
     A snapshot copies every file, at the full cost in time and space, unless the filesystem below can share
     blocks between files.
     """
 
-    requires = LowerInterface("filesystem")
-    provides = "filesystem"
     prerequisites = Prerequisites(tools=("mkdir",))
     kernel_log = KernelLog(silent="It is a folder; the filesystem below has messages.")
-    no_free_space = "Its free space is the filesystem's below."
-    no_periods = "They are of the filesystem below."
 
     layer: Literal["directory"] = "directory"
 
@@ -39,33 +76,3 @@ class Directory(Layer):
 
     def assemble(self, context: LayerContext) -> list[Step]:
         return []
-
-    def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
-        return self._copy(context, self._own(context), self._beside(context, name))
-
-    def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        copy = self._beside(context, name)
-        return [act(context.of_tenant, "drop", f"Delete the copy {name}", "rm", "-r", copy)]
-
-    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        own = self._own(context)
-        delete = act(context.of_tenant, "delete", "Delete the folder", "rm", "-r", own)
-        return [delete, *self._copy(context, self._beside(context, name), own)]
-
-    def clone(self, context: LayerContext, name: str) -> Outcome | None:
-        clone = self._beside(context, f"{name}-clone")
-        return Outcome(self._copy(context, self._beside(context, name), clone), clone)
-
-    def _beside(self, context: LayerContext, name: str) -> str:
-        return f"{self._own(context)}.{name}"
-
-    def _own(self, context: LayerContext) -> str:
-        return context.within(self.path(context))
-
-    def _copy(self, context: LayerContext, source: str, target: str) -> list[Step]:
-        copy = ("cp", "--archive", "--reflink=auto", "--no-target-directory", source, target)
-        return [
-            act(context.of_tenant, "copy", "Copy the folder", *copy),
-            # Data still in memory do not count as a copy.
-            act(context.of_tenant, "sync", "Write the copy to the disk", "sync", "--file-system", target),
-        ]

@@ -28,6 +28,20 @@ BOOT_NAME: Final = "boot"
 """The file of a private folder that names the start of the machine that it was made in."""
 _BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 
+_LAB_ONLY: Final = {
+    "guest": "virtual machines run in the lab only: on a host the layer vm is not there yet",
+    "container": "containers run in the lab only: the sandbox of a host's trials denies their namespaces and "
+    'bind mounts; there { layer = "directory" } on a filesystem is the same folder without a container',
+    "modelled-disks": "only the lab has modelled disks, which obey a study",
+}
+"""The kinds of features that no host has, each with the reason as half a sentence."""
+
+
+def lab_only(prerequisites: Prerequisites) -> list[str]:
+    """Why no host meets the needs of a plan, each as half a sentence."""
+    kinds = dict.fromkeys(feature.partition(":")[0] for feature in prerequisites.features)
+    return [_LAB_ONLY[kind] for kind in kinds if kind in _LAB_ONLY]
+
 
 @dataclass(frozen=True)
 class Kernel(Machine):
@@ -73,14 +87,9 @@ class Kernel(Machine):
             "cgroup": self._lacking_controller,
             "quota": self._lacking_quota,
             "xfs-scrub": self._lacking_xfs_scrub,
-            "guest": lambda _: (
-                "virtual machines run in the lab only: on a host the layer vm is not there yet"
-            ),
-            "container": lambda _: (
-                "containers run in the lab only: the sandbox of a host's trials allows no user namespaces"
-            ),
-            "modelled-disks": lambda _: "only the lab has modelled disks, which obey a study",
         }
+        if kind in _LAB_ONLY:
+            return _LAB_ONLY[kind]
         check = checks.get(kind)
         return check(name) if check else f"this Strata cannot see whether the machine has {feature}"
 

@@ -7,9 +7,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
 
-from strata.layers.incus.client import IMAGE, POOL, container_of, environment_of, folder_of, incus
+from strata.layers.container import Container, container_of, folder_of
+from strata.layers.incus.client import IMAGE, POOL, environment_of, incus
 from strata.spec.abilities import Outcome
-from strata.spec.layer import Layer, LayerContext
+from strata.spec.layer import LayerContext
 from strata.spec.step import Command, Step
 from strata.units import NS_PER_S
 
@@ -19,7 +20,7 @@ _MOVED: Final = "moved"
 _ACT_LIMIT_NS: Final = 3600 * NS_PER_S
 
 
-class ContainerActs(Layer):
+class ContainerActs(Container):
     """The abilities of the layers that put a container on a pool of Incus."""
 
     @abstractmethod
@@ -29,10 +30,6 @@ class ContainerActs(Layer):
     @abstractmethod
     def served(self, context: LayerContext) -> list[Step]:
         """The steps that bring up the daemon and its pool, as they were."""
-
-    @abstractmethod
-    def started(self, context: LayerContext) -> list[Step]:
-        """The steps that start the container."""
 
     def resized_bytes(self, context: LayerContext) -> int:
         """A size that the root does not have yet."""

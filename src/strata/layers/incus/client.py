@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of Incus: the names of its containers, and where its daemon keeps what."""
+"""The client of Incus, and its settings."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from strata.layers.container import folder_of
 from strata.spec.layer import LayerContext
 from strata.spec.step import Step
 
@@ -12,28 +13,12 @@ POOL: Final = "pool"
 IMAGE: Final = "root"
 """The image's alias."""
 
-_CONTAINER: Final = "main"
-
 
 def incus(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
     """A step of the client."""
     own = context.of_tenant
     environment = environment_of(context)
     return own.step(name, title, "incus", "--quiet", *argv, environment=environment, cwd=own.cwd, **fields)
-
-
-def container_of(context: LayerContext) -> str:
-    """The name of the container; each tenant has one."""
-    return "-".join(filter(None, (_CONTAINER, context.tenant)))
-
-
-def socket_of(context: LayerContext) -> str:
-    return f"{folder_of(context)}/{container_of(context)}.sock"
-
-
-def folder_of(context: LayerContext) -> str:
-    """The daemon's folder."""
-    return f"${{scratch}}/{context.name}"
 
 
 def environment_of(context: LayerContext) -> dict[str, str]:

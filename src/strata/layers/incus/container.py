@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container of Incus, in which the steps above run, and the daemon that keeps it.
 
-The daemon's own state lies in the trial's folder, not on the disks under study. The container's root is made
-of the lab's: folders and /etc on the pool, and the lab's /usr, read-only. The agent runs in the container by
-``incus exec``, and runs the steps there.
+The daemon's own state lies in the trial's folder, not on the disks under study. The agent runs in the
+container by ``incus exec``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final, Self
+from collections.abc import Iterable
+from typing import Final
 
 from pydantic import Field
 
-from strata.layers.incus.acts import ContainerActs
-from strata.layers.incus.client import (
-    IMAGE,
-    POOL,
+from strata.layers.container import (
+    AGENT_IN_IT,
+    START_LIMIT_NS,
+    agent_step,
     container_of,
-    environment_of,
+    enter_step,
     folder_of,
-    incus,
-    socket_of,
+    root_steps,
 )
-from strata.spec.layer import KernelLog, LayerContext, Share
-from strata.spec.memory_limit import MemoryLimit, memory_bytes_max
-from strata.spec.step import AGENT, Command, Prerequisites, Step
-from strata.units import NS_PER_S, Rate, describe_size
+from strata.layers.incus.acts import ContainerActs
+from strata.layers.incus.client import IMAGE, POOL, environment_of, incus
+from strata.spec.layer import LayerContext
+from strata.spec.memory_limit import memory_bytes_max
+from strata.spec.step import Command, Prerequisites, Step
+from strata.units import NS_PER_S, Rate
 
 TOOLS: Final = ("cp", "find", "incus", "install", "rm", "sync", "tar", "tee", "test", "unshare")
 PREREQUISITES: Final = Prerequisites(
@@ -37,11 +37,7 @@ _DAEMON: Final = "/usr/libexec/incus/incusd"
 _GROUPS: Final = "/sys/fs/cgroup"
 _CONTROLLERS: Final = f"{_GROUPS}/cgroup.subtree_control"
 _SUBORDINATE_IDS: Final = ("/etc/subuid", "/etc/subgid")
-_FOLDERS: Final = "dev etc opt proc root run srv sys tmp usr var/lib var/log var/tmp"
-_COPIED: Final = ("/bin", "/sbin", "/lib", "/lib64", "/etc")  # links into /usr, and a folder of small files
 _EPOCH: Final = 1767225600  # of all files in the image: 2026-01-01, as in the lab's root image
-_AGENT_IN_IT: Final = "opt/strata-agent"
-_START_LIMIT_NS: Final = 300 * NS_PER_S
 _STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back
 _NO_LVM: Final = "activation { udev_sync = 0\nudev_rules = 0\nverify_udev_operations = 1\nmonitoring = 0 }\n"
 
@@ -49,40 +45,14 @@ _NO_LVM: Final = "activation { udev_sync = 0\nudev_rules = 0\nverify_udev_operat
 class IncusContainer(ContainerActs):
     """The base of the layers that put a container on a pool of Incus."""
 
-    provides = "filesystem"
-    is_container: ClassVar[bool] = True
     packages = ("incus-base", "incus-client")
-    kernel_log = KernelLog(silent="It is a set of namespaces; the filesystem below has messages.")
     no_free_space = "The container manager's pool divides it."
     no_periods = "They are of the pool's filesystem."
 
-    memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["256MiB"])
-    """Memory of the container's programs and of the page cache of its files; it has no swap"""
     read_bytes_per_s_max: Rate | None = Field(None, alias="read_max", examples=["50MB/s"])
     """The most that its programs read from the pool's devices; default: no limit"""
     write_bytes_per_s_max: Rate | None = Field(None, alias="write_max", examples=["20MB/s"])
     """The most that they write there; default: no limit"""
-
-    def stated(self) -> Mapping[str, str]:
-        return {"memory": describe_size(self.memory_bytes)}
-
-    def memory_limit_bytes(self) -> int | None:
-        return self.memory_bytes
-
-    def limited(self, memory_bytes: int) -> Self:
-        return self.model_copy(update={"memory_bytes": memory_bytes})
-
-    def path(self, context: LayerContext) -> str:
-        """A folder of the container."""
-        return context.mount
-
-    def machine(self, context: LayerContext) -> str | None:
-        # Each tenant has a container, so that what they share has none.
-        return None if context.tenants and context.tenant is None else socket_of(context)
-
-    def share(self, context: LayerContext) -> Share | None:
-        provided = context.fair(self.provided(context.provided))
-        return Share(self._made(context), self.path(context), provided)
 
     def below(self, context: LayerContext) -> list[Step]:
         """The steps that make what the pool lies on."""
@@ -114,10 +84,10 @@ class IncusContainer(ContainerActs):
                 "Make the pool",
                 *("storage", "create", POOL, *self.pool_argv(context)),
                 undo=next((step.undo for step in self.activated(context)), None),
-                time_limit_ns=_START_LIMIT_NS,
+                time_limit_ns=START_LIMIT_NS,
             ),
             *_image(context),
-            *([] if context.tenants else self._made(context)),
+            *([] if context.tenants else self.made(context)),
         ]
 
     def assemble(self, context: LayerContext) -> list[Step]:
@@ -139,16 +109,16 @@ class IncusContainer(ContainerActs):
             "Let the daemon find the containers on the pool",
             *("admin", "recover"),
             stdin="".join(f"{answer}\n" for answer in answers),
-            time_limit_ns=_START_LIMIT_NS,
+            time_limit_ns=START_LIMIT_NS,
         )
 
-    def _made(self, context: LayerContext) -> list[Step]:
+    def made(self, context: LayerContext) -> list[Step]:
         made = incus(
             context,
             "container",
             "Make the container",
             *("init", IMAGE, container_of(context), "--storage", POOL, *self.settings(context)),
-            time_limit_ns=_START_LIMIT_NS,
+            time_limit_ns=START_LIMIT_NS,
         )
         return [made, *self.started(context)]
 
@@ -168,7 +138,7 @@ class IncusContainer(ContainerActs):
         mounts = (
             "/usr usr none bind,ro",
             "/run/strata run/strata none bind,ro,optional,create=dir",
-            f"{folder_of(context)}/agent {_AGENT_IN_IT} none bind,ro,create=file",
+            f"{folder_of(context)}/agent {AGENT_IN_IT} none bind,ro,create=file",
         )
         in_memory = ("run tmpfs rw,nosuid,nodev,mode=755", "tmp tmpfs rw,nosuid,nodev,mode=1777")
         entries = [*(f"tmpfs {each}" for each in in_memory), *mounts]
@@ -177,8 +147,8 @@ class IncusContainer(ContainerActs):
         return "\n".join([*lines, high, "lxc.init.cmd = /usr/bin/sleep infinity"])
 
     def started(self, context: LayerContext) -> list[Step]:
-        container, socket = container_of(context), socket_of(context)
-        inside = ("incus", "exec", "--mode", "non-interactive", container, "--", f"/{_AGENT_IN_IT}")
+        container = container_of(context)
+        inside = ("incus", "exec", "--mode", "non-interactive", container, "--")
         stop = ("incus", "stop", "--force", container)
         return [
             incus(
@@ -187,20 +157,11 @@ class IncusContainer(ContainerActs):
                 "Start the container",
                 *("start", container),
                 undo=Command(argv=stop, environment=environment_of(context), time_limit_ns=_STOP_LIMIT_NS),
-                time_limit_ns=_START_LIMIT_NS,
+                time_limit_ns=START_LIMIT_NS,
             ),
             # Incus does not fsync a container's description: a power cut soon after leaves an empty file.
             context.of_tenant.step("settle", "Write the container to the disks", "sync"),
-            context.of_tenant.step(
-                "enter",
-                "Run the agent in the container",
-                *(f"${{{AGENT}}}", "machine", "start", "--container", socket, "--"),
-                *(*inside, "machine", "serve"),
-                environment=environment_of(context),
-                background=True,
-                ready=Command(argv=("test", "-S", socket)),
-                time_limit_ns=_START_LIMIT_NS,
-            ),
+            enter_step(context, *inside, environment=environment_of(context)),
         ]
 
 
@@ -240,15 +201,11 @@ def _daemon(context: LayerContext) -> list[Step]:
             ready=Command(
                 argv=("incus", "admin", "waitready", "--timeout", "60"), environment=environment_of(context)
             ),
-            time_limit_ns=_START_LIMIT_NS,
+            time_limit_ns=START_LIMIT_NS,
             # unshare passes no signal on; when it ends, so does everything in its namespaces.
             stop_signal="HUP",
         ),
-        context.step(
-            "agent",
-            "Keep the agent for the containers",
-            *("cp", "--dereference", "--remove-destination", f"${{{AGENT}}}", f"{folder}/agent"),
-        ),
+        agent_step(context),
     ]
 
 
@@ -256,13 +213,7 @@ def _image(context: LayerContext) -> Iterable[Step]:
     """The image that the container is made of."""
     folder = f"{folder_of(context)}/image"
     root, archive = f"{folder}/rootfs", f"{folder}.tar"
-    folders = (f"{root}/{name}" for name in _FOLDERS.split())
-    yield context.step(
-        "root-folders",
-        "Make the folders of the container's root",
-        *("install", "-d", *folders, f"{root}{context.mount}"),
-    )
-    yield context.step("root-files", "Copy the lab's links and settings", "cp", "--archive", *_COPIED, root)
+    yield from root_steps(context, root)
     yield context.step(
         "root-metadata",
         "Describe the image",
@@ -280,5 +231,5 @@ def _image(context: LayerContext) -> Iterable[Step]:
         "import",
         "Import the image",
         *("image", "import", archive, "--alias", IMAGE),
-        time_limit_ns=_START_LIMIT_NS,
+        time_limit_ns=START_LIMIT_NS,
     )

@@ -15,7 +15,7 @@ from strata.lab import Lab
 from strata.lab.disk_image import PowerCut
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
-from strata.results.events import read_events
+from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
@@ -29,6 +29,7 @@ POOLS = {
     "lvm-thin": '{ layer = "incus", pool = "lvm-thin", memory = "128MiB" }',
     "zfs": '{ layer = "incus", pool = "zfs", arc_max = "128MiB", memory = "128MiB" }',
 }
+NSPAWN = '{ layer = "xfs" }, { layer = "nspawn", memory = "128MiB" }'
 
 
 def pools(often: Collection[str]) -> list[object]:
@@ -49,7 +50,6 @@ load = { workload = "fio", preset = "random-mix-4k", size = "64MiB", warmup = "1
 """
 FSYNCS = 256
 SEEN = """
-cat /sys/fs/cgroup/memory.high
 cut -c1-30 /proc/self/uid_map
 touch /usr/x 2>/dev/null || echo read-only
 mount -t tmpfs x /dev/sda 2>/dev/null || echo no devices
@@ -57,32 +57,47 @@ echo 1 2>/dev/null > /proc/sys/vm/drop_caches || echo no rights
 """
 
 
+def confined(lab: Lab, folder: Path, layers: str, limit: str) -> Events:
+    """The events of a load in a container, with a look around in it and at its limit."""
+    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=layers) + SYNC
+    study = load_study(written(folder / "study.toml", text), catalogue())
+    plan = compile_trial(study, "stack", "sync", 1)
+    machine = next(step.machine for step in plan.steps if step.machine is not None)
+    seen = shell_step("seen", SEEN).model_copy(update={"machine": machine})
+    plan = plan.model_copy(update={"steps": (*plan.steps, seen, shell_step("limit", f"cat {limit}"))})
+    run = folder / "run"
+    run.mkdir()
+    (run / PLAN_NAME).write_bytes(plan.to_json())
+
+    LabRunner(lab).run(Task(plan=plan, devices=study.drawn_devices("stack", 1), folder=run, trace=False))
+
+    events = read_events(run / EVENTS_NAME)
+    assert events.end is not None
+    assert (events.end.outcome, events.end.reason) == ("ok", None), events.end
+    ids, *refused = events.output("seen").splitlines()
+    assert ids.split()[:2] == ["0", "1000000"]
+    assert refused == ["read-only", "no devices", "no rights"]
+    assert int(events.output("limit")) == 128 << 20
+    flushes = [each.account["flushes"] for each in events.accounts if each.step == "fio-measure"]
+    # On ZFS one flush can commit several fsyncs.
+    assert flushes[1] - flushes[0] > FSYNCS // 2
+    return events
+
+
 @pytest.mark.parametrize("pool", pools(["dir", "btrfs"]))
 def test_a_load_in_a_container_is_confined_and_its_flushes_reach_the_disk(
     pool: str, lab: Lab, tmp_path: Path
 ) -> None:
-    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=POOLS[pool]) + SYNC
-    study = load_study(written(tmp_path / "study.toml", text), catalogue())
-    plan = compile_trial(study, "stack", "sync", 1)
-    machine = next(step.machine for step in plan.steps if step.machine is not None)
-    seen = shell_step("seen", SEEN).model_copy(update={"machine": machine})
-    plan = plan.model_copy(update={"steps": (*plan.steps, seen)})
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / PLAN_NAME).write_bytes(plan.to_json())
+    confined(lab, tmp_path, POOLS[pool], "/sys/fs/cgroup/lxc.payload.*/memory.high")
 
-    LabRunner(lab).run(Task(plan=plan, devices=study.drawn_devices("stack", 1), folder=folder, trace=False))
 
-    events = read_events(folder / EVENTS_NAME)
-    assert events.end is not None
-    assert (events.end.outcome, events.end.reason) == ("ok", None), events.end
-    memory, ids, *refused = events.output("seen").splitlines()
-    assert int(memory) == 128 << 20
-    assert ids.split()[:2] == ["0", "1000000"]
-    assert refused == ["read-only", "no devices", "no rights"]
-    flushes = [each.account["flushes"] for each in events.accounts if each.step == "fio-measure"]
-    # On ZFS one flush can commit several fsyncs.
-    assert flushes[1] - flushes[0] > FSYNCS // 2
+def test_a_container_without_a_daemon_is_confined_and_two_runs_are_equal(lab: Lab, tmp_path: Path) -> None:
+    runs = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        runs.append(confined(lab, tmp_path / name, NSPAWN, "/sys/fs/cgroup/*_nspawn/memory.high"))
+
+    assert runs[0].sha256 == runs[1].sha256
 
 
 @pytest.mark.parametrize("pool", pools(["btrfs"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers incus and incus-dir: where steps run, what does not fit, and what a host says of them."""
+"""The layers incus, incus-dir and nspawn: where steps run, what does not fit, what a host says."""
 
 from __future__ import annotations
 
@@ -127,7 +127,30 @@ def test_loads_that_cannot_run_are_skipped_with_the_reason(
 def test_a_host_says_why_it_runs_none(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "incus" }')
 
-    assert any("no user namespaces" in reason for reason in Kernel(tmp_path).unmet(plan.prerequisites))
+    (reason,) = (each for each in Kernel(tmp_path).unmet(plan.prerequisites) if "containers" in each)
+    assert "denies their namespaces" in reason
+    assert '{ layer = "directory" }' in reason
+
+
+def test_a_check_names_the_stacks_that_no_host_can_run(tmp_path: Path) -> None:
+    file = study_of(tmp_path, '{ layer = "xfs" }, { layer = "nspawn" }').file
+
+    (found,) = shown_json("check", str(file))["lab_only"].items()
+
+    assert 'layer = "directory"' in found[0]
+    assert found[1] == ["stack"]
+
+
+def test_nspawn_has_a_group_and_a_root_of_its_own_for_each_tenant(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "nspawn", memory = "256MiB" }', TENANTS)
+
+    entered = {step.id: step for step in plan.steps if step.id.endswith("-enter")}
+    groups = {step.cgroup for step in entered.values()}
+    roots = {word for step in entered.values() for word in step.argv if word.startswith("--directory=")}
+    limits = {step.id: step.stdin for step in plan.steps if step.id.endswith("-memory")}
+    assert groups == {f"/sys/fs/cgroup/${{stack}}_nspawn_{name}" for name in ("one", "two")}
+    assert roots == {f"--directory=${{mounts}}/xfs/nspawn/{name}" for name in ("one", "two")}
+    assert limits == {"nspawn-one-memory": f"{128 << 20}\n", "nspawn-two-memory": f"{256 << 20}\n"}
 
 
 def test_only_plans_with_a_container_ask_for_the_image_with_incus(tmp_path: Path) -> None:

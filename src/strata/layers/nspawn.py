@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container of systemd-nspawn, whose root is a plain folder of the filesystem below."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, Literal
+
+from strata.layers.container import (
+    AGENT_IN_IT,
+    Container,
+    agent_step,
+    container_of,
+    enter_step,
+    folder_of,
+    root_steps,
+)
+from strata.layers.directory import CopiedFolder
+from strata.spec.abilities import Outcome
+from strata.spec.layer import LayerContext
+from strata.spec.memory_limit import control_group, limit_memory
+from strata.spec.step import Command, Prerequisites, Step
+
+_FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
+_LOADS: Final = "/run/strata"  # the folder of the lab's own programs
+
+
+class Nspawn(Container, CopiedFolder):
+    """A container of systemd-nspawn on a plain folder of the filesystem below: no daemon, no pool.
+
+    All steps above run in the container, which shares the kernel and has a memory limit. A snapshot copies
+    the folder, as that of `directory` does.
+    """
+
+    prerequisites = Prerequisites(
+        tools=("cp", "find", "install", "mkdir", "rm", "systemd-nspawn", "tee", "test"),
+        features=("cgroup:memory", "container:nspawn"),
+        packages=("nspawn",),
+    )
+    packages = ("systemd-container",)
+
+    layer: Literal["nspawn"] = "nspawn"
+
+    def path_outside(self, context: LayerContext) -> str:
+        return self.folder(context) + self.path(context)
+
+    def build(self, context: LayerContext) -> list[Step]:
+        return [*_agent(context), *([] if context.tenants else self.made(context))]
+
+    def assemble(self, context: LayerContext) -> list[Step]:
+        return [*_agent(context), *self.started(context)]
+
+    def made(self, context: LayerContext) -> list[Step]:
+        return [*root_steps(context.of_tenant, self.folder(context)), *self.started(context)]
+
+    def started(self, context: LayerContext) -> list[Step]:
+        name = container_of(context)
+        own = replace(context.of_tenant, name="-".join(filter(None, (context.name, context.tenant))))
+        group = control_group(own)
+        inside = (
+            *("systemd-nspawn", "--quiet", "--settings=no", "--register=no", "--keep-unit"),
+            *("--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe"),
+            *(f"--directory={self.folder(context)}", f"--machine={name}"),
+            f"--uuid={context.derived_uuid(name).hex}",
+            *(f"--private-users={_FIRST_ID}:65536", "--private-users-ownership=map"),
+            *("--bind-ro=/usr", f"--bind-ro={_LOADS}"),
+            f"--bind-ro={folder_of(context)}/agent:/{AGENT_IN_IT}",
+        )
+        # It moves itself and the container into groups below.
+        emptied = Command(argv=("find", group, "-depth", "-type", "d", "-delete"))
+        limits = [
+            step if step.undo is None else step.model_copy(update={"undo": emptied})
+            for step in limit_memory(own, self.memory_bytes, "the container")
+        ]
+        return [*limits, enter_step(context, *inside, cgroup=group)]
+
+    def restore(self, context: LayerContext, name: str) -> list[Step] | None:
+        steps = [*_agent(context), *(super().restore(context, name) or []), *self.started(context)]
+        return [step.model_copy(update={"cwd": "${scratch}"}) for step in steps]
+
+    def clone(self, context: LayerContext, name: str) -> Outcome | None:
+        made = super().clone(context, name)
+        return made and Outcome(made.steps, made.path + self.path(context))
+
+
+def _agent(context: LayerContext) -> list[Step]:
+    argv = ("install", "-d", folder_of(context), _LOADS)
+    undo = Command(argv=("rm", "--recursive", folder_of(context)))
+    return [context.step("folder", "Make the folder of the sockets", *argv, undo=undo), agent_step(context)]
