@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
+from strata.lab.cache import Cache, Inputs, cache_root
 from strata.lab.image import ImageBuild
 from strata.lab.initrd import lab_bindings
 from strata.lab.kernel import KernelBuild
@@ -16,6 +17,7 @@ from strata.lab.lab import Lab, ensure_for, groups_of, module_bindings, module_f
 from strata.lab.modules import Module, ModulesBuild
 from strata.lab.programs import AgentBuild
 from strata.lab.progress import SILENCE
+from strata.lab.variant import variant_spec
 from strata.plan.model import Monitors, Plan, Trial
 from strata.runners.lab import LabRunner
 from strata.spec.step import Prerequisites
@@ -104,6 +106,19 @@ def test_what_is_not_built_counts_as_what_it_would_be_built_from(lab: Lab) -> No
 
     assert lab.lacks(plan) == ["loop"]
     assert part_setting(plan, lab)["modules"]["loop"].startswith("not built: ")
+
+
+def test_a_trial_of_another_part_of_the_study_has_the_image_that_it_ran_with(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_with().model_copy(update={"prerequisites": Prerequisites(packages=("incus",))})
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    assert part_setting(plan, lab) == {"image": "not built: incus"}
+    built = {"sha256": "of the variant", "packages": {}, "locked": True, "moved": []}
+
+    Cache(cache_root()).build("image", Inputs(variant_spec(("incus",)).wanted(), {}), lambda _: built)
+
+    assert part_setting(plan, lab) == {"image": "of the variant"}
 
 
 @pytest.mark.parametrize("part", ["kernel", "image", "agent"])

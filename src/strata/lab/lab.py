@@ -22,7 +22,7 @@ from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wa
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.source import Workshop
-from strata.lab.variant import provide_variant
+from strata.lab.variant import find_variant, provide_variant
 from strata.plan.model import Plan
 from strata.spec.step import LOAD, Prerequisites
 from strata.words import listed
@@ -119,7 +119,8 @@ def module_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
 def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
     """The hashes of a plan's modules and load generator: part of the trial's identity.
 
-    Where one is not built, because its trial does not run, the hash of its inputs.
+    Where one is not built, because its trial does not run, the hash of its inputs. Of a study that is run in
+    parts, a trial of another part has the same setting as when it ran.
     """
     setting: dict[str, Any] = {}
     hashes: dict[str, str] = {}
@@ -131,7 +132,7 @@ def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
     if hashes:
         setting["modules"] = hashes
     if packages := plan.prerequisites.packages:
-        variant = lab.variants.get(packages)
+        variant = lab.variants.get(packages) or find_variant(packages)
         setting["image"] = f"not built: {' '.join(packages)}" if variant is None else variant.sha256
     if uses_load(plan):
         setting[LOAD] = _unbuilt("load") if lab.load is None else lab.load.sha256

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -84,6 +85,17 @@ def variant_spec(exact: Sequence[str]) -> ImageSpec:
     packages = tuple(sorted({*spec.packages, *versions} - out))
     kept = {name: version for name, version in spec.locked.items() if name not in out}
     return replace(spec, packages=packages, locked={**kept, **versions})
+
+
+def find_variant(exact: tuple[str, ...]) -> ImageBuild | None:
+    """The image with further packages if it is in the cache."""
+    entry = Cache(cache_root()).current("image", _wanted(exact))
+    return None if entry is None else ImageBuild.of(entry)
+
+
+@functools.cache
+def _wanted(exact: tuple[str, ...]) -> Mapping[str, str]:
+    return variant_spec(exact).wanted()
 
 
 def provide_variant(exact: Sequence[str], progress: SetupProgress) -> ImageBuild:
