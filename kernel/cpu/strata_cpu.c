@@ -9,11 +9,15 @@
  *              wakes meanwhile is not ready before, either.
  *
  * An interrupt's work occupies a processor, and delays whom it wakes. What paying itself costs is not counted.
+ *
+ * A virtual machine's kernel counts like this one, and its counters are added to these whenever it enters this one: it pays for its work and for
+ * its programs'. What this kernel does to run it, system calls that a processor would do itself, takes no time.
  */
 #include <linux/sched/clock.h>
 #include <linux/sched/stat.h>
 #include <linux/strata_cpu_prices.h>
 #include <linux/time-internal.h>
+#include <linux/uaccess.h>
 #include <linux/unistd.h>
 
 /* About what the scheduler gives a task before the next one's turn (base_slice_ns). */
@@ -57,6 +61,33 @@ static bool is_idle(const struct task_struct *task)
 static void forget(void)
 {
 	memcpy(strata_cpu_counts, taken, sizeof(taken));
+}
+
+/* The price of a task's work since the last time. Reading the clock has moved it, also for a machine. */
+static u64 take_of(const struct task_struct *task)
+{
+	unsigned long user_ps = strata_cpu_counts[CPU_USER];
+
+	if (task->strata_cpu.program->machine) {
+		forget();
+		strata_cpu_counts[CPU_USER] = user_ps;
+	}
+	return take();
+}
+
+/* Takes over what a machine's kernel has counted. */
+static void take_machine(void)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+	unsigned long counts[CPU_COUNTERS];
+	int i;
+
+	cpu->owed_ps += take_of(current);
+	if (copy_from_user(counts, cpu->program->counts, sizeof(counts)) || clear_user(cpu->program->counts, sizeof(counts)))
+		return;
+	for (i = 0; i < CPU_COUNTERS; i++)
+		strata_cpu_counts[i] += counts[i];
+	cpu->owed_ps += take();
 }
 
 /* Gives work that is not before `from` to the processor that is free first; returns when it is done. */
@@ -134,7 +165,7 @@ static void pay(void)
 {
 	struct strata_cpu *cpu = &current->strata_cpu;
 
-	cpu->owed_ps += take();
+	cpu->owed_ps += take_of(current);
 	do {
 		settle_slice(cpu, SLICE_NS);
 		wait_until(cpu->ready_ns);
@@ -171,19 +202,24 @@ static void charge_program(u64 event_ps, bool is_call)
 void strata_cpu_enter(void)
 {
 	const struct uml_pt_regs *regs = &current->thread.regs.regs;
+	const struct strata_program *program = current->strata_cpu.program;
 	bool submits = UPT_SYSCALL_NR(regs) == __NR_io_submit || UPT_SYSCALL_NR(regs) == __NR_io_uring_enter; /* each I/O is prepared as if alone */
 
 	strata_cpu_count(CPU_SYSTEM_CALL);
+	if (!program)
+		return;
+	charge_program(program->call_ps * (submits ? clamp_t(u64, UPT_SYSCALL_ARG2(regs), 1, 4096) : 1), true);
 	if (!strata_cpu_priced)
 		return;
-	charge_program(current->strata_cpu.program->call_ps * (submits ? clamp_t(u64, UPT_SYSCALL_ARG2(regs), 1, 4096) : 1), true);
+	if (program->machine == current->mm)
+		take_machine();
 	pay();
 }
 
 void strata_cpu_fault(void)
 {
 	strata_cpu_count(CPU_PAGE_FAULT);
-	if (strata_cpu_priced)
+	if (current->strata_cpu.program)
 		charge_program(current->strata_cpu.program->fault_ps, false);
 }
 
@@ -203,7 +239,7 @@ void strata_cpu_block(void)
 
 	if (!strata_cpu_priced || cpu->paying || is_idle(current) || task_is_running(current))
 		return;
-	cpu->owed_ps += take();
+	cpu->owed_ps += take_of(current);
 	if (!current->in_iowait && !(READ_ONCE(current->__state) & TASK_UNINTERRUPTIBLE))
 		settle_slice(cpu, U64_MAX);
 }
@@ -220,19 +256,16 @@ void strata_cpu_resume(bool slept)
 
 void strata_cpu_switch(struct task_struct *prev, struct task_struct *next)
 {
-	u64 ps;
-
 	if (!strata_cpu_priced)
 		return;
 	if (prev->strata_cpu.paying || (is_idle(prev) && next->strata_cpu.paying)) {
 		forget();
 		return;
 	}
-	ps = take();
 	if (is_idle(prev)) {
-		reserve_interrupt(ps);
+		reserve_interrupt(take());
 	} else {
-		prev->strata_cpu.owed_ps += ps;
+		prev->strata_cpu.owed_ps += take_of(prev);
 		if (READ_ONCE(prev->__state) & TASK_DEAD)
 			settle_slice(&prev->strata_cpu, U64_MAX);
 	}
@@ -254,10 +287,11 @@ void strata_cpu_wake(struct task_struct *task)
 		idle = has_idle_processor();
 		done = reserve_interrupt(take());
 	} else {
-		cpu->owed_ps += take();
+		cpu->owed_ps += take_of(current);
 		settle_slice(cpu, U64_MAX);
 		done = cpu->ready_ns;
-		idle = has_idle_processor();
+		/* A machine's kernel and its programs take turns on one processor. */
+		idle = has_idle_processor() && !(cpu->program->machine && cpu->program == task->strata_cpu.program);
 	}
 	if (idle)
 		done += strata_cpu_prices.wakeup_latency_ns;

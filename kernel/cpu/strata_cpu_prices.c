@@ -9,6 +9,9 @@
  *                                             program
  *
  * Without prices, strata_cpu.c only counts. /proc/strata_cpu shows the counters, and of each program that pays as "*" what it did.
+ *
+ * The kernel of a virtual machine has no virtual time. Its descriptor is /proc/strata_machine outside: it reads the programs' prices there, and writes
+ * the address of its counters.
  */
 #include <linux/fs.h>
 #include <linux/moduleparam.h>
@@ -17,6 +20,8 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/strata_cpu_prices.h>
+#include <linux/time-internal.h>
+#include <linux/uaccess.h>
 #include <os.h>
 
 #undef MODULE_PARAM_PREFIX
@@ -69,7 +74,9 @@ static struct strata_program *find_program(const char *file, const char *link)
 /* After the task has got its name, that of the link. */
 void strata_cpu_exec(const struct file *file)
 {
-	if (strata_cpu_priced)
+	struct strata_program *now = current->strata_cpu.program;
+
+	if (now && !now->machine)
 		current->strata_cpu.program = find_program(file->f_path.dentry->d_name.name, current->comm);
 }
 
@@ -81,7 +88,7 @@ static int show(struct seq_file *file, void *unused)
 		seq_printf(file, "%s %lu\n", counter_names[i], strata_cpu_counts[i]);
 	seq_printf(file, "busy_ns %llu\nqueued_ns %llu\nprocessors %u\n",
 		   strata_cpu_use.busy_ns, strata_cpu_use.queued_ns, strata_cpu_prices.processors);
-	for (i = program_count - 1; strata_cpu_priced && i < named_count; i++) {
+	for (i = program_count - 1; program_count && i < named_count; i++) {
 		const struct strata_program *any = &programs[i];
 
 		seq_printf(file, "unpriced_calls:%s %llu\nunpriced_faults:%s %llu\nunpriced_ps:%s %llu\n",
@@ -89,6 +96,46 @@ static int show(struct seq_file *file, void *unused)
 	}
 	return 0;
 }
+
+static int show_programs(struct seq_file *file, void *unused)
+{
+	unsigned int i;
+
+	for (i = 0; i < program_count; i++)
+		seq_printf(file, "program %s %llu %llu %llu %llu\n", programs[i].name, programs[i].call_ps, programs[i].fault_ps,
+			   programs[i].byte_ps[0], programs[i].byte_ps[1]);
+	return 0;
+}
+
+static int open_programs(struct inode *inode, struct file *file)
+{
+	return single_open(file, show_programs, NULL);
+}
+
+/* Whoever writes is a machine's kernel from now on, and the processes that it starts belong to it. */
+static ssize_t add_machine(struct file *file, const char __user *from, size_t count, loff_t *at)
+{
+	struct strata_program *machine;
+	unsigned long __user *counts;
+
+	if (count != sizeof(counts) || copy_from_user(&counts, from, count))
+		return -EINVAL;
+	machine = kzalloc_obj(*machine);
+	if (!machine)
+		return -ENOMEM;
+	machine->machine = current->mm;
+	machine->counts = counts;
+	current->strata_cpu.program = machine;
+	return count;
+}
+
+static const struct proc_ops machine_ops = {
+	.proc_open = open_programs,
+	.proc_read = seq_read,
+	.proc_write = add_machine,
+	.proc_lseek = seq_lseek,
+	.proc_release = single_release,
+};
 
 static int __init read_line(char *line)
 {
@@ -123,6 +170,7 @@ static int __init read_line(char *line)
 
 static int __init strata_cpu_init(void)
 {
+	unsigned long *counts = strata_cpu_counts;
 	struct task_struct *task;
 	size_t length = 0;
 	char *text, *rest, *line;
@@ -131,6 +179,7 @@ static int __init strata_cpu_init(void)
 	/* Before now the host shows: its process numbers were printed and waited for. */
 	memset(strata_cpu_counts, 0, sizeof(strata_cpu_counts));
 	proc_create_single("strata_cpu", 0444, NULL, show);
+	proc_create("strata_machine", 0600, NULL, &machine_ops);
 	if (text_fd < 0)
 		return 0;
 	text = kzalloc(TEXT_BYTES, GFP_KERNEL);
@@ -157,7 +206,10 @@ static int __init strata_cpu_init(void)
 	named_count = program_count;
 	for_each_process(task)
 		task->strata_cpu.program = &programs[program_count - 1];
-	strata_cpu_start();
+	if (time_travel_mode != TT_MODE_OFF)
+		strata_cpu_start();
+	else if (os_write_file(text_fd, &counts, sizeof(counts)) < 0)
+		panic("strata: the lab outside does not take the counters");
 	return 0;
 }
 late_initcall_sync(strata_cpu_init);	/* after the driver of the disks has read what the host tells it */

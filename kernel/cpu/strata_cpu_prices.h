@@ -14,6 +14,9 @@ struct strata_program {
 	u64 fault_ps;
 	u64 byte_ps[2];		/* read, written */
 	u64 calls, faults, charged_ps;		/* of all its tasks so far */
+	/* Of a virtual machine: the memory of its kernel, and its counters there. */
+	struct mm_struct *machine;
+	unsigned long __user *counts;
 };
 
 struct strata_cpu_prices {

@@ -60,6 +60,11 @@ TALK = (
     "$$s = IO::Socket::INET->new(Listen => 1, LocalAddr => q(127.0.0.1:7)) or die; "
     "$$c = IO::Socket::INET->new(PeerAddr => q(127.0.0.1:7)) or die; print $$s->accept->peerhost'"
 )
+# Calls that copy, beside the start of two programs.
+COMPUTE = (
+    "begin=$$(date +%s%N); dd if=/dev/zero of=/dev/shm/file bs=64 count=50000 status=none; "
+    "echo $$(($$(date +%s%N) - begin))"
+)
 READ = "dd if=DISK bs=64k skip=64 count=16 iflag=direct status=none | sha256sum"
 
 
@@ -104,6 +109,20 @@ def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats
     ending = present(one.steps["fio-measure"].ending)
     assert ending.duration_ns > FSYNCS * 5_000_000
     assert one.sha256 == two.sha256
+
+
+def test_computing_costs_in_a_machine_as_much_as_outside(lab: Lab, tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    plan = compile_trial(study, "vm", "sync", 1)
+    machine = tuple(step for step in plan.steps if step.id.startswith("vm-"))
+    (inside,) = in_machine(plan, shell_step("inside", COMPUTE))
+    plan = plan.model_copy(update={"steps": (*machine, inside, shell_step("outside", COMPUTE))})
+
+    events = run(lab, tmp_path / "run", study, plan)
+
+    assert present(events.end).outcome == "ok", present(events.end)
+    took = {name: int(events.output(name)) for name in ("inside", "outside")}
+    assert took["inside"] == pytest.approx(took["outside"], rel=0.25)
 
 
 def test_a_server_in_a_machine_is_reached_by_tcp(lab: Lab, tmp_path: Path) -> None:

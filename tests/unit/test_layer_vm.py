@@ -10,11 +10,13 @@ import pytest
 from results_factory import EventLog
 
 from strata.errors import DiagnosticsError
+from strata.lab.machine import lacking_cpus
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.results.events import read_events
-from strata.results.machines import machine_accounts
+from strata.results.machines import machine_accounts, machine_counts
 from strata.runners.kernel import Kernel
+from strata.spec.step import SEVERAL_CPUS
 from strata.spec.study import Study
 from study_texts import HEAD, SSD, disk, fio, read
 
@@ -65,6 +67,7 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
         ('{ layer = "vm" }, { layer = "zpool" }, { layer = "zvol" }', "1GiB", "may hold 512MiB of memory"),
         ('{ layer = "vm" }', "256MiB", "its memory is a part of the lab's"),
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
+        ('{ layer = "vm", queues = 2 }', "1GiB", "one request queue for each processor"),
     ],
 )
 def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory: str, cause: str) -> None:
@@ -131,6 +134,14 @@ def test_a_machine_in_a_guest_has_no_control_group_of_it(tmp_path: Path) -> None
     assert groups["vm-flushing"] is groups["fio-measure"] is None
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_the_lab_says_why_a_machine_has_one_processor(tmp_path: Path, cpus: int) -> None:
+    plan = plan_of(tmp_path, f'{{ layer = "vm", cpus = {cpus} }}')
+
+    assert (SEVERAL_CPUS in plan.prerequisites.features) is (cpus > 1)
+    assert ("virtual time stands" in (lacking_cpus(plan) or "")) is (cpus > 1)
+
+
 def test_a_host_says_why_it_runs_none(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "vm" }')
 
@@ -148,9 +159,9 @@ def test_what_a_machines_kernel_counted_is_that_of_the_measured_window(tmp_path:
     disk = "10 0 80 0 {writes} 0 800 0 0 0 0 0 0 0 0 {flushes} 0\n"
     said = {
         "vm-accounts-before": disk.format(writes=20, flushes=3)
-        + "vda ext4 writes 4 write_bytes 4096 syncs 1\n",
+        + "vda ext4 writes 4 write_bytes 4096 syncs 1\nunpriced_calls:sort 3\n",
         "vm-accounts-after": disk.format(writes=50, flushes=13)
-        + "vda ext4 writes 6 write_bytes 12288 syncs 11\n",
+        + "vda ext4 writes 6 write_bytes 12288 syncs 11\nunpriced_calls:sort 7\n",
     }
     log = EventLog(plan)
     for step in plan.steps:
@@ -160,5 +171,9 @@ def test_what_a_machines_kernel_counted_is_that_of_the_measured_window(tmp_path:
 
     accounts = machine_accounts(plan, read_events(tmp_path / "events.jsonl"))["vm"]
 
+    assert [dict(each) for each in machine_counts(plan, read_events(tmp_path / "events.jsonl"))] == [
+        {"unpriced_calls:sort": 4}
+    ]
+    assert set(accounts) == {"disk", "ext4"}
     assert accounts["ext4"] == {"writes": 2, "write_bytes": 8192, "syncs": 10}
     assert (accounts["disk"]["writes"], accounts["disk"]["flushes"], accounts["disk"]["reads"]) == (30, 10, 0)

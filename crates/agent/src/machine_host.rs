@@ -3,6 +3,7 @@
 //! machine tell each other.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,6 +22,9 @@ use crate::machine::{Answer, Call, Request, line_of, take_lines};
 
 /// The descriptors of the machine's line in its kernel's process, as `ssl0=fd:64` names it.
 const KERNEL_LINE: &[i32] = &[64];
+/// Where a machine's kernel finds the prices of programs and gives its counters, as `strata.cpu=65` names it.
+const PRICES: &str = "/proc/strata_machine";
+const KERNEL_PRICES: i32 = 65;
 /// In the process that runs the agent in a container.
 const CONTAINER_LINE: &[i32] = &[libc::STDIN_FILENO, libc::STDOUT_FILENO];
 const BUFFER_BYTES: usize = 64 << 10;
@@ -71,6 +75,8 @@ impl<'a> Host<'a> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_nonblocking(true)?;
         let theirs = OwnedFd::from(theirs);
+        // Only the lab's kernel has it.
+        let prices = File::options().read(true).write(true).open(PRICES).ok();
         let mut command = Command::new(&argv[0]);
         command.args(&argv[1..]).env("HOME", "/");
         // The machine's programs choose their functions as those outside do.
@@ -82,8 +88,10 @@ impl<'a> Host<'a> {
             command.pre_exec(move || {
                 sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
-                for descriptor in descriptors {
-                    if libc::dup2(theirs.as_raw_fd(), *descriptor) != *descriptor {
+                let line = descriptors.iter().map(|number| (theirs.as_raw_fd(), *number));
+                let prices = prices.iter().map(|file| (file.as_raw_fd(), KERNEL_PRICES));
+                for (descriptor, number) in line.chain(prices) {
+                    if libc::dup2(descriptor, number) != number {
                         return Err(io::Error::last_os_error());
                     }
                 }

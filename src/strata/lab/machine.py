@@ -11,7 +11,7 @@ from typing import Final
 
 from strata.lab.disk import ROOT_DISK
 from strata.plan.model import Plan
-from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT
+from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, SEVERAL_CPUS
 
 KERNEL_FILE: Final = "strata/programs/machine-kernel"
 INITRD_FILE: Final = "strata/programs/machine-initrd"
@@ -26,6 +26,19 @@ _INITRD_PATH: Final = "/run/strata/machine/initrd.cpio"
 
 def has_machines(plan: Plan) -> bool:
     return MACHINE_KERNEL in plan.variables
+
+
+def lacking_cpus(plan: Plan) -> str | None:
+    """Why the lab has no machine with the plan's processors, as a clause; None if it has.
+
+    `kernel/config/lab.config` says why the same kernel cannot have several.
+    """
+    if SEVERAL_CPUS not in plan.prerequisites.features:
+        return None
+    return (
+        "a virtual machine of the lab has one processor: several would wait for one another in loops that do "
+        "not enter the lab's kernel, and in these virtual time stands"
+    )
 
 
 def machine_variables(plan: Plan) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Final, Literal
 from strata.spec.step import MACHINE_KERNEL, Purpose, Step
 from strata.units import NS_PER_S
 
-_ACCOUNTS: Final = ("/sys/block/vda/stat", "/proc/strata_filesystems")
-"""The statistics of the machine's disk, and its applications' requests by filesystem."""
+_ACCOUNTS: Final = ("/sys/block/vda/stat", "/proc/strata_filesystems", "/proc/strata_cpu")
+"""The statistics of the machine's disk, its applications' requests by filesystem, and its programs' work."""
 
 
 def with_accounts(steps: Sequence[Step]) -> list[Step]:

@@ -11,7 +11,7 @@ from typing import Final
 from strata.plan.interventions import loses_disk
 from strata.plan.model import Plan
 from strata.results.events import AccountReading, Events
-from strata.results.machines import machine_accounts
+from strata.results.machines import machine_accounts, machine_counts
 from strata.results.record import (
     Charges,
     Fingerprint,
@@ -160,6 +160,9 @@ def processor_use(plan: Plan, events: Events, processor: Processor) -> Processor
     (counts,) = changes.values()
     kept = {key: counts.pop(key) for key in ("busy_ns", "queued_ns")}
     counts.pop("processors")
+    for inside in machine_counts(plan, events):
+        for key in (key for key in inside if key.startswith(_UNPRICED)):
+            counts[key] = counts.get(key, 0) + inside[key]
     unpriced = _unpriced(counts)
     return ProcessorUse(
         name=processor.name,

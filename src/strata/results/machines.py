@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from strata.plan.model import Plan
@@ -18,11 +19,25 @@ _DISK_FIELDS = {
     "discards": (11, 1),
     "flushes": (15, 1),
 }
+_PROCESSOR = "processor"
+_Accounts = dict[str, dict[str, int]]
 
 
-def machine_accounts(plan: Plan, events: Events) -> dict[str, dict[str, dict[str, int]]]:
+def machine_accounts(plan: Plan, events: Events) -> dict[str, _Accounts]:
     """By machine: the account of its ``disk``, and its applications' requests by type of filesystem."""
-    readings: dict[str, list[dict[str, dict[str, int]]]] = {}
+    return {
+        machine: {name: account for name, account in accounts.items() if name != _PROCESSOR}
+        for machine, accounts in _changes(plan, events).items()
+    }
+
+
+def machine_counts(plan: Plan, events: Events) -> Iterator[dict[str, int]]:
+    """Of each machine, its ``/proc/strata_cpu``: of programs, as the lab takes over all other counters."""
+    return (accounts.get(_PROCESSOR, {}) for accounts in _changes(plan, events).values())
+
+
+def _changes(plan: Plan, events: Events) -> dict[str, _Accounts]:
+    readings: dict[str, list[_Accounts]] = {}
     for step in plan.steps_for("machine-accounts"):
         if step.purpose is not None and (text := events.output(step.id)):
             readings.setdefault(step.purpose.layer or "", []).append(_parsed(text))
@@ -33,14 +48,15 @@ def machine_accounts(plan: Plan, events: Events) -> dict[str, dict[str, dict[str
     }
 
 
-def _parsed(text: str) -> dict[str, dict[str, int]]:
-    disk, *filesystems = text.splitlines()
+def _parsed(text: str) -> _Accounts:
+    disk, *others = text.splitlines()
     counters = [int(word) for word in disk.split()]
     found = {"disk": {name: counters[place] * unit for name, (place, unit) in _DISK_FIELDS.items()}}
-    for line in filesystems:
-        _, kind, *words = line.split()
+    for words in map(str.split, others):
+        # A filesystem's line begins with its device and type.
+        kind, counts = (words[1], words[2:]) if len(words) > 2 else (_PROCESSOR, words)
         account = found.setdefault(kind, {})
-        for name, value in zip(words[::2], words[1::2], strict=True):
+        for name, value in zip(counts[::2], counts[1::2], strict=True):
             account[name] = account.get(name, 0) + int(value)
     return found
 

@@ -29,6 +29,7 @@ from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
 from strata.lab.lab import Lab, ensure_for, part_setting
 from strata.lab.limits import check_memory
+from strata.lab.machine import lacking_cpus
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.machine.reading import Sampler
 from strata.plan.model import Plan, canonical_json, sha256_hex
@@ -108,8 +109,8 @@ class LabRunner:
         }
 
     def unmet(self, plan: Plan) -> str | None:
-        """None: a lab has everything."""
-        return None
+        """Further processors of a virtual machine; a lab has everything else."""
+        return lacking_cpus(plan)
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
         self._ensure_for(plan)

@@ -32,6 +32,8 @@ MACHINE_INITRD: Final = "machine-initrd"
 MACHINE_ROOT: Final = "machine-root"
 """The variables that stand for the kernel of virtual machines, their initial root, and the
 device with their root image."""
+SEVERAL_CPUS: Final = "guest:several-cpus"
+"""The feature that a virtual machine with more than one processor needs."""
 
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""

@@ -21,6 +21,7 @@ DISK: Final = "/dev/vda"  # in the machine: the first of the kernel's arguments
 _CACHE_TYPE: Final = "/sys/block/vda/cache_type"
 _VIRTIO_BLK: Final = 2  # its device id (Virtual I/O Device Version 1.2, 5)
 _LINE: Final = "fd:64"  # the descriptor that the agent gives the kernel for its serial line
+_PRICES: Final = "65"  # the one for the price of its computing
 _BOOT_LIMIT_NS: Final = 300 * NS_PER_S
 _STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back before it stops
 _FILE_BYTES: Final = 16 << 20  # of the tmpfs, beside the machine's memory
@@ -106,6 +107,7 @@ def _kernel_argv(vm: Vm, context: LayerContext) -> list[str]:
         *("norandmaps", "seccomp=on", f"entropy_seed={entropy}"),
         # Its clock is that of the machine below; a loop measured against it would give another number.
         "lpj=1000",
+        f"strata.cpu={_PRICES}",
         *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0={_LINE}", "loglevel=5"),
         *(f"uml_dir={folder}", "umid=machine", "panic=-1", "noreboot"),
     ]

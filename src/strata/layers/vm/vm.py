@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
@@ -12,8 +12,10 @@ from strata.layers.vm import uml
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
+from strata.spec.step import SEVERAL_CPUS, Prerequisites, Step
 from strata.units import describe_size
+
+_CPUS_MAX: Final = 64
 
 
 class Vm(Layer):
@@ -43,6 +45,13 @@ class Vm(Layer):
     aio: Literal["native", "threads", "io_uring"] | None = Field(None, examples=["threads"])
     """How QEMU reads and writes the block device; default: `native` (Linux AIO) where the page cache is
     bypassed, `threads` elsewhere"""
+    cpus: int = Field(1, ge=1, le=_CPUS_MAX, examples=[2])
+    """Processors of the machine. In the lab it has one, and trials with more are skipped"""
+    queues: int | None = Field(None, ge=1, le=_CPUS_MAX, examples=[1])
+    """Request queues of the virtual disk; default: one for each processor, which is as many as Linux uses"""
+
+    def needs(self) -> Prerequisites:
+        return self.prerequisites | Prerequisites(features=(SEVERAL_CPUS,) if self.cpus > 1 else ())
 
     def stated(self) -> Mapping[str, str]:
         return {"memory": describe_size(self.memory_bytes), "cache": self.cache}
@@ -60,6 +69,12 @@ class Vm(Layer):
                 "Linux AIO is asynchronous without the page cache only, and QEMU refuses it elsewhere",
                 remedy='write aio = "threads", or cache = "none"',
                 key="aio",
+            )
+        if self.queues is not None and self.queues > self.cpus:
+            yield Diagnostic(
+                f"Linux uses one request queue for each processor, and the machine has {self.cpus}",
+                remedy=f"write queues = {self.cpus}, or give the machine more `cpus`",
+                key="queues",
             )
 
     def power_risks(self) -> Iterable[str]:
