@@ -52,6 +52,16 @@ def test_a_claim_that_the_study_skips_says_so_in_its_file(study: Path) -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.stem)
+def test_every_suspect_of_a_claim_is_a_change_that_the_study_can_have(study: Path) -> None:
+    read = load_study(study, catalogue())
+
+    for each in claims_of(study):
+        for suspect in each.suspect:
+            varied = load_study(study, catalogue(), changes=dict.fromkeys(suspect.key, suspect.value))
+            assert varied.describe() != read.describe(), each.id
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.stem)
 def test_a_tenth_of_it_is_sound_and_says_what_it_can_no_longer_judge(study: Path) -> None:
     assert "no mistakes" in shown("check", study, "--scale", "10%")
     full, tenth = (shown_json("claims", study, *words)["claims"] for words in ((), ("--scale", "10%")))

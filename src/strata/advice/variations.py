@@ -47,7 +47,9 @@ def variations(
 def _suspects(claim: Claim) -> Iterator[Variation]:
     for each in claim.suspect:
         text = each.value if isinstance(each.value, str) else json.dumps(each.value)
-        name = f"{', '.join(key.removeprefix(f'{HEAD}.') for key in each.key)} = {text}"
+        first, *others = each.key
+        more = f" and {len(others)} more" if others else ""
+        name = f"{first.removeprefix(f'{HEAD}.')}{more} = {text}"
         yield Variation(name=name, changes=dict.fromkeys(each.key, each.value), why=each.why)
 
 

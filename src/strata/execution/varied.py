@@ -80,7 +80,7 @@ class VariedTrials:
 
     def planned(self, study: Study) -> list[PlannedTrial]:
         """The trials of a study as they would be run. Raises StrataError if a drive cannot be so."""
-        return plan_study(study, self.runner, ())[0]
+        return plan_study(study, self.runner)[0]
 
     def _at_once(self, study: Study) -> int:
         return len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
