@@ -15,7 +15,7 @@ from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import DiskLoss, Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
-from strata.capabilities.survey import Survey, chosen_probes
+from strata.capabilities.survey import chosen_probes
 from strata.errors import StudyError
 from strata.layers.vm.vm import Vm
 from strata.printable import json_text
@@ -23,7 +23,6 @@ from strata.report.capability_table import capability_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
-from strata.runners.lab import LabRunner
 from strata.spec.names import is_kebab
 from strata.traces.kinds import KINDS, OPS
 from strata.traces.table import RECORD, Records, Trace
@@ -114,17 +113,20 @@ def test_a_clone_that_copies_the_content_is_only_half_of_one(probe_plan: ProbePl
     assert dear.verdict == "partial"
 
 
-def test_a_stack_with_a_virtual_machine_is_not_probed(tmp_path: Path) -> None:
+def test_a_machine_that_is_started_anew_gets_the_same_content_to_compare(tmp_path: Path) -> None:
     study = read(tmp_path, SOUND)
     stack = study.stacks["btrfs"]
     layers = (Vm.model_validate({"layer": "vm"}), *stack.layers)
-    study = replace(study, stacks={"vm": replace(stack, name="vm", layers=layers)})
-    runner = LabRunner.__new__(LabRunner)  # nothing is booted
+    plan = ProbePlan(study, replace(stack, name="vm", layers=layers), "probe")
+    plan.begin("a", "b")
+    plan.down(0)
+    plan.up(0)
 
-    (cell,) = Survey(study, runner, tmp_path).run(["vm"], [DiskLoss], jobs=1)
+    made = [step for step in plan.steps if step.argv[0] == "openssl"]
 
-    assert cell.verdict == "failed"
-    assert "do not work in a virtual machine" in cell.note
+    assert [step.argv[-1] for step in made] == ["${scratch}/a", "${scratch}/b"] * 2
+    assert [step.argv for step in made[:2]] == [step.argv for step in made[2:]]
+    assert all(step.machine for step in made)
 
 
 def test_every_disk_is_lost_in_turn_and_the_worst_verdict_counts_and_names_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from strata.spec.layer import Interface, Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Prerequisites, Step
 from strata.spec.study import Study
+from strata.spec.trial import derive_uuid
 from strata.units import NS_PER_S
 
 CONTENT_BYTES: Final = 32 << 20
@@ -53,6 +54,7 @@ class ProbePlan:
         # A container forgets what is in its memory when it is taken down, with the content to compare.
         self._inside = sites(self.placed)
         self._sites = [HERE if site.is_container else site for site in self._inside]
+        self._contents: list[str] = []
         self._count = 0
 
     @property
@@ -87,6 +89,15 @@ class ProbePlan:
             self.operations += ids
         return ids
 
+    def act(self, index: int, steps: Iterable[Step], *, operation: bool = False) -> list[str]:
+        """Add steps of the layer at ``index``, where they run."""
+        return self.add(self._sites[index].hold(steps), operation=operation)
+
+    @property
+    def _top(self) -> int:
+        """The index of the layer that would be brought up next; all above the others runs where it does."""
+        return max(self._up, default=-1) + 1
+
     def run(
         self,
         name: str,
@@ -98,7 +109,7 @@ class ProbePlan:
     ) -> str:
         """Add a step that runs one program, ``inside`` where a load would run; its id."""
         self._count += 1
-        site: Site = (self._inside if inside else self._sites)[max(self._up, default=-1) + 1]
+        site: Site = (self._inside if inside else self._sites)[self._top]
         step = Step.model_validate(
             {
                 "id": f"{name}-{self._count}",
@@ -136,6 +147,9 @@ class ProbePlan:
             if lower is not None and at == index:
                 context = replace(context, lower=tuple(lower))
             self._bring_up(at, self._sites[at].hold(layer.assemble(context)))
+            if layer.machine_bytes():  # its memory is empty
+                for name in self._contents:
+                    self._make_content(name)
 
     def begin(self, *names: str) -> None:
         """Build the stack, make content of each name, and write the first."""
@@ -146,13 +160,20 @@ class ProbePlan:
 
     def content(self, name: str) -> None:
         """Make ``CONTENT_BYTES`` of seeded random content in memory: ``${scratch}/NAME``."""
-        argv = ("dd", "if=/dev/urandom", f"of=${{scratch}}/{name}", _BLOCK, f"count={CONTENT_BYTES >> 20}")
-        self.run(f"content-{name}", *argv, "status=none")
+        self._contents.append(name)
+        self._make_content(name)
+
+    def _make_content(self, name: str) -> None:
+        file, key = f"${{scratch}}/{name}", derive_uuid(self.seed, "content", name).hex
+        self.run(f"zeros-{name}", "truncate", f"--size={CONTENT_BYTES}", f"{file}.zeros")
+        cipher = ("openssl", "enc", "-aes-128-ctr", "-K", key, "-iv", "00")
+        self.run(f"content-{name}", *cipher, "-in", f"{file}.zeros", "-out", file)
 
     def snapshot(self, index: int, name: str, *, operation: bool = False) -> None:
         """Add the steps of a snapshot that the layer at ``index`` takes."""
         layer = self.placed[index][0]
-        self.add(layer.snapshot(self.context(index, f"snapshot-{name}"), name) or (), operation=operation)
+        taken = layer.snapshot(self.context(index, f"snapshot-{name}"), name) or ()
+        self.act(index, taken, operation=operation)
 
     def restore(self, index: int, name: str, *, may_fail: bool = False) -> None:
         """Bring the layer at ``index`` back to a snapshot, with the layers above it down."""
@@ -171,7 +192,7 @@ class ProbePlan:
         if layer.is_container:
             self._bring_up(index, steps)
         else:
-            self.add(steps)
+            self.act(index, steps)
 
     def use(self, index: int, path: str) -> str | None:
         """Use a clone or a received snapshot of the layer at ``index``, at ``path``.
@@ -199,7 +220,10 @@ class ProbePlan:
 
     def forget(self) -> None:
         self.run("flush", "sync")
-        self.run("forget", "tee", "/proc/sys/vm/drop_caches", stdin="3\n")
+        forget = ("forget", "tee", "/proc/sys/vm/drop_caches")
+        self.run(*forget, stdin="3\n")
+        if self._sites[self._top].machine is not None:  # what is below it may have cached its disk
+            self.run(*forget, stdin="3\n", machine=None, cgroup=None)
 
     def file(self, path: str | None = None) -> str:
         target = path or self.path

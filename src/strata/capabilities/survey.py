@@ -40,7 +40,6 @@ _PROBES_VERSION: Final = 1
 _KEYS: Final[dict[type, str]] = {Capability: "cell", PowerCutFinding: "cut"}
 _Kept = TypeVar("_Kept", Capability, PowerCutFinding)
 _Found = TypeVar("_Found")
-_IN_MACHINE: Final = "probes do not work in a virtual machine: taken down, it forgets the content to compare"
 
 
 def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
@@ -134,8 +133,6 @@ class Survey:
     def _cell(self, stack: str, kind: type[Probe], *, fresh: bool, cancel: Event) -> Capability:
         if unavailable := self._study.stacks[stack].unavailable():
             return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
-        if any(layer.machine_bytes() for layer in self._study.stacks[stack].layers):
-            return _undecided(stack, kind, _IN_MACHINE)
         probes = kind.tries(self._study.stacks[stack])
         return worst_of([self._try(stack, probe, fresh=fresh, cancel=cancel) for probe in probes], probes)
 

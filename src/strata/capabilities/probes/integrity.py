@@ -114,7 +114,7 @@ class _Corruption(Probe):
             layer = plan.placed[index][0]
             if steps := layer.scrub(plan.context(index, "scrub")):
                 accepting = [step.model_copy(update={"expect_exit": ANY_EXIT}) for step in steps]
-                scrubs.append((layer, plan.add(accepting, operation=True)[-1]))
+                scrubs.append((layer, plan.act(index, accepting, operation=True)[-1]))
         return scrubs
 
 

@@ -47,7 +47,7 @@ class Clone(Probe):
         plan.write("b")
         made = layer.clone(plan.context(index, "clone"), "one")
         assert made is not None
-        self._operation = plan.add(made.steps, operation=True)
+        self._operation = plan.act(index, made.steps, operation=True)
         path = plan.use(index, made.path)
         self._clone = plan.compare("a", path)
         plan.write("b", path)
@@ -141,12 +141,12 @@ class Send(Probe):
         plan.write("b")
         plan.snapshot(index, "two")
         sent = layer.send(plan.context(index, "send"), "one", "two", increment)
-        plan.add(sent or (), operation=True)
+        plan.act(index, sent or (), operation=True)
         self._size = plan.run("size", "stat", "--format=%s", increment)
         received = layer.receive(plan.context(index, "receive"), "one", increment)
         self._compared = None
         if received is not None:
-            plan.add(received.steps)
+            plan.act(index, received.steps)
             self._compared = plan.compare("b", plan.use(index, received.path))
         return None
 

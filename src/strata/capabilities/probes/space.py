@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import chain
 from typing import ClassVar, Final
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
@@ -35,7 +34,7 @@ class Quota(Probe):
         plan.build()
         limited = plan.placed[index][0].quota(plan.context(index, "quota"), _LIMIT_BYTES)
         assert limited is not None
-        plan.add(limited.steps, operation=True)
+        plan.act(index, limited.steps, operation=True)
         # Not as root, whom ext4's quotas do not bind.
         plan.run("open", "chmod", "1777", limited.path, inside=True)
         fill = ("dd", "if=/dev/urandom", "bs=1M", "conv=fsync", "status=none")
@@ -76,19 +75,20 @@ class _Resize(Probe):
         index = _sized(plan)
         if index is None:
             return self._prepare_alone(plan)
-        changes, wanted = [], self._large if self.grows else self._small
+        wanted = self._large if self.grows else self._small
+        changes: list[tuple[int, list[Step]]] = []
         for at in range(index, plan.height):
             layer, context = plan.placed[at]
             during = context.during("measure", f"{context.name}-resize")
             steps = layer.resize(during, wanted, grow=self.grows)
             if steps is None:
                 return f"{context.name} cannot {self.name} while it is in use"
-            changes.append(steps)
+            changes.append((at, steps))
             if at > index:  # what it gives is less than what is below, by its own metadata
                 wanted = layer.usable_bytes((wanted,))
         self.by = plan.placed[index][1].name
         plan.begin("a")
-        self._resize(plan, chain.from_iterable(changes if self.grows else reversed(changes)))
+        self._resize(plan, changes if self.grows else changes[::-1])
         # Put together anew: a layer that lost its end to a smaller device fails now.
         plan.down(index + 1)
         plan.up(index + 1)
@@ -110,16 +110,18 @@ class _Resize(Probe):
         self.by = context.name
         plan.begin("a")
         if self.grows:
-            plan.add(shrunk)
-        self._resize(plan, grown if self.grows else shrunk)
+            plan.act(top, shrunk)
+        self._resize(plan, [(top, grown if self.grows else shrunk)])
         self._compared = plan.compare("a")
         return None
 
-    def _resize(self, plan: ProbePlan, steps: Iterable[Step]) -> None:
+    def _resize(self, plan: ProbePlan, changes: Iterable[tuple[int, Iterable[Step]]]) -> None:
+        """Carry out the steps of the layers at these indices."""
         of_files = ("stat", "--file-system", "--format=%b %S")
         ask = ("blockdev", "--getsize64") if plan.kind == "block" else of_files
         before = plan.run("size", *ask, plan.path)
-        plan.add(steps, operation=True)
+        for index, steps in changes:
+            plan.act(index, steps, operation=True)
         self._sizes = (before, plan.run("size", *ask, plan.path))
 
     def judge(self, output: ProbeOutput) -> Finding:
@@ -206,7 +208,7 @@ def _allocated(plan: ProbePlan, index: int) -> str:
     layer = plan.placed[index][0]
     step = layer.allocated(plan.context(index, "allocated"))
     assert step is not None
-    return plan.add([step])[0]
+    return plan.act(index, [step])[0]
 
 
 class Nesting(Probe):

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes and power cuts of stacks with a virtual machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from present import present
+from strata.capabilities.power_cuts import drawn_cuts
+from strata.capabilities.survey import Survey, chosen_probes
+from strata.lab import Lab
+from strata.plan.catalogue import catalogue
+from strata.runners.lab import LabRunner
+from strata.spec.load import load_study
+from strata.spec.study import Study
+from study_texts import HEAD, disk, written
+
+pytestmark = pytest.mark.lab
+
+TEXT = HEAD + 'memory = "1GiB"\n' + disk("disk0", capacity="4GiB") + disk("disk1", capacity="4GiB")
+TEXT += """
+[stacks.volume]
+devices = ["disk0"]
+layers = [{ layer = "lvm-thin" }, { layer = "vm" }, { layer = "ext4" }]
+[stacks.inside]
+devices = ["disk0"]
+layers = [{ layer = "vm", memory = "320MiB", cache = "writeback" }, { layer = "btrfs" }]
+[stacks.mirror]
+layers = [{ layer = "md", level = 1, initial_sync = "assume-clean" }, { layer = "vm" }, { layer = "xfs" }]
+
+[workloads.database]
+workload = "pgbench"
+scale = 1
+clients = 2
+duration = "3s"
+
+[survival]
+power_cuts = 1
+workloads = ["database"]
+"""
+FOUND = {
+    ("volume", "restore-latest"): "yes",
+    ("volume", "discard"): "yes",
+    ("inside", "corruption-detected"): "yes",
+    ("mirror", "disk-loss"): "yes",
+    ("volume", "grow"): "no",
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return load_study(written(tmp_path / "study.toml", TEXT), catalogue())
+
+
+@pytest.mark.parametrize(("stack", "probe"), FOUND)
+def test_probes_find_what_a_stack_with_a_machine_can_do(
+    lab: Lab, tmp_path: Path, study: Study, stack: str, probe: str
+) -> None:
+    [cell] = Survey(study, LabRunner(lab), tmp_path / "found").run([stack], chosen_probes([probe]))
+
+    assert cell.verdict == FOUND[stack, probe], cell.note
+
+
+def test_what_a_database_in_a_machine_acknowledged_survives_a_power_cut(
+    lab: Lab, tmp_path: Path, study: Study
+) -> None:
+    survey = Survey(study, LabRunner(lab), tmp_path)
+    found = survey.cut(present(study.survival), jobs=1, finished=lambda _: None)
+
+    assert [each.stack for each in drawn_cuts(study, present(study.survival))] == [*study.stacks]
+    for each in found:
+        assert (each.verdict, each.lost) == ("sound", 0), each.note
+        assert (each.acknowledged or 0) > 10
