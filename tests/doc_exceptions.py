@@ -27,6 +27,7 @@ NOT_RUN: Final = {
     "strata lab shell": "asks for a terminal: tests/lab/test_shell.py",
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
     "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
+    "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
     "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --why": "runs trials for minutes: "
     "tests/lab/test_claims_why_in_lab.py",

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from planted_tree import git
 from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache
 from strata.lab.kernel import KernelBuild, build_kernel, check_config, patched_files
+from strata.lab.own_source import own_source
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, Workshop, source_from_tarball
+from strata.spec.kernel import Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """\
@@ -181,6 +184,49 @@ def test_after_a_change_of_a_patch_only_what_it_touches_is_new(
     assert second.path.read_text() == "int hello = 2;\nint disk;\n"
     assert not (tree / "added.c").exists()
     assert (tree / "Makefile").stat().st_mtime_ns == makefile_date
+
+
+def test_a_revision_of_a_git_tree_is_compiled_where_the_one_before_was(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    tree, root = tmp_path / "linux-7.2.3", tmp_path / "cache"
+    for number, text in enumerate(["int first;\n", "int second;\n"]):
+        (tree / "other.c").write_text(text)
+        (tree / f"of-{number}.c").write_text(text)
+        (tree / f"of-{number - 1}.c").unlink(missing_ok=True)
+        git(tree, *(("init", "--quiet") if number == 0 else ("status",)))
+        git(tree, "add", "--all")
+        git(tree, "commit", "--quiet", "--message", f"{number}")
+
+    kernels = []
+    for revision in ("HEAD~1", "HEAD"):
+        kernel = Kernel(f"{tree}@{revision}", tree, revision)
+        shop = Workshop(Cache(root), Recipe.read(folder, kernel), SILENCE, no_apt, {}, jobs=1)
+        kernels.append(build_kernel(shop))
+
+    [compiled] = (root / "work").glob("*/linux")
+    assert (compiled / "other.c").read_text() == "int second;\n"
+    assert not (compiled / "of-0.c").exists()
+    assert (compiled / "hello.c").read_text() == "int hello = 1;\n"
+    log = (root / "logs" / f"kernel-{kernels[1].key}.log").read_text()
+    assert "CC      first.o" not in log
+    assert kernels[0].inputs.wanted["own"] != kernels[1].inputs.wanted["own"]
+
+
+def test_a_source_that_the_patches_do_not_fit_is_told_apart(
+    tmp_path: Path, folder: Path, tarball: Path
+) -> None:
+    tree = tmp_path / "linux-7.2.3"
+    (tree / "hello.c").write_text("int goodbye;\n")
+    git(tree, "init", "--quiet")
+
+    own_source.cache_clear()
+    recipe = Recipe.read(folder, Kernel("t", tree))
+
+    with pytest.raises(LabError, match=r"applying hello\.patch failed") as caught:
+        build_kernel(Workshop(Cache(tmp_path / "cache"), recipe, SILENCE, no_apt, {}))
+
+    assert "a source that is nearer to it" in (caught.value.remedy or "")
 
 
 def test_after_a_change_of_the_configuration_it_is_configured_again(

@@ -120,7 +120,7 @@ class Survey:
         study = self._study
         return Capabilities(
             study=study.name,
-            fingerprint=fingerprint_of(self._runner),
+            fingerprint=fingerprint_of(self._runner.identity),
             probes=tuple(
                 ProbeTitle(name=each.name, title=each.title, question=each.question) for each in PROBES
             ),
@@ -139,7 +139,8 @@ class Survey:
     def _try(self, stack: str, probe: Probe, *, fresh: bool, cancel: Event) -> Capability:
         kind, name = type(probe), "-".join(filter(None, (probe.name, probe.disk)))
         try:
-            probe_plan = probe.resized(ProbePlan(self._study, self._study.stacks[stack], name))
+            own = self._study.of(stack)
+            probe_plan = probe.resized(ProbePlan(own, own.stacks[stack], name))
             refused = probe.prepare(probe_plan)
             if refused is not None:
                 return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
@@ -163,7 +164,7 @@ class Survey:
             "probes": _PROBES_VERSION,
             "plan": sha256_hex(plan.to_json()),
             "setting": self._runner.setting(plan, devices),
-            "lab": fingerprint_of(self._runner).model_dump(),
+            "lab": fingerprint_of(self._runner.identity_of(plan)).model_dump(),
         }
         return sha256_hex(canonical_json(made_of))
 
@@ -180,7 +181,7 @@ class Survey:
             trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
             if why := probe.learn(trace, events):
                 return _undecided(probe_plan.stack.name, type(probe), why)
-            probe_plan = ProbePlan(self._study, probe_plan.stack, probe.name)
+            probe_plan = ProbePlan(probe_plan.study, probe_plan.stack, probe.name)
             probe.prepare(probe_plan)
             plan = probe_plan.plan()
         return _ended(probe_plan, probe, self._boot(plan, cpu, cancel))

@@ -46,6 +46,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
         "tipping": "Find what would change the answer, and how near that is.",
         "compare": "Compare two results: what got better or worse.",
         "claims": "Judge what is claimed about stacks by results.",
+        "bisect": "Find the commit of a kernel at which a metric changed.",
         "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
     },
     "Devices and the lab": {

@@ -16,7 +16,7 @@ from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sh
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import ResultsFolder
-from strata.runners.base import Runner
+from strata.runners.base import Identity, Runner
 from strata.spec.describe import title
 from strata.spec.device import Device
 from strata.spec.find import probed, searched_workload
@@ -167,8 +167,8 @@ def is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
     return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in keys)
 
 
-def fingerprint_of(runner: Runner) -> Fingerprint:
-    return Fingerprint(**{name: getattr(runner.identity, name) for name in Fingerprint.model_fields})
+def fingerprint_of(identity: Identity) -> Fingerprint:
+    return Fingerprint(**{name: getattr(identity, name) for name in Fingerprint.model_fields})
 
 
 def discard_unfinished(folder: ResultsFolder, trial: TrialKey) -> int:
@@ -228,6 +228,8 @@ def stack_title(study: Study, stack: Stack) -> str:
     for name, part in stack.filesystems.items():
         own = " / ".join(title(layer.layer, layer) for layer in part.layers if not layer.beside)
         layers += f" / beside it {name} on {', '.join(part.devices)} ({own})"
+    if not (kernel := study.of(stack.name).kernel).is_default:
+        layers += f" under {kernel}"
     given = [f"{name} = {value}" for each in stack.settings.values() for name, value in each.items()]
     layers += f" ({', '.join(given)})" if given else ""
     models = dict.fromkeys(study.devices[disk_of(name)].device.name for name in stack.devices)

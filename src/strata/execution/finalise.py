@@ -63,14 +63,14 @@ def finalise(
     problems += _scrub_errors(attempt, trial)
     trace = _trace(attempt, trial.plan, problems)
     stack = study.stacks[trial.plan.trial.stack]
-    identity = runner.identity
+    identity = runner.identity_of(planned.plan)
     in_lab = runner.time_domain == "virtual"
     record = build_record(
         trial.plan,
         trial.events,
         metrics=metrics,
         spec_sha256=planned.spec_sha256,
-        fingerprint=fingerprint_of(runner),
+        fingerprint=fingerprint_of(identity),
         runner=runner.name,
         time_domain=runner.time_domain,
         versions=Versions(strata=version("strata"), kernel="", agent="", packages=dict(identity.packages)),

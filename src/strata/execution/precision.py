@@ -122,12 +122,12 @@ class Rounds:
     def _round(self, study: Study) -> Agenda:
         """Find the work of a round; study.json then states it. The results folder is locked."""
         planned, left_out = plan_study(study, self.runner, self.chosen, self._known)
-        fingerprint = fingerprint_of(self.runner)
         to_run, kept, disturbed = [], [], {}
         for each in planned:
             if each.key not in self.chosen or each.key in self._done:
                 continue
             if not self.fresh and each.key not in self._kept:
+                fingerprint = fingerprint_of(self.runner.identity_of(each.plan))
                 record = self.folder.valid_result(each.key, each.spec_sha256, fingerprint)
                 is_disturbed = record is not None and disturbance_of(record) is not None
                 tried = disturbed_attempts(self.folder, each, fingerprint) if is_disturbed else 0
@@ -168,11 +168,11 @@ class Rounds:
 
     def _all_carried_out(self, agenda: Agenda) -> bool:
         """Whether every trial has a result of this specification and this runner, valid or not."""
-        fingerprint = fingerprint_of(self.runner)
         for trial, sha256 in agenda.snapshot.trials.items():
             if trial in self._carried_out or trial in self._kept:
                 continue
             record = self.folder.read_trial(trial, sha256).record
+            fingerprint = fingerprint_of(self.runner.identity_of(self._known[trial].plan))
             if record is None or record.fingerprint != fingerprint:
                 return False
             self._carried_out.add(trial)

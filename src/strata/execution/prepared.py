@@ -91,7 +91,7 @@ def _prepared(
 
 def _inputs(runner: LabRunner, task: Task) -> Inputs:
     """All that the outcome of the first boot depends on."""
-    lab = runner.identity
+    lab = runner.identity_of(task.plan)
     setting = runner.setting(task.plan, task.devices)
     return Inputs(
         wanted={

@@ -86,8 +86,11 @@ class VariedTrials:
         return len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
 
     def _missing(self, planned: Iterable[PlannedTrial], folder: ResultsFolder) -> list[PlannedTrial]:
-        of_now = fingerprint_of(self.runner)
-        return [each for each in planned if not folder.valid_result(each.key, each.spec_sha256, of_now)]
+        def is_there(each: PlannedTrial) -> bool:
+            of_now = fingerprint_of(self.runner.identity_of(each.plan))
+            return folder.valid_result(each.key, each.spec_sha256, of_now) is not None
+
+        return [each for each in planned if not is_there(each)]
 
     def _copied(self, varied: Study, planned: list[PlannedTrial], place: Path) -> ResultsFolder:
         """The folder of the change, with the results of the trials that it leaves as they are."""

@@ -22,9 +22,17 @@ from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import Step
 from strata.lab.recipe import Recipe
-from strata.lab.source import Workshop, copy_tree, source_from_debian, source_from_tarball
+from strata.lab.source import (
+    Workshop,
+    copy_tree,
+    source_from_debian,
+    source_from_tarball,
+    source_of_user,
+)
 
 _ESTIMATED_OBJECTS: Final = 1100  # before the first build
+# The folders of User-Mode Linux. An older kernel has them of the newest, so that all kernels are one machine.
+_ARCHITECTURE: Final = ("arch/um", "arch/x86/um")
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
 
@@ -46,9 +54,17 @@ def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
     driver or the configuration only what depends on it is compiled.
     """
     recipe = shop.recipe
-    source = source_from_debian(shop) if tarball is None else source_from_tarball(shop, tarball)
+    if tarball is not None:
+        source = source_from_tarball(shop, tarball)
+    elif recipe.own is not None:
+        source = source_of_user(shop, recipe.own)
+    else:
+        source = source_from_debian(shop, recipe.package)
     name = source.manifest["package_version"] or source.manifest["version"]
     found = {"source": name, "source_sha256": source.manifest["tarball_sha256"], **_toolchain()}
+    if recipe.architecture is not None:
+        base = source_from_debian(shop, recipe.architecture)
+        found["architecture_sha256"] = base.manifest["tarball_sha256"]
     inputs = Inputs(recipe.wanted(), found)
 
     def make(folder: Path) -> Mapping[str, Any]:
@@ -77,26 +93,58 @@ def interface_of(kernel: Entry) -> str:
 
 def kernel_tree(shop: Workshop, kernel: Entry, log: Path) -> contextlib.AbstractContextManager[Path]:
     """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone."""
-    return _compiled_tree(shop, _source_of(shop.cache, kernel), kernel.inputs.found, log)
+    source = _source_of(shop.cache, kernel.inputs.found["source_sha256"])
+    return _compiled_tree(shop, source, kernel.inputs.found, log)
 
 
 @contextlib.contextmanager
 def _compiled_tree(shop: Workshop, source: Entry, found: Mapping[str, str], log: Path) -> Iterator[Path]:
     previous = shop.cache.entries("kernel")
     objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
-    with shop.cache.kept_work("kernel-tree", Inputs(shop.recipe.tree_wanted(), found)) as work:
+    recipe, name, architecture = shop.recipe, "kernel-tree", None
+    if recipe.own is not None:  # one tree for all its revisions
+        name, found = "own-kernel-tree", {key: found[key] for key in found if not key.startswith("source")}
+    elif recipe.architecture is not None:
+        name = f"{recipe.series}-kernel-tree"
+    if recipe.architecture is not None:
+        architecture = _source_of(shop.cache, found["architecture_sha256"]).path / "linux"
+    with shop.cache.kept_work(name, Inputs(recipe.tree_wanted(), found)) as work:
         tree = work / "linux"
-        _prepare(shop, source.path / "linux", tree, log)
+        if recipe.own is not None and not tree.exists():
+            _begin_as_default(shop, tree, found)
+        _prepare(shop, _Origin(source.path / "linux", architecture), tree, log)
         _compile(shop, tree, log, expected_objects=objects)
         yield tree
 
 
-def _source_of(cache: Cache, kernel: Entry) -> Entry:
+def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> None:
+    """Copy the tree in which Debian's source of the same version was compiled, if it is there.
+
+    Most of it need not be compiled again for a tree of the user's.
+    """
+    for kernel in shop.cache.entries("kernel"):
+        wanted, known = kernel.inputs.wanted, kernel.inputs.found
+        alike = wanted.get("series") == shop.recipe.series and "own" not in wanted
+        key = Inputs(shop.recipe.tree_wanted(), known).key
+        compiled = shop.cache.root / "work" / f"kernel-tree-{key}" / "linux"
+        if alike and found.items() <= known.items() and compiled.is_dir():
+            copy = tree.with_name("copy")
+            shutil.rmtree(copy, ignore_errors=True)
+            with (
+                shop.cache.locked(compiled.parent.name),
+                shop.progress.step("kernel: copying a compiled tree"),
+            ):
+                subprocess.run(["cp", "-a", "--reflink=auto", str(compiled), str(copy)], check=True)
+            copy.rename(tree)
+            return
+
+
+def _source_of(cache: Cache, sha256: str) -> Entry:
     for entry in cache.entries("source"):
-        if entry.manifest["tarball_sha256"] == kernel.inputs.found["source_sha256"]:
+        if entry.manifest["tarball_sha256"] == sha256:
             return entry
     raise LabError(
-        f"the source of the lab's kernel ({kernel.manifest['source']}) is no longer there",
+        "the source of the lab's kernel is no longer there",
         place=str(cache.root / "source"),
         remedy="run `strata lab clean --all`, then `strata lab build`, which fetches it again",
     )
@@ -139,14 +187,30 @@ _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "176722
 RESUME_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
 
 
-def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
+@dataclass(frozen=True)
+class _Origin:
+    """The source of a kernel, and another one from which it has User-Mode Linux."""
+
+    source: Path
+    architecture: Path | None = None
+
+    def copy(self, target: Path) -> None:
+        copy_tree(self.source, target)
+        for folder in _ARCHITECTURE if self.architecture is not None else ():
+            assert self.architecture is not None
+            shutil.rmtree(target / folder)
+            copy_tree(self.architecture / folder, target / folder)
+
+
+def _prepare(shop: Workshop, origin: _Origin, tree: Path, log: Path) -> None:
     """Patch and configure a tree as far as that is not done."""
     recipe, configured = shop.recipe, tree / ".strata-configured"
-    fragment = recipe.folder / recipe.config
     with shop.progress.step("kernel: copying, patching, configuring") as step:
-        _patch(recipe, source, tree, log, step)
+        _patch(recipe, origin, tree, log, step)
         for name, place in recipe.copies:
             _bring(recipe.folder / name, tree / place)
+        fragment = tree / ".strata-fragment"
+        fragment.write_text("\n".join((recipe.folder / name).read_text() for name in recipe.configs))
         digest = file_hash(fragment)
         if not configured.exists() or configured.read_text() != digest:
             step.note("configuring")
@@ -157,33 +221,32 @@ def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
             configured.write_text(digest)
 
 
-def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> None:
+def _patch(recipe: Recipe, origin: _Origin, tree: Path, log: Path, step: Step) -> None:
     """Bring a tree, new or compiled before, to the state of the source with the recipe's patches.
 
-    Only files of the old and new patches are compared, and an unchanged one keeps its date: after a change
-    of a patch make compiles only the objects that depend on it.
+    An unchanged file keeps its date: after a change of a patch, or of the source, make compiles only the
+    objects that depend on it. Most files are one with those of the source, and need no comparison.
     """
     record = tree / ".strata-patched"
-    digest = " ".join(file_hash(recipe.folder / name) for name in recipe.patches)
+    digest = " ".join([str(origin), *(file_hash(recipe.folder / name) for name in recipe.patches)])
     before = record.read_text().splitlines() if record.exists() else []
     if before[:1] == [digest]:
         return
     fresh = tree.with_name("patched")
     shutil.rmtree(fresh, ignore_errors=True)
     step.note("copying the source")
-    copy_tree(source, fresh)
+    origin.copy(fresh)
     for name in recipe.patches:
         step.note(name)
         apply_patch(recipe, name, fresh, log, f"Linux {recipe.series}")
-    touched = sorted({path for name in recipe.patches for path in patched_files(recipe.folder / name)})
-    (fresh / record.name).write_text("\n".join([digest, *touched]) + "\n")
+    files = {path.relative_to(fresh).as_posix(): path for path in fresh.rglob("*") if path.is_file()}
+    (fresh / record.name).write_text("\n".join([digest, *sorted(files)]) + "\n")
     if not before:  # a new tree, or one whose making was interrupted
         shutil.rmtree(tree, ignore_errors=True)
         fresh.rename(tree)
         return
-    paths = sorted({*touched, *before[1:]})
-    record.write_text("\n".join(["unfinished", *paths]) + "\n")
-    for path in paths:
+    record.write_text("\n".join(["unfinished", *sorted({*files, *before[1:]})]) + "\n")
+    for path in sorted({*files, *before[1:]}):
         _bring(fresh / path, tree / path)
     _bring(fresh / record.name, record)
     shutil.rmtree(fresh)
@@ -198,7 +261,7 @@ def _bring(new: Path, old: Path) -> None:
     """Make ``old`` equal to ``new``, which may be absent; a file with the same content keeps its date."""
     if not new.is_file():
         old.unlink(missing_ok=True)
-    elif not old.is_file() or old.read_bytes() != new.read_bytes():
+    elif not old.is_file() or not (old.samefile(new) or old.read_bytes() == new.read_bytes()):
         old.parent.mkdir(parents=True, exist_ok=True)
         old.unlink(missing_ok=True)  # it may be a hard link to the source
         shutil.copyfile(new, old)
@@ -266,7 +329,8 @@ def run_in(
 def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str) -> None:
     """Apply a patch exactly: one that only nearly fits may mean something else in another version."""
     options = ("-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name))
-    remedy = f"the patches are for {made_for}; try the version of image/packages.lock"
+    remedy = f"the patches are for {made_for}; try "
+    remedy += "the version of image/packages.lock" if recipe.own is None else "a source that is nearer to it"
     run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy)
 
 

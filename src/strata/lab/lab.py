@@ -24,6 +24,7 @@ from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.source import Workshop
 from strata.lab.variant import find_variant, provide_variant
 from strata.plan.model import Plan
+from strata.spec.kernel import DEFAULT_KERNEL, Kernel
 from strata.spec.step import LOAD, Prerequisites
 from strata.words import listed
 
@@ -53,6 +54,7 @@ class Lab:
     modules: Mapping[str, ModulesBuild] = field(default_factory=dict)
     variants: Mapping[tuple[str, ...], ImageBuild] = field(default_factory=dict)
     """The images with packages of studies, by these."""
+    of: Kernel = DEFAULT_KERNEL
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -87,7 +89,7 @@ class Lab:
 
 def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
     """The groups of modules that a plan needs, in load order."""
-    groups = _groups_for(project_root() / "kernel", plan.prerequisites)
+    groups = _groups_for(project_root() / "kernel", plan.kernel, plan.prerequisites)
     names = {name for name, _, _ in loadings(groups)}
     if unknown := sorted(set(plan.prerequisites.modules) - names):
         raise LabError(
@@ -99,8 +101,8 @@ def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
 
 
 @functools.cache
-def _groups_for(folder: Path, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
-    return Recipe.read(folder).groups_for(prerequisites)
+def _groups_for(folder: Path, kernel: Kernel, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
+    return Recipe.read(folder, kernel).groups_for(prerequisites)
 
 
 def module_bindings(plan: Plan) -> list[dict[str, str]]:
@@ -128,7 +130,7 @@ def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
         if (built := lab.modules.get(group.name)) is not None:
             hashes |= {module.name: module.sha256 for module in built.modules}
         else:
-            hashes[group.name] = _unbuilt(group.name)
+            hashes[group.name] = _unbuilt(group.name, plan.kernel)
     if hashes:
         setting["modules"] = hashes
     if packages := plan.prerequisites.packages:
@@ -139,8 +141,8 @@ def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
     return setting
 
 
-def _unbuilt(part: Part) -> str:
-    return f"not built: {Inputs(Project.read(project_root()).wanted(part), {}).key}"
+def _unbuilt(part: Part, kernel: Kernel = DEFAULT_KERNEL) -> str:
+    return f"not built: {Inputs(Project.read(project_root(), kernel).wanted(part), {}).key}"
 
 
 def parts(root: Path) -> tuple[Part, ...]:
@@ -151,15 +153,15 @@ def parts(root: Path) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class Project:
-    """The project's statements about its lab."""
+    """The project's statements about its lab, with one kernel."""
 
     root: Path
     recipe: Recipe
     image: ImageSpec
 
     @classmethod
-    def read(cls, root: Path) -> Project:
-        return cls(root, Recipe.read(root / "kernel"), ImageSpec.read(root / "image"))
+    def read(cls, root: Path, kernel: Kernel = DEFAULT_KERNEL) -> Project:
+        return cls(root, Recipe.read(root / "kernel", kernel), ImageSpec.read(root / "image"))
 
     def group(self, part: Part) -> ModuleGroup | None:
         return next((each for each in self.recipe.groups if each.name == part), None)
@@ -225,9 +227,9 @@ def _is_complete(entry: Entry) -> bool:
         return False
 
 
-def find_lab() -> Lab | None:
+def find_lab(of: Kernel = DEFAULT_KERNEL) -> Lab | None:
     """The lab if it is built and current, else None. Never builds; for every command but the set-up."""
-    project = Project.read(project_root())
+    project = Project.read(project_root(), of)
     kernel, image, agent, load = map(project.find, (*ESSENTIAL, "load"))
     if kernel is None or image is None or agent is None:
         return None
@@ -239,6 +241,7 @@ def find_lab() -> Lab | None:
         AgentBuild.of(agent),
         None if load is None else LoadBuild.of(load),
         {name: ModulesBuild.of(entry) for name, entry in groups.items() if entry is not None},
+        of=of,
     )
 
 
@@ -251,27 +254,35 @@ def require_lab() -> Lab:
 
 
 def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
-    """The lab with all parts that a plan needs: modules and load generator are built if they are missing."""
+    """The lab with all parts that a plan needs: kernel, modules and load generator are built if missing."""
+    if lab.of != plan.kernel:
+        lab = replace(_built(lab, plan, ["kernel"], progress), variants=lab.variants)
     if (packages := plan.prerequisites.packages) and packages not in lab.variants:
         lab = replace(lab, variants={**lab.variants, packages: provide_variant(packages, progress)})
     if not (lacking := lab.lacks(plan)):
         return lab
+    return replace(_built(lab, plan, lacking, progress), variants=lab.variants)
+
+
+def _built(lab: Lab, plan: Plan, lacking: list[Part], progress: SetupProgress) -> Lab:
+    """The lab of a plan's kernel with these parts; image and agent are those of ``lab``."""
     try:
-        built = ensure_lab(progress, only=lacking) or require_lab()
+        built = ensure_lab(progress, only=lacking, of=plan.kernel) or require_lab()
     except LabError as error:
         kernel = find_entry("kernel", project_root())
-        if kernel is None or kernel.path.is_relative_to(cache_root()):
+        if kernel is None or not plan.kernel.is_default or kernel.path.is_relative_to(cache_root()):
             raise
         raise LabError(
             f"{plan.trial.id} needs {', '.join(lacking)} in the lab that root has built: {error.cause}",
             remedy=f"let root run `strata lab build {' '.join(f'--only {part}' for part in lacking)}`",
         ) from error
     # Trials of one run must not mix kernels, and a result must state the agent that ran.
-    if built.fingerprint != lab.fingerprint:
+    known = built.kernel.sha256 if lab.of != plan.kernel else lab.kernel.sha256
+    if built.fingerprint != replace(lab.fingerprint, kernel_sha256=known):
         raise LabError(
             "the lab was built anew while this study runs", remedy="run the same command again; it goes on"
         )
-    return replace(built, variants=lab.variants)
+    return built
 
 
 def ensure_lab(
@@ -280,14 +291,16 @@ def ensure_lab(
     source: Path | None = None,
     jobs: int | None = None,
     only: Sequence[Part] | None = None,
+    of: Kernel = DEFAULT_KERNEL,
 ) -> Lab | None:
     """Build missing and stale parts of the lab: image and programs while the kernel is compiled.
 
     ``source`` is a kernel tarball in place of Debian's package; ``jobs`` compilers run at once, by default
-    one per CPU; ``only`` names the parts to build. When root builds, the result is published to the shared
-    cache for the machine's other users. Returns None while an essential part is missing.
+    one per CPU; ``only`` names the parts to build; ``of`` is the lab's kernel. When root builds, the
+    result is published to the shared cache for the machine's other users. Returns None while an essential
+    part is missing.
     """
-    project, cache = Project.read(project_root()), Cache(cache_root())
+    project, cache = Project.read(project_root(), of), Cache(cache_root())
     workshop = Workshop(
         cache,
         project.recipe,
@@ -324,7 +337,7 @@ def ensure_lab(
     built = [entry for entry in map(project.find, chosen) if entry and entry.path.is_relative_to(cache.root)]
     for entry in built if os.geteuid() == 0 else ():
         Cache(shared_root()).publish(entry)
-    return find_lab()
+    return find_lab(of)
 
 
 def _build_modules(workshop: Workshop, project: Project, names: Sequence[Part]) -> None:

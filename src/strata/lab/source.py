@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.own_source import OwnSource, git, kernel_version
 from strata.lab.process import run_logged
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleSource, Recipe
@@ -41,6 +42,7 @@ LEFT_OUT: Final = (
     *(f"*/drivers/{name}/*.[ch]" for name in _UNUSED_DRIVERS.split()),
 )
 _ESTIMATED_FILES: Final = 40_000
+_WRITTEN_MAX: Final = 2000  # files of a git tree that are written by name; more are written with all others
 
 SourceApt = Callable[[], Apt]
 """The apt that sees the sources' packages; made only when something must be fetched."""
@@ -97,7 +99,7 @@ def source_from_tarball(shop: Workshop, tarball: Path) -> Entry:
 
     def make(folder: Path) -> Mapping[str, Any]:
         version, series = _unpack(tarball, folder / "linux", shop.progress), shop.recipe.series
-        if not re.match(rf"{re.escape(series)}\b", version):
+        if shop.recipe.own is None and not re.match(rf"{re.escape(series)}\b", version):
             raise LabError(
                 f"this is Linux {version}, and the lab's patches are for {series}",
                 place=str(tarball),
@@ -108,12 +110,71 @@ def source_from_tarball(shop: Workshop, tarball: Path) -> Entry:
     return shop.cache.build("source", inputs, make)
 
 
-def source_from_debian(shop: Workshop) -> Entry:
+def source_of_user(shop: Workshop, own: OwnSource) -> Entry:
+    """The source in the cache. Of a git tree only the files that differ from a known one are written."""
+    if own.path.is_file():
+        return source_from_tarball(shop, own.path)
+
+    def make(folder: Path) -> Mapping[str, Any]:
+        tree = folder / "linux"
+        with shop.progress.step(f"kernel: taking {own.kernel.name}"):
+            base = next((each for each in shop.cache.entries("source") if "git" in each.inputs.wanted), None)
+            changed = None if base is None else _changed(own, base.inputs.wanted["git"])
+            if base is None or changed is None or len(changed) > _WRITTEN_MAX:
+                tree.mkdir()
+                _write(own, [], tree, shop)
+            else:
+                copy_tree(base.path / "linux", tree)
+                for path in changed:
+                    (tree / path).unlink(missing_ok=True)
+                there = [path for path, status in changed.items() if status != "D"]
+                if there:
+                    _write(own, there, tree, shop)
+        return {"version": own.version, "package_version": None, "tarball_sha256": own.sha}
+
+    return shop.cache.build("source", Inputs({"git": own.sha, "left_out": " ".join(LEFT_OUT)}, {}), make)
+
+
+def _changed(own: OwnSource, base: str) -> dict[str, str] | None:
+    """The paths that differ from another tree, each with git's letter; None if git does not know it."""
+    try:
+        told = git(own.path, "diff-tree", "-r", "-z", "--no-renames", "--name-status", base, own.sha)
+    except LabError:
+        return None
+    fields = told.split("\0")
+    return dict(zip(fields[1::2], fields[::2], strict=False))
+
+
+def _write(own: OwnSource, paths: list[str], tree: Path, shop: Workshop) -> None:
+    """Write files of the source, all for no paths, but for those that the lab never compiles."""
+    with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
+        archive = Path(scratch) / "source.tar"
+        git(own.path, "archive", "--prefix=linux/", f"--output={archive}", own.sha, "--", *paths)
+        exclude = [f"--exclude={pattern}" for pattern in LEFT_OUT]
+        run_logged(
+            [
+                "tar",
+                "-x",
+                "-f",
+                str(archive),
+                "--strip-components=1",
+                "--unlink-first",
+                "--no-same-owner",
+                *exclude,
+            ],
+            log=shop.cache.root / "logs" / "unpack.log",
+            title="unpacking the kernel's source",
+            remedy="check the free space",
+            cwd=tree,
+        )
+
+
+def source_from_debian(shop: Workshop, package: str) -> Entry:
     """Unpack Debian's kernel source package, downloading it unless some version of it is in the cache."""
-    wanted = {"package": shop.recipe.package, "left_out": " ".join(LEFT_OUT)}
+    wanted = {"package": package, "left_out": " ".join(LEFT_OUT)}
     if (entry := shop.cache.current("source", wanted)) is not None:
         return entry
-    candidate = _Candidate.of("kernel", shop.recipe.package, shop.apt, shop.progress)
+    candidate = _Candidate.of("kernel", package, shop.apt, shop.progress)
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -160,19 +221,6 @@ def module_source(shop: Workshop, source: ModuleSource) -> Entry:
     return shop.cache.build("module-source", Inputs(wanted, {"version": version}), make)
 
 
-def _version(tree: Path, tarball: Path) -> str:
-    try:
-        head = (tree / "Makefile").read_text(errors="replace")[:2000]
-        fields = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", head, re.MULTILINE))
-        return f"{fields['VERSION']}.{fields['PATCHLEVEL']}.{fields['SUBLEVEL']}"
-    except (OSError, KeyError):
-        raise LabError(
-            "this is not the source of a Linux kernel",
-            place=str(tarball),
-            remedy="give a tarball with the kernel's top Makefile in its only folder",
-        ) from None
-
-
 def _tarball_of(deb: Path, folder: Path) -> Path:
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -207,7 +255,8 @@ def _unpack(tarball: Path, tree: Path, progress: SetupProgress) -> str:
             on_line=lambda _: step.advance(),
         )
     (tree.parent / "unpack.log").unlink()
-    return _version(tree, tarball)
+    makefile = tree / "Makefile"
+    return kernel_version(makefile.read_text(errors="replace") if makefile.is_file() else "", str(tarball))
 
 
 def copy_tree(tree: Path, target: Path) -> None:

@@ -16,6 +16,7 @@ from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.variant import additions
 from strata.spec.inputs import BUILT_IN_SOURCES
+from strata.spec.kernel import KERNELS, Kernel
 
 
 def clean_caches(*, everything: bool) -> int:
@@ -24,8 +25,8 @@ def clean_caches(*, everything: bool) -> int:
     ``everything`` includes current entries, the kernel's source and the logs. Returns the bytes freed.
     """
     root = project_root()
-    project = Project.read(root)
-    current = [(project.kind(part), project.wanted(part)) for part in parts(root)]
+    projects = [Project.read(root, Kernel(version)) for version in KERNELS]
+    current = [(each.kind(part), each.wanted(part)) for each in projects for part in parts(root)]
     current += [("model", model_wanted(root))]
     current += [("input", built_in_wanted(each, root)) for each in BUILT_IN_SOURCES]
     freed_bytes = 0
@@ -34,7 +35,9 @@ def clean_caches(*, everything: bool) -> int:
         if not everything:
             keep = [cache.current(kind, wanted) for kind, wanted in current]
             # The next change of a patch needs them.
-            keep += [entry for kind in ("source", "module-source") for entry in cache.entries(kind)[:1]]
+            keep += [
+                entry for kind in ("source", "module-source") for entry in cache.entries(kind)[: len(KERNELS)]
+            ]
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
             if entry not in keep:
                 freed_bytes += cache.remove(entry)
@@ -48,13 +51,14 @@ def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:
     With ``keep`` the versions stay that the mirror still has.
     """
     root = project_root()
-    recipe, spec = Recipe.read(root / "kernel"), ImageSpec.read(root / "image", check_lock=False)
+    spec = ImageSpec.read(root / "image", check_lock=False)
+    sources = [Recipe.read(root / "kernel", Kernel(version)).package for version in KERNELS]
     if not keep:
         spec = replace(spec, locked={}, locked_kernel={}, locked_additions={})
         spec = replace(spec, locked_essential={}, locked_rest={})
     apt = spec.source_apt()
     apt.update()
-    kernel = {package: apt.candidate(package)[0] for package in (recipe.package, *spec.modules)}
+    kernel = {package: apt.candidate(package)[0] for package in (*sources, *spec.modules)}
     cache = Cache(cache_root())
     if (old := cache.current("image", spec.wanted())) is not None:
         cache.remove(old)  # built on another day, from what the mirror had then

@@ -320,6 +320,7 @@ def plan_of(
         environment=ENVIRONMENT,
         inputs=inputs,
         memory_bytes=study.memory_bytes,
+        kernel=study.kernel,
         processor=study.drawn_processor(seed).kernel_lines,
         monitors=Monitors(interval_ns=interval_ns, disks=stack.all_devices),
         time_limit_ns=time_limit_ns,

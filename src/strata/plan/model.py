@@ -10,6 +10,7 @@ from typing import Final, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from strata.spec.inputs import InputFile
+from strata.spec.kernel import DEFAULT_KERNEL, Kernel
 from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
 from strata.spec.trial import TrialKey
 from strata.spec.workload import InputKind
@@ -82,6 +83,8 @@ class Plan(Frozen):
     inputs: tuple[PlanInput, ...] = ()  # the files that steps read from the machine
     memory_bytes: int = Field(default=MEMORY_BYTES, gt=0)  # memory of the lab's machine; a host has its own
     processor: tuple[str, ...] = ()  # the prices that the lab's kernel reads; a host's processor has its own
+    # The lab's kernel. It is no part of the plan's file: a result's fingerprint has its hash.
+    kernel: Kernel = Field(default=DEFAULT_KERNEL, exclude=True)
     monitors: Monitors
     time_limit_ns: int = Field(gt=0)  # the time the whole plan may take, in the runner's time domain
     steps: tuple[Step, ...]

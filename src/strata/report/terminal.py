@@ -203,7 +203,7 @@ def cost_line(results: StudyResults) -> str:
 
 
 def _labs_words(results: StudyResults) -> str:
-    count = len({record.fingerprint for record in results.records})
+    count = len(results.fingerprints)
     return f"measured in {count} different labs: `strata run --fresh` makes them alike" if count > 1 else ""
 
 

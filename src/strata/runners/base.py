@@ -99,6 +99,9 @@ class Runner(Protocol):
     def identity(self) -> Identity:
         """The properties of the runner that every result states."""
 
+    def identity_of(self, plan: Plan) -> Identity:
+        """The same for one trial, whose kernel may be another one."""
+
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         """Further values that results depend on, as JSON types; part of a trial's identity."""
 

@@ -57,6 +57,9 @@ class FakeRunner:
     name = "fake"
     time_domain: ClassVar[Literal["virtual", "wall"]] = "virtual"
 
+    def identity_of(self, plan: Plan) -> Identity:
+        return self.identity
+
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         return self.settings
 

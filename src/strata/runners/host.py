@@ -109,6 +109,9 @@ class HostRunner:
             setting_sha256=sha256_hex(canonical_json(machine)),
         )
 
+    def identity_of(self, plan: Plan) -> Identity:
+        return self.identity
+
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         """The load generator, inputs, real disks. Other devices are what lies under the scratch folder.
 

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -27,7 +28,7 @@ from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, t
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
-from strata.lab.lab import Lab, ensure_for, part_setting
+from strata.lab.lab import Lab, ensure_for, find_lab, part_setting
 from strata.lab.limits import check_memory
 from strata.lab.machine import lacking_cpus
 from strata.lab.progress import SILENCE, SetupProgress
@@ -49,6 +50,7 @@ from strata.runners.base import (
 )
 from strata.spec.device import Device
 from strata.spec.inputs import InputFile
+from strata.spec.kernel import Kernel
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, format_duration
 
@@ -81,6 +83,7 @@ class LabRunner:
         progress: SetupProgress = SILENCE,  # shows what is fetched or unpacked before the trials
     ) -> None:
         self._lab = lab
+        self._labs: dict[Kernel, Lab | None] = {lab.of: lab}  # None: its kernel is not built
         self._progress = progress
         self._measure_cost = measure_cost
         self._stall_limit_s = stall_limit_s
@@ -99,12 +102,26 @@ class LabRunner:
             setting_sha256=sha256_hex(canonical_json(boot_setting())),
         )
 
+    def identity_of(self, plan: Plan) -> Identity:
+        lab = self._lab_of(plan)
+        return replace(self.identity, kernel_sha256=None if lab is None else lab.kernel.sha256)
+
+    def _lab_of(self, plan: Plan) -> Lab | None:
+        """The lab with a plan's kernel, if this is built."""
+        kernel = plan.kernel
+        if kernel not in self._labs:
+            found = find_lab(kernel)
+            self._labs[kernel] = found and replace(
+                self._lab, kernel=found.kernel, modules=found.modules, of=kernel
+            )
+        return self._labs[kernel]
+
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         """The bindings, modules, programs, inputs, and the driver's integers for each disk."""
         return {
             "bindings": lab_bindings(plan),
             "disks": disk_texts(lab_disks(plan, devices)),
-            **part_setting(plan, self._lab),
+            **part_setting(plan, self._lab_of(plan) or replace(self._lab, modules={})),
             **input_setting(plan),
         }
 
@@ -116,9 +133,11 @@ class LabRunner:
         self._ensure_for(plan)
         provide_inputs(plan, files, self._progress)
 
-    def _ensure_for(self, plan: Plan) -> None:
+    def _ensure_for(self, plan: Plan) -> Lab:
         with self._building:
-            self._lab = ensure_for(self._lab, plan, self._progress)
+            lab = ensure_for(self._lab_of(plan) or self._lab, plan, self._progress)
+            self._labs[plan.kernel] = lab
+            return lab
 
     def check(self, plans: list[Plan]) -> None:
         """Check that a lab can start; its image has every program."""
@@ -141,7 +160,7 @@ class LabRunner:
         None without a cut.
         """
         plan = task.plan
-        self._ensure_for(plan)
+        lab = self._ensure_for(plan)
         bindings = canonical_json(lab_bindings(plan))
         with explained(task.folder, "write the bindings"):
             (task.folder / BINDINGS_NAME).write_bytes(bindings)
@@ -152,7 +171,7 @@ class LabRunner:
             folder = opened.enter_context(private_folder(run_root())).path
             running = opened.enter_context(
                 start_lab(
-                    self._lab.for_plan(plan),
+                    lab.for_plan(plan),
                     Wiring(
                         folder, console, events, cpu=task.cpu, trace=trace, measure_cost=self._measure_cost
                     ),
@@ -160,7 +179,7 @@ class LabRunner:
                         self._agent,
                         plan.to_json(),
                         bindings,
-                        *plan_files(plan, self._lab),
+                        *plan_files(plan, lab),
                     ),
                     disks=lab_disks(plan, task.devices),
                     memory_bytes=plan.memory_bytes,

@@ -16,6 +16,7 @@ Kind = Literal["devices", "stacks", "workloads"]
 KINDS: Final[tuple[Kind, ...]] = ("devices", "stacks", "workloads")
 HEAD: Final = "study"
 _OF_HEAD: Final = (
+    "kernel",
     "cpu",
     "cpus",
     "memory",

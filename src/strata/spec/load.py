@@ -31,6 +31,7 @@ from strata.spec.fit import (
     tables_diagnostics,
 )
 from strata.spec.inputs import InputFile, input_diagnostics, read_inputs
+from strata.spec.kernel import find_kernel
 from strata.spec.key_paths import with_changes
 from strata.spec.load_stack import AMPLE_BYTES, StackReader
 from strata.spec.matrix import Matrix
@@ -133,15 +134,18 @@ class _Reader:
             self.found.extend(("study",), count_diagnostics(trials))
             self.check_reference(head.reference)
         processor = self.processor(head, ("study",)) if head is not None else None
+        kernel = self.find(find_kernel, head.kernel, ("study", "kernel")) if head is not None else None
         own = {name: self.own_keys(name, each) for name, each in self.heads.items()}
         self.found.raise_all()
         assert head is not None
         assert processor is not None
+        assert kernel is not None
         self.leave_out_equals()
         # The machine's limits are in the devices by now.
         separate = {"cpu", "cpus", "machine_iops", "machine_throughput_bytes_per_s"}
         declared = {key: value for key, value in head if key not in separate} | {
             "question": head.question.strip(),
+            "kernel": kernel,
             "reference": next(iter(self.of_reference(head.reference)), None),
             "seeds": tuple(head.seeds),
             "seeds_max": head.seeds_max or max(SEEDS_MAX, len(head.seeds)),
@@ -167,12 +171,17 @@ class _Reader:
                 self.workloads = self.workloads | with_lost_disks(chosen, self.stacks.values())
         return found
 
+    def own_heads(self) -> dict[str, dict[str, Any]]:
+        """The keys of [study] that stacks have of their own, by the matrix or in their tables."""
+        found = {name: dict(self.matrix.heads.get(name, {})) for name in self.stacks}
+        for name, own in found.items():
+            if (kernel := self.tables["stacks"][name].get("kernel")) is not None:
+                own["kernel"] = kernel
+        return {name: own for name, own in found.items() if own}
+
     def read_heads(self) -> None:
-        """The keys of [study] that stacks of the matrix have of their own."""
         known: dict[str, HeadTable | None] = {}
-        for stack, changed in self.matrix.heads.items():
-            if not changed:
-                continue
+        for stack, changed in self.own_heads().items():
             text = json.dumps(changed, sort_keys=True, default=str)
             if text not in known:
                 table = {**self.tables["study"], **changed}
@@ -184,7 +193,10 @@ class _Reader:
         """The fields of the study that differ for a stack."""
         names = ("time_limit_ns", "sample_interval_ns", "memory_bytes", "age", "drives", "phases", "trace")
         processor = self.processor(head, ("study", stack))
-        return {name: getattr(head, name) for name in names} | {"processor": processor}
+        declared = self.tables["stacks"][stack].get("kernel") is not None
+        place = ("stacks", stack, "kernel") if declared else ("study", stack, "kernel")
+        kernel = self.find(find_kernel, head.kernel, place)
+        return {name: getattr(head, name) for name in names} | {"processor": processor, "kernel": kernel}
 
     def of_reference(self, name: str | None) -> list[str]:
         """The stacks that were made of the reference, which a matrix may vary; or itself."""
@@ -203,7 +215,7 @@ class _Reader:
     def leave_out_equals(self) -> None:
         """Of combinations that come to the same stack or workload, keep the first."""
         same: dict[str, str] = {}
-        heads = self.matrix.heads
+        heads = self.own_heads()
         stacks = {name: [each.describe(), heads.get(name)] for name, each in self.stacks.items()}
         workloads = {name: each.model_dump(mode="json") for name, each in self.workloads.items()}
         variants = ((stacks, self.matrix.stacks), (workloads, self.matrix.workloads))

@@ -39,6 +39,7 @@ from strata.spec.device import Device
 from strata.spec.device_kind import ASKED
 from strata.spec.find import OpenLoop, find_of, probe_name, probed
 from strata.spec.inputs import InputFile
+from strata.spec.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, Kernel
 from strata.spec.matrix import Matrix
 from strata.spec.names import KebabName, checked, disk_of, nearest
 from strata.spec.packages import PackageLock
@@ -130,6 +131,9 @@ class HeadTable(_Table):
     """How often disks, memory and CPU are sampled"""
     memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
     """Memory of the lab's machine; a host has its own"""
+    kernel: StrictStr = Field(DEFAULT_VERSION, examples=["6.12"])
+    """The lab's kernel: a version of Linux, without its last number; or the path, relative to the study, of a
+    git tree of Linux (with its uncommitted changes, or `PATH@REVISION`) or a tarball. A host has its own"""
     cpu: StrictStr = Field(DEFAULT_PROCESSOR, examples=["generic-desktop"])
     """The lab's processor: a bundled one (`strata cpu`), or the path of a file ending in .toml, relative to
     the study. `free` takes no time: results are of the disks alone. A host has its own"""
@@ -211,6 +215,8 @@ class StackTable(_Table):
         ],
     )
     """Further filesystems, on which workloads are placed by name"""
+    kernel: StrictStr | None = Field(None, examples=["6.12"])
+    """The lab's kernel under this stack; default: the study's"""
     each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
     """Further layers, which each tenant has of its own on its share of the others"""
 
@@ -272,6 +278,7 @@ class Study:
     file: Path
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
+    kernel: Kernel = DEFAULT_KERNEL
     processor: Processor = field(default_factory=lambda: find_processor(DEFAULT_PROCESSOR))
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
     packages: PackageLock = field(default_factory=PackageLock)
@@ -383,6 +390,9 @@ class Study:
     def capacities_bytes(self) -> Mapping[str, int]:
         return {name: used.capacity_bytes for name, used in self.devices.items()}
 
+    def _own_kernels(self) -> dict[str, str]:
+        return {name: self.of(name).kernel.name for name in self.own if self.of(name).kernel != self.kernel}
+
     def describe(self) -> dict[str, Any]:
         """The study as JSON values, without the place it was read from: for ``study.json`` and the report."""
         return _without_none(
@@ -401,6 +411,8 @@ class Study:
             time_limit_ns=self.time_limit_ns,
             sample_interval_ns=self.sample_interval_ns,
             memory_bytes=None if self.memory_bytes == MEMORY_BYTES else self.memory_bytes,
+            kernel=None if self.kernel.is_default else self.kernel.name,
+            kernels=self._own_kernels() or None,
             scale=None if self.scale == 1 else self.scale,
             processor={"model": self.processor.name, **self.processor.identity()["parameters"]},
             devices={

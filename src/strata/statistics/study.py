@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -84,7 +84,17 @@ class StudyResults(Remembering):
     @cached_property
     def fingerprints(self) -> frozenset[Fingerprint]:
         """The labs or hosts of the usable records; with several, comparisons are doubtful."""
-        return frozenset(record.fingerprint for record in self.records)
+        return frozenset(self._labs())
+
+    def _labs(self) -> Iterator[Fingerprint]:
+        """The fingerprints; the first of each kernel that the study asks for counts as no kernel."""
+        asked: dict[str, str] = self.snapshot.described.get("kernels", {})
+        first: dict[str, str | None] = {}
+        for record in self.records:
+            kernel = record.fingerprint.kernel_sha256
+            expected = first.setdefault(asked.get(record.trial.stack, ""), kernel) == kernel
+            changed = {"kernel_sha256": None} if expected else {}
+            yield record.fingerprint.model_copy(update=changed)
 
     def readings_of(self, stack: str, workload: str) -> list[Reading]:
         return self._readings.get((stack, workload), [])

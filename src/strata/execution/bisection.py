@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commit of a kernel's tree at which a metric of one trial changed.
+
+In the lab equal behaviour gives equal bytes, so one trial tells the sides apart. A commit between them counts
+to the end whose value is nearer to its own. What was built and measured is kept: the same search, repeated,
+goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from strata.errors import LabError, RunError, StudyError
+from strata.execution.display import Display
+from strata.execution.run import run_study
+from strata.lab.own_source import git
+from strata.plan.compile import compile_trial
+from strata.results.store import ResultsFolder
+from strata.runners.base import Cancelled, Runner
+from strata.spec.kernel import Kernel
+from strata.spec.metric import Metric
+from strata.spec.names import nearest
+from strata.spec.study import Study
+from strata.spec.trial import TrialKey
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A commit, the trial's value with its kernel, and the folder of the result."""
+
+    commit: str
+    subject: str
+    value: float
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Found:
+    """The first commit with the other value, the last one before it, and everything that was measured.
+
+    Attributes:
+        unsure: Commits just before ``first`` that cannot be built or run: it may be one of them, too.
+    """
+
+    before: Measured
+    first: Measured
+    steps: tuple[Measured, ...]
+    unsure: tuple[str, ...] = ()
+
+
+@dataclass
+class Bisection:
+    """The search in a git tree; ``measure`` gives a commit's value and the folder of its result."""
+
+    tree: Path
+    measure: Callable[[str], tuple[float, Path]]
+    said: Callable[[str], None] = print
+    steps: list[Measured] = field(default_factory=list)
+
+    def search(self, good: str, bad: str) -> Found:
+        """Find the change between two revisions, the older one first.
+
+        Raises LabError for a revision that there is not, StudyError for ends that are not in line or do not
+        differ.
+        """
+        older, newer = (git(self.tree, "rev-parse", f"{each}^{{commit}}") for each in (good, bad))
+        if git(self.tree, "merge-base", older, newer) != older or older == newer:
+            raise StudyError(
+                f"{good} is no ancestor of {bad}",
+                place="--good, --bad",
+                remedy="name the older revision as --good, whichever of the two is faster",
+            )
+        before, first = self._at(older), self._at(newer)
+        if before.value == first.value:
+            raise StudyError(
+                f"the ends do not differ: both measure {first.value!r}",
+                place="--good, --bad",
+                remedy="name revisions further apart, or another --trial or --metric",
+            )
+        ends, broken = (before.value, first.value), set[str]()
+        while (rest := self._between(before, first)) and (untried := [c for c in rest if c not in broken]):
+            self.said(f"{len(rest)} commits are left")
+            try:
+                found = self._at(untried[0])
+            except (LabError, RunError) as error:
+                self.said(f"{untried[0][:12]} is left out: {error.cause.splitlines()[0]}")
+                broken.add(untried[0])
+                continue
+            if abs(found.value - ends[0]) <= abs(found.value - ends[1]):
+                before = found
+            else:
+                first = found
+        return Found(before, first, tuple(self.steps), tuple(rest))
+
+    def _between(self, before: Measured, first: Measured) -> list[str]:
+        """The commits of which each may be the first, the best to try first."""
+        listed = git(self.tree, "rev-list", "--bisect-all", first.commit, f"^{before.commit}")
+        return [line.split()[0] for line in listed.splitlines() if not line.startswith(first.commit)]
+
+    def _at(self, commit: str) -> Measured:
+        subject = git(self.tree, "log", "-1", "--format=%s", commit)
+        value, folder = self.measure(commit)
+        found = Measured(commit, subject, value, folder)
+        self.steps.append(found)
+        self.said(f"{commit[:12]} {value:.12g}  {subject}")
+        return found
+
+
+@dataclass(frozen=True)
+class TrialOfCommits:
+    """One trial of a study, with the kernels of a tree's commits; equal kernels share a result."""
+
+    study: Study
+    trial: TrialKey
+    metric: str | None  # None: the trial's first headline
+    tree: Path
+    place: Path
+    runner: Runner
+    display: Callable[[Path], Display]
+
+    def measure(self, commit: str) -> tuple[float, Path]:
+        """The metric with the kernel of a commit, which is built unless it is kept, as is the result."""
+        kernel = Kernel(f"{self.tree}@{commit[:12]}", self.tree.absolute(), commit)
+        own = {name: {**each, "kernel": kernel} for name, each in self.study.own.items()}
+        study = replace(self.study, kernel=kernel, own=own)
+        plan = compile_trial(study, *self.trial)
+        self.runner.provide(plan, study.inputs.values())
+        sha256 = self.runner.identity_of(plan).kernel_sha256
+        assert sha256 is not None
+        folder = self.place / sha256[:12]
+        summary = run_study(study, folder, self.runner, self.display(folder), jobs=1, only=str(self.trial))
+        if summary.signal_number is not None:
+            raise Cancelled
+        reading = ResultsFolder.open(folder).read_trial(self.trial)
+        if reading.record is None or not reading.usable:
+            raise RunError(f"{self.trial} failed: {reading.problem}", place=str(folder))
+        return self._metric(reading.record.metrics).value, folder
+
+    def _metric(self, metrics: tuple[Metric, ...]) -> Metric:
+        wanted: Iterator[Metric]
+        if self.metric is None:
+            wanted = (each for each in metrics if each.headline)
+        else:
+            wanted = (each for each in metrics if each.name == self.metric)
+        if (found := next(wanted, None)) is None:
+            names = [each.name for each in metrics]
+            raise StudyError(
+                f'{self.trial} has no metric "{self.metric}"',
+                place="--metric",
+                remedy=nearest(self.metric or "", names),
+            )
+        return found

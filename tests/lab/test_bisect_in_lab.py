@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`strata bisect` on a tree of 64 commits, one of which adds a flush to ext4's fsync."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from planted_tree import PLANTED, planted_tree
+from strata.cli import app
+from strata.lab import Lab
+from strata.lab.cache import Cache, cache_root
+from strata.spec.kernel import DEFAULT_VERSION
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]  # two kernels are compiled, and parts of six more
+
+STUDY = """\
+[study]
+name = "fsync"
+question = "Which commit changed fsync on ext4?"
+seeds = [1]
+
+[devices.disk0]
+model = "wd-re4-500gb"
+
+[stacks.ext4]
+layers = [{ layer = "ext4" }]
+
+[workloads.oltp]
+workload = "pgbench"
+scale = 1
+clients = 4
+duration = "10s"
+"""
+
+
+def test_the_commit_that_adds_a_flush_is_found_and_the_flush_is_named(lab: Lab, tmp_path: Path) -> None:
+    wanted = f"linux-source-{DEFAULT_VERSION}"
+    sources = [
+        each for each in Cache(cache_root()).entries("source") if each.inputs.wanted.get("package") == wanted
+    ]
+    if not sources:
+        pytest.skip("the cache has no kernel source: the lab was built elsewhere")
+    tree, study = tmp_path / "linux", tmp_path / "fsync.toml"
+    study.write_text(STUDY)
+    planted = planted_tree(sources[0].path / "linux", tree, commits=64, at=41)
+    search = [
+        "bisect",
+        str(study),
+        "--tree",
+        str(tree),
+        "--results",
+        str(tmp_path / "found"),
+        "--good",
+        "base",
+    ]
+
+    shown = CliRunner().invoke(app, [*search, "--bad", "main"])
+
+    assert shown.exit_code == 0, shown.output
+    assert f"{planted[:12]} changed it from" in shown.stdout
+    assert PLANTED in shown.stdout
+    assert "Flushes: " in shown.stdout
+    again = json.loads(CliRunner().invoke(app, [*search, "--bad", "main", "--json"]).stdout)
+    assert again["first"] == planted  # of what is kept, in seconds
+    assert len(again["steps"]) <= 9
+    before = CliRunner().invoke(app, [*search, "--bad", f"{planted}~1"])
+    assert before.exit_code == 2 or "changed it from" in before.stdout  # instructions alone may show, too
