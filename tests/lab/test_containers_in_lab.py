@@ -132,11 +132,26 @@ def test_two_tenants_have_a_container_each_and_one_is_held_to_its_rate(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pool", ["dir", "btrfs"])
-def test_after_a_power_cut_the_daemon_finds_its_container_on_the_pool(
-    pool: str, lab: Lab, tmp_path: Path
+def test_two_tenants_have_a_container_each_without_a_daemon(lab: Lab, tmp_path: Path) -> None:
+    run_text(
+        head("containers", [1], capacity="4GiB") + STACK.format(layers=NSPAWN) + TENANTS,
+        tmp_path,
+        LabRunner(lab),
+    )
+
+    (record,) = records(tmp_path / "results").values()
+    assert record.validity.valid, record.validity.reasons
+    rates = [each.value for each in record.metrics if each.name.endswith("operations_per_s")]
+    assert len(rates) == 3  # of each, and of both
+    assert min(rates) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [POOLS["dir"], POOLS["btrfs"], NSPAWN], ids=["dir", "btrfs", "nspawn"])
+def test_after_a_power_cut_the_container_is_found_on_its_pool_or_folder(
+    layers: str, lab: Lab, tmp_path: Path
 ) -> None:
-    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=POOLS[pool]) + SYNC
+    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=layers) + SYNC
     study = load_study(written(tmp_path / "study.toml", text), catalogue())
 
     result = cut_and_recover(

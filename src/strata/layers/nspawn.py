@@ -33,7 +33,7 @@ class Nspawn(Container, CopiedFolder):
     """
 
     prerequisites = Prerequisites(
-        tools=("cp", "find", "install", "mkdir", "rm", "systemd-nspawn", "tee", "test"),
+        tools=("cp", "find", "install", "mkdir", "rm", "sync", "systemd-nspawn", "tee", "test"),
         features=("cgroup:memory", "container:nspawn"),
         packages=("nspawn",),
     )
@@ -51,7 +51,10 @@ class Nspawn(Container, CopiedFolder):
         return [*_agent(context), *self.started(context)]
 
     def made(self, context: LayerContext) -> list[Step]:
-        return [*root_steps(context.of_tenant, self.folder(context)), *self.started(context)]
+        own = context.of_tenant
+        # A power cut soon after leaves no folder that nobody has synced.
+        settled = own.step("settle", "Write the container's root to the disks", "sync")
+        return [*root_steps(own, self.folder(context)), settled, *self.started(context)]
 
     def started(self, context: LayerContext) -> list[Step]:
         name = container_of(context)
