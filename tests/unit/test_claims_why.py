@@ -123,6 +123,7 @@ def test_nothing_is_run_twice_and_the_findings_are_kept(
     monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: again)
 
     assert shown_json(*words(folder)) == first
+    assert shown_json(*words(folder, "--budget", "1ns")) == first
     assert again.begun == []
     kept = read_whys(ResultsFolder.open(folder / "results"))
     assert [each.name for each in kept["oltp.ext4"].turning] == first["turned_by"]

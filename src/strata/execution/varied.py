@@ -67,8 +67,9 @@ class VariedTrials:
         planned = self.planned(varied)
         place = self.folder.path / self.within / name
         missing = self._missing(planned, self._copied(varied, planned, place))
-        if self.clock() - self._begun_s + self.cost_s(varied, len(missing)) > self.budget_s:
-            raise Ended
+        spent_s = self.clock() - self._begun_s
+        if missing and spent_s + self.cost_s(varied, len(missing)) > self.budget_s:
+            raise Ended  # trials that are there already cost nothing
         begun_s = self.clock()
         done = run_study(varied, place, self.runner, self.display(), jobs=self.jobs)
         if done.valid:
