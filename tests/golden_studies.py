@@ -164,6 +164,10 @@ _LAYERS: Final = {
     "layer-incus-dir": (1, '{ layer = "xfs" }, { layer = "incus-dir" }'),
     "layer-nspawn": (1, '{ layer = "xfs" }, { layer = "nspawn", memory = "128MiB" }'),
     "layer-vm": (1, '{ layer = "lvm" }, { layer = "vm" }, { layer = "ext4" }'),
+    "layer-vm-qemu": (
+        1,
+        '{ layer = "vm", emulator = "qemu", bus = "virtio-scsi", cache = "directsync" }, { layer = "xfs" }',
+    ),
     "layer-vm-writethrough": (
         1,
         '{ layer = "vm", memory = "128MiB", cache = "writethrough", aio = "io_uring" }, { layer = "xfs" }',

@@ -22,7 +22,7 @@ from strata.lab.upkeep import clean_caches
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = parts(ROOT)
 FILES = {"kernel": "linux", "image": "root.squashfs"}
-FILES |= {"agent": "strata-agent", "load": "strata-load"}
+FILES |= {"agent": "strata-agent", "load": "strata-load", "qemu-kernel": "vmlinuz"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +42,7 @@ def put(cache: Cache, part: Part, *, found: str = "gcc 12", locked: bool = True)
         moved = [] if locked else ["fio: 3.39-1 -> 3.39-2"]
         made = {"sha256": f"hash of {text}", "size_bytes": len(text), "release": "7.2.3", "source": "7.2.3"}
         made |= {"interface": "the same", "modules": [["zfs", "hash"]]}
+        made |= {"version": "7.2.3", "aliases": {}, "built_in": []}
         return made | {"locked": locked, "packages": {"fio": "3.39-1"}, "moved": moved, "compiler": "rustc"}
 
     kind = part if part in FILES else "modules"

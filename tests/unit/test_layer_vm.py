@@ -12,10 +12,12 @@ from results_factory import EventLog
 from strata.errors import DiagnosticsError
 from strata.lab.machine import lacking_cpus
 from strata.plan.compile import compile_trial, skipped
+from strata.plan.machines import needs_inside, needs_outside
 from strata.plan.model import Plan
 from strata.results.events import read_events
 from strata.results.machines import machine_accounts, machine_counts
 from strata.runners.kernel import Kernel
+from strata.runners.machines import EMULATED, machine_nodes, processor_options
 from strata.spec.step import SEVERAL_CPUS
 from strata.spec.study import Study
 from study_texts import HEAD, SSD, disk, fio, read
@@ -68,6 +70,7 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
         ('{ layer = "vm" }', "256MiB", "its memory is a part of the lab's"),
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
         ('{ layer = "vm", queues = 2 }', "1GiB", "one request queue for each processor"),
+        ('{ layer = "vm", bus = "virtio-scsi" }', "1GiB", "has no virtio-scsi"),
     ],
 )
 def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory: str, cause: str) -> None:
@@ -142,10 +145,67 @@ def test_the_lab_says_why_a_machine_has_one_processor(tmp_path: Path, cpus: int)
     assert ("virtual time stands" in (lacking_cpus(plan) or "")) is (cpus > 1)
 
 
-def test_a_host_says_why_it_runs_none(tmp_path: Path) -> None:
+def test_only_the_lab_has_user_mode_linux(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "vm" }')
 
-    assert any("run in the lab only" in reason for reason in Kernel(tmp_path).unmet(plan.prerequisites))
+    assert any(
+        "only the lab has User-Mode" in reason for reason in Kernel(tmp_path).unmet(plan.prerequisites)
+    )
+
+
+def test_a_machine_is_qemus_on_a_host_unless_the_study_says_otherwise(tmp_path: Path) -> None:
+    for emulator, tool in (("", "qemu-system-x86_64"), (', emulator = "uml"', "qemu-storage-daemon")):
+        study = study_of(tmp_path, f'{{ layer = "lvm" }}, {{ layer = "vm"{emulator} }}').on_host()
+
+        plan = compile_trial(study, "stack", "load", 1)
+
+        started = next(step for step in plan.steps if step.id.startswith("vm-") and tool in step.argv)
+        assert "disk0" not in started.destroys  # it lies on a volume
+        assert tool in plan.prerequisites.tools
+
+
+def test_the_disk_of_virtio_scsi_is_another_one_and_its_accounts_are_read(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "vm", emulator = "qemu", bus = "virtio-scsi" }')
+    steps = {step.id: step for step in plan.steps}
+
+    assert steps["ext4-make"].argv[-1] == "/dev/sda"
+    assert steps["vm-accounts-after"].argv == ("cat", "/sys/block/sda/stat")
+
+
+def test_a_machine_and_the_host_each_need_what_their_own_steps_use(tmp_path: Path) -> None:
+    below = '{ layer = "zpool" }, { layer = "zvol" }, { layer = "vm", emulator = "qemu" }'
+    plan = plan_of(tmp_path, below)
+
+    inside, outside = needs_inside(plan), needs_outside(plan)
+
+    assert (outside.modules, inside.modules) == (("zfs",), ())
+    assert "zpool" in outside.tools
+    assert "zpool" not in inside.tools
+    assert "filesystem:ext4" in inside.features
+    assert "filesystem:ext4" not in outside.features
+    assert "fio" not in outside.tools
+
+
+@pytest.mark.parametrize(
+    ("flags", "device", "options"),
+    [
+        ("fpu vmx", True, "-accel kvm -cpu host"),
+        ("fpu svm", False, EMULATED),
+        ("fpu hypervisor", True, EMULATED),
+    ],
+)
+def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(
+    tmp_path: Path, flags: str, device: bool, options: str
+) -> None:
+    for name in ("proc", "dev"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+    if device:
+        (tmp_path / "dev/kvm").touch()
+    plan = plan_of(tmp_path, '{ layer = "vm", emulator = "qemu" }')
+
+    assert processor_options(Kernel(tmp_path)) == options
+    assert machine_nodes(plan, Kernel(tmp_path)) == (["/dev/kvm"] if "kvm" in options else [])
 
 
 def test_ignored_flushes_are_a_risk_that_results_name(tmp_path: Path) -> None:

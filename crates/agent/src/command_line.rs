@@ -74,6 +74,9 @@ enum Machine {
         /// The program runs `machine serve` in a container, in place of a kernel
         #[arg(long)]
         container: bool,
+        /// The program is QEMU in place of a kernel; with further arguments, separated by spaces
+        #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true, conflicts_with = "container")]
+        qemu: Option<String>,
         /// The socket for those who run programs in it; it exists as soon as the machine is up
         #[arg(value_name = "SOCKET")]
         socket: PathBuf,
@@ -126,8 +129,8 @@ pub fn main() -> ExitCode {
     match line.action {
         Action::Run { files, events } => run(&files, &events),
         Action::Check { files } => check(&files),
-        Action::Machine(Machine::Start { container, socket, argv }) => {
-            machine_host::start(&socket, &argv, container)
+        Action::Machine(Machine::Start { container, qemu, socket, argv }) => {
+            machine_host::start(&socket, &argv, container, qemu.as_deref())
         }
         Action::Machine(Machine::Serve { environment }) => machine_guest::serve(&environment),
         Action::Machine(Machine::Run { socket }) => machine_run::run(&socket),

@@ -7,7 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::thread::sleep;
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, killpg, sigprocmask};
@@ -18,8 +21,9 @@ use nix::unistd::sync;
 use crate::bindings::{Bindings, Module};
 use crate::collect;
 use crate::ending::{judge, spawn_error};
-use crate::events::{EVENT_VERSION, Event, Kernel, Sink};
+use crate::events::{EVENT_VERSION, Ending, Event, Kernel, Sink};
 use crate::faults::complain;
+use crate::lab_init::PORT;
 use crate::machine::{Call, Request, take_lines};
 use crate::plan::Collect;
 use crate::process::{Process, Target};
@@ -32,6 +36,9 @@ use crate::{lab_modules, lab_mounts, lab_programs};
 pub const BINDINGS: &str = "/strata/machine.json";
 const COMMAND_LINE: &str = "/proc/cmdline";
 const BUFFER_BYTES: usize = 64 << 10;
+/// QEMU is ended from outside as soon as everything is written back. A power-off would let it spin in a lab, whose
+/// time then stands still.
+const QEMU_PATIENCE: Duration = Duration::from_secs(10);
 
 struct Guest {
     sink: Sink,
@@ -44,17 +51,23 @@ struct Guest {
 /// Returns when the machine is to be switched off.
 pub fn live(line: File) -> Result<(), String> {
     let bindings = fs::read(BINDINGS).map_err(|error| format!("{BINDINGS}: {error}"))?;
-    let bindings = Bindings::parse(&bindings).map_err(|fault| fault.to_string())?;
+    let mut bindings = Bindings::parse(&bindings).map_err(|fault| fault.to_string())?;
     let given = fs::read_to_string(COMMAND_LINE).map_err(|error| format!("{COMMAND_LINE}: {error}"))?;
     let modules: Vec<Module> =
         bindings.modules.iter().map(|module| with_parameters(module, &given)).collect();
     lab_modules::load(&modules)?;
     let programs = lab_programs::take(&bindings.programs)?;
+    bindings.root_device =
+        given.split_whitespace().find_map(|word| word.strip_prefix("root=")).map(Into::into);
     lab_mounts::enter_root(&bindings)?;
     lab_programs::put(&programs)?;
     make_folders(&bindings.variables)?;
     let sink = Sink::new(line.try_clone().map_err(|error| error.to_string())?);
-    Guest::new(sink, line).and_then(Guest::serve).map_err(|error| error.to_string())
+    Guest::new(sink, line).and_then(Guest::serve).map_err(|error| error.to_string())?;
+    if Path::new(PORT).exists() {
+        sleep(QEMU_PATIENCE);
+    }
+    Ok(())
 }
 
 /// Be the agent in a container until it is switched off.
@@ -80,6 +93,12 @@ pub fn serve(environment: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The answer to a call that runs no program.
+fn nothing_run(error: Option<String>) -> Ending {
+    let none = Program { argv: vec!["none".into()], ..Program::default() };
+    Ending { error, ..spawn_error(&none, String::new()) }
 }
 
 /// A module with the parameters that the kernel's command line has for it, as modprobe adds them.
@@ -124,6 +143,7 @@ impl Guest {
                     Request::Read(wanted) => self.read(&call, &wanted),
                     Request::PowerOff => {
                         sync();
+                        self.sink.emit(&Event::StepEnd { step: &call, ending: &nothing_run(None) });
                         return Ok(());
                     }
                 }
@@ -188,10 +208,8 @@ impl Guest {
     }
 
     fn read(&mut self, call: &str, wanted: &Collect) {
-        let read = Program { argv: vec!["read".into()], ..Program::default() };
-        let mut ending = spawn_error(&read, String::new());
-        ending.error = collect::ship(&mut self.sink, call, wanted).err();
-        self.sink.emit(&Event::StepEnd { step: call, ending: &ending });
+        let failed = collect::ship(&mut self.sink, call, wanted).err();
+        self.sink.emit(&Event::StepEnd { step: call, ending: &nothing_run(failed) });
     }
 
     /// Reap every child that has ended, programs and orphans, and answer their calls.

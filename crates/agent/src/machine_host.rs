@@ -13,28 +13,32 @@ use std::process::{Child, Command, ExitCode};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
 
 use crate::faults::complain;
 use crate::lab_init;
 use crate::machine::{Answer, Call, Request, line_of, take_lines};
 
-/// The descriptors of the machine's line in its kernel's process, as `ssl0=fd:64` names it.
+/// The descriptors of the machine's line in its kernel's or QEMU's process, as `ssl0=fd:64` names it.
 const KERNEL_LINE: &[i32] = &[64];
 /// Where a machine's kernel finds the prices of programs and gives its counters, as `strata.cpu=65` names it.
 const PRICES: &str = "/proc/strata_machine";
 const KERNEL_PRICES: i32 = 65;
 /// In the process that runs the agent in a container.
 const CONTAINER_LINE: &[i32] = &[libc::STDIN_FILENO, libc::STDOUT_FILENO];
+/// The number of the call that switches the machine off.
+const POWER_OFF: u64 = 0;
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Run a kernel until its machine is switched off. The socket exists as soon as the machine is up.
 ///
-/// With `container` the program runs the agent in a container, whose line are its standard input and output.
-pub fn start(socket: &Path, argv: &[String], container: bool) -> ExitCode {
+/// With `container` the program runs the agent in a container, whose line are its standard input and output; with
+/// `qemu` it is QEMU, which has these arguments besides.
+pub fn start(socket: &Path, argv: &[String], container: bool, qemu: Option<&str>) -> ExitCode {
     let line = if container { CONTAINER_LINE } else { KERNEL_LINE };
-    match Host::boot(socket, argv, line).and_then(Host::serve) {
+    match Host::boot(socket, argv, line, qemu).and_then(Host::serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("the machine: {error}"));
@@ -57,6 +61,7 @@ struct Host<'a> {
     callers: BTreeMap<u64, Caller>,
     calls: u64,
     switched_off: bool,
+    is_qemu: bool,
 }
 
 struct Caller {
@@ -65,7 +70,12 @@ struct Caller {
 }
 
 impl<'a> Host<'a> {
-    fn boot(socket: &'a Path, argv: &[String], descriptors: &'static [i32]) -> io::Result<Self> {
+    fn boot(
+        socket: &'a Path,
+        argv: &[String],
+        descriptors: &'static [i32],
+        qemu: Option<&str>,
+    ) -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD] {
             mask.add(signal);
@@ -75,13 +85,20 @@ impl<'a> Host<'a> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_nonblocking(true)?;
         let theirs = OwnedFd::from(theirs);
-        // Only the lab's kernel has it.
-        let prices = File::options().read(true).write(true).open(PRICES).ok();
+        // Only the lab's kernel has it, and only that as a machine takes part.
+        let prices = match qemu {
+            None => File::options().read(true).write(true).open(PRICES).ok(),
+            Some(_) => None,
+        };
         let mut command = Command::new(&argv[0]);
         command.args(&argv[1..]).env("HOME", "/");
-        // The machine's programs choose their functions as those outside do.
-        for (name, value) in lab_init::chosen_functions() {
-            command.arg(format!("{name}={}", value.to_string_lossy()));
+        if let Some(further) = qemu {
+            command.args(further.split_whitespace());
+        } else {
+            // The machine's programs choose their functions as those outside do.
+            for (name, value) in lab_init::chosen_functions() {
+                command.arg(format!("{name}={}", value.to_string_lossy()));
+            }
         }
         // SAFETY: only system calls, in a process without other threads.
         unsafe {
@@ -100,8 +117,20 @@ impl<'a> Host<'a> {
         };
         let kernel = command.spawn()?;
         let (outgoing, incoming, callers) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (listener, calls, switched_off) = (None, 0, false);
-        Ok(Self { socket, kernel, signals, line, outgoing, incoming, listener, callers, calls, switched_off })
+        let (listener, calls, switched_off, is_qemu) = (None, 0, false, qemu.is_some());
+        Ok(Self {
+            socket,
+            kernel,
+            signals,
+            line,
+            outgoing,
+            incoming,
+            listener,
+            callers,
+            calls,
+            switched_off,
+            is_qemu,
+        })
     }
 
     fn serve(mut self) -> io::Result<()> {
@@ -145,7 +174,7 @@ impl<'a> Host<'a> {
         while let Some(received) = self.signals.read_signal()? {
             if received.ssi_signo != Signal::SIGCHLD as u32 && !self.switched_off {
                 self.switched_off = true;
-                self.request(0, Request::PowerOff);
+                self.request(POWER_OFF, Request::PowerOff);
                 self.tell()?;
             }
         }
@@ -194,6 +223,10 @@ impl<'a> Host<'a> {
                 self.listener = Some(UnixListener::bind(self.socket)?);
                 continue;
             };
+            if call == POWER_OFF && self.is_qemu {
+                let pid = Pid::from_raw(i32::try_from(self.kernel.id()).unwrap_or_default());
+                let _ = kill(pid, Signal::SIGTERM);
+            }
             let Some(caller) = self.callers.get_mut(&call) else { continue };
             let told = caller.stream.write_all(&line);
             if told.is_err() || matches!(answer, Answer::StepEnd { .. }) {

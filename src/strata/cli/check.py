@@ -101,7 +101,7 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
         left_out, runnable = skipped(read), trials(read)
         for stack, seed in {(trial.stack, trial.seed) for trial in runnable}:
             read.drawn_devices(stack, seed)
-        firsts = {trial.key.cell: trial for trial in reversed(runnable)}.values()
+        firsts = list({trial.key.cell: trial for trial in reversed(runnable)}.values())
         plans = [compile_trial(read, trial.stack, trial.workload, trial.seed) for trial in firsts]
     except StrataError as error:
         return error
@@ -109,7 +109,14 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
     shared = sharing(plans)
     estimate = estimate_of(read, cells, past(), {cell: len(group) for group in shared for cell in group})
     warnings = [*stack_warnings(read), *unpriced_warnings(plans, read.processor)]
-    found = {(plan.trial.stack, why) for plan in plans for why in lab_only(plan.prerequisites)}
+    host = read.on_host()
+    there = [
+        plan
+        if host.stacks[each.stack] == read.stacks[each.stack]
+        else compile_trial(host, each.stack, each.workload, each.seed)
+        for plan, each in zip(plans, firsts, strict=True)
+    ]
+    found = {(plan.trial.stack, why) for plan in there for why in lab_only(plan.prerequisites)}
     only: dict[str, list[str]] = {}
     for stack in read.stacks:
         for why in sorted(why for name, why in found if name == stack):

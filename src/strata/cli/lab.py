@@ -51,8 +51,8 @@ _WORDS: Final = {
 def group() -> None:
     """Build, show, enter and remove the lab.
 
-    Its parts: kernel, groups of kernel modules, root image, agent, load generator. Modules and load generator
-    are also built when a study first needs them.
+    Its parts: kernel, groups of kernel modules, root image, agent, load generator, the kernel of QEMU's
+    virtual machines. Modules, load generator and QEMU's kernel are also built when a study first needs them.
 
     Examples:
         strata lab build
@@ -113,6 +113,7 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
         "image": f"{len(made.get('packages', {}))} packages",
         "agent": " ".join(str(made.get("compiler")).split()[:2]),
         "load": " ".join(str(made.get("compiler")).split()[:2]),
+        "qemu-kernel": f"Debian's Linux {made.get('version')}",
         "model": "the disk models for user space",
         "input": entry.inputs.wanted.get("source", "an archive, unpacked"),
         "prepared": "disks that several trials begin with",

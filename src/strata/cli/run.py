@@ -135,6 +135,7 @@ def _read(file: Path, runner: RunnerName, scale: str, *, allow_commands: bool) -
     words = [] if share == 1 else ["--scale", scale]
     if runner is RunnerName.HOST:
         _refuse_survival(study)
+        study = study.on_host()
         return study, [*words, "--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
     if lock_packages(study, setup_progress()):
         study = load_study(file, catalogue(), scale=share)

@@ -30,14 +30,15 @@ from strata.results.record import (
     VolumeUse,
 )
 from strata.results.store import Attempt
-from strata.runners.base import MACHINE_NAME, PREPARED_NAME, Identity, Runner
+from strata.runners.base import BINDINGS_NAME, MACHINE_NAME, PREPARED_NAME, Identity, Runner
 from strata.spec.metric import Metric, of_open_loop
 from strata.spec.plausible import drawn_drives
 from strata.spec.processor import Processor
 from strata.spec.stack import Volume
+from strata.spec.step import QEMU_OPTIONS
 from strata.spec.study import Study
 from strata.spec.survival import REBUILT
-from strata.spec.warning import PRECONDITIONED, UNDISTURBED, Check
+from strata.spec.warning import OWN_PROCESSOR, PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
 
 
@@ -155,7 +156,8 @@ def _checks(
         return (), ()
     try:
         throughput = throughput_of(trial)
-        return [*checks_of(trial, throughput, metrics), *_machine_checks(attempt.path)], throughput
+        seen = [*_machine_checks(attempt.path), *_emulation_checks(attempt.path)]
+        return [*checks_of(trial, throughput, metrics), *seen], throughput
     except (ResultError, RunError) as error:
         problems.append(_in_one(error, attempt))
     return (), ()
@@ -178,6 +180,22 @@ def _machine_checks(attempt: Path) -> list[Check]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"what was seen of the machine cannot be read: {error}", place=str(path)) from error
     return checks
+
+
+def _emulation_checks(attempt: Path) -> list[Check]:
+    """Whether QEMU emulated the processor of virtual machines; nothing without QEMU."""
+    path = attempt / BINDINGS_NAME
+    try:
+        options = json.loads(path.read_text()).get("variables", {}).get(QEMU_OPTIONS)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"the bindings cannot be read: {error}", place=str(path)) from error
+    if options is None:
+        return []
+    emulated = "-accel tcg" in options
+    detail = "QEMU emulated it (TCG)" if emulated else "KVM let them use it"
+    return [Check(name=OWN_PROCESSOR, verdict="no" if emulated else "yes", detail=detail)]
 
 
 def _quiet(window: dict[str, Any]) -> str:

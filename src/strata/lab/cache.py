@@ -39,6 +39,7 @@ KINDS: Final = (
     "image",
     "agent",
     "load",
+    "qemu-kernel",
     "model",
     "input",
     "prepared",

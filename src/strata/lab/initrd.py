@@ -16,19 +16,20 @@ from typing import Any, Final
 
 from strata.lab.disk import ROOT_DISK, LabDisk
 from strata.lab.inputs import input_variables
-from strata.lab.lab import Lab, module_bindings, module_files
+from strata.lab.lab import Lab, module_bindings, module_files, require_qemu_kernel
 from strata.lab.machine import (
     BINDINGS_FILE,
-    INITRD_FILE,
-    KERNEL_FILE,
-    ROOT_DEVICE,
+    FILES,
     has_machines,
     machine_programs,
     machine_variables,
 )
-from strata.lab.programs import load_file, load_programs, load_variables
+from strata.lab.programs import LoadBuild, load_file, load_programs, load_variables
+from strata.lab.qemu_kernel import QemuKernelBuild, module_names, uses_qemu
+from strata.plan.machines import needs_inside
 from strata.plan.model import Plan, canonical_json
 from strata.spec.device import Device
+from strata.spec.step import LOAD, MACHINE_INITRD, MACHINE_KERNEL, QEMU_INITRD, QEMU_KERNEL
 from strata.spec.trial import derive_seed
 
 _MAGIC: Final = b"070701"
@@ -67,25 +68,52 @@ def plan_files(plan: Plan, lab: Lab) -> tuple[dict[str, bytes], dict[str, bytes]
     return module_files(plan, lab), load_file(plan, lab.load) | _machine_files(plan, lab)
 
 
+@dataclass(frozen=True)
+class Inside:
+    """What every virtual machine of a plan has.
+
+    ``places`` are the plan's variables for folders and the load generator, as steps outside have them.
+    """
+
+    agent: bytes
+    load: LoadBuild | None
+    places: Mapping[str, str]
+
+
 def _machine_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
-    """The kernel and the initial root of the plan's virtual machines."""
-    if not has_machines(plan):
-        return {}
+    """The kernels and the initial roots of the plan's virtual machines."""
+    places = {"mount": MOUNT_POINT, "mounts": LOWER_MOUNTS, "scratch": SCRATCH, **load_variables(plan)}
+    inside, found = Inside(lab.agent.path.read_bytes(), lab.load, places), {}
+    if has_machines(plan):
+        found[FILES[MACHINE_KERNEL]] = lab.kernel.path.read_bytes()
+        modules = module_files(plan, lab)
+        found[FILES[MACHINE_INITRD]] = _machine_initrd(plan, inside, modules, module_bindings(plan))
+    if uses_qemu(plan):
+        kernel = require_qemu_kernel(plan, lab)
+        found[FILES[QEMU_KERNEL]] = kernel.path.read_bytes()
+        found[FILES[QEMU_INITRD]] = qemu_initrd(plan, inside, kernel)
+    return found
+
+
+def qemu_initrd(plan: Plan, inside: Inside, kernel: QemuKernelBuild) -> bytes:
+    """The initial root of the plan's virtual machines under QEMU."""
+    loaded = kernel.loaded_for(needs_inside(plan))
+    modules = dict(zip(module_names(loaded), loaded.values(), strict=True))
+    return _machine_initrd(plan, inside, modules, [{"path": f"/{path}"} for path in modules])
+
+
+def _machine_initrd(
+    plan: Plan, inside: Inside, modules: Mapping[str, bytes], loadings: list[dict[str, str]]
+) -> bytes:
     bindings = {
         "runner": "lab",
         "hostname": "guest",
-        "root_device": ROOT_DEVICE,
-        "variables": {"mount": MOUNT_POINT, "mounts": LOWER_MOUNTS, "scratch": SCRATCH},
-        "modules": module_bindings(plan),
-        "programs": load_programs(plan),
+        "variables": {name: path for name, path in inside.places.items() if name != LOAD},
+        "modules": loadings,
+        "programs": load_programs(plan, inside.places.get(LOAD, "")),
     }
-    initrd = _archive(
-        lab.agent.path.read_bytes(),
-        {BINDINGS_FILE: canonical_json(bindings)},
-        module_files(plan, lab),
-        load_file(plan, lab.load),
-    )
-    return {KERNEL_FILE: lab.kernel.path.read_bytes(), INITRD_FILE: initrd}
+    files = {BINDINGS_FILE: canonical_json(bindings)}
+    return _archive(inside.agent, files, modules, load_file(plan, inside.load))
 
 
 def _archive(

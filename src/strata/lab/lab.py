@@ -20,18 +20,19 @@ from strata.lab.modules import Module, ModulesBuild, build_modules, loadings
 from strata.lab.process import Group, end_running, require
 from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wanted, uses_load
 from strata.lab.progress import SetupProgress
+from strata.lab.qemu_kernel import QemuKernelBuild, build_qemu_kernel, qemu_kernel_wanted, uses_qemu
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.source import Workshop
 from strata.lab.variant import find_variant, provide_variant
 from strata.plan.model import Plan
 from strata.spec.kernel import DEFAULT_KERNEL, Kernel
-from strata.spec.step import LOAD, Prerequisites
+from strata.spec.step import LOAD, QEMU_KERNEL, Prerequisites
 from strata.words import listed
 
 Part = str
-"""``kernel``, ``image``, ``agent``, ``load``, or the name of a group of modules."""
+"""``kernel``, ``image``, ``agent``, ``load``, ``qemu-kernel``, or the name of a group of modules."""
 ESSENTIAL: Final[tuple[Part, ...]] = ("kernel", "image", "agent")
-"""The parts that every study needs. The load generator and the modules are built on first use."""
+"""The parts that every study needs. The others are built on first use."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Lab:
     variants: Mapping[tuple[str, ...], ImageBuild] = field(default_factory=dict)
     """The images with packages of studies, by these."""
     of: Kernel = DEFAULT_KERNEL
+    qemu_kernel: QemuKernelBuild | None = None
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -84,7 +86,9 @@ class Lab:
     def lacks(self, plan: Plan) -> list[Part]:
         """The parts that a plan needs and that are not built."""
         groups = [each.name for each in groups_of(plan) if each.name not in self.modules]
-        return groups + (["load"] if uses_load(plan) and self.load is None else [])
+        lacks_kernel = uses_qemu(plan) and self.qemu_kernel is None
+        load = ["load"] if uses_load(plan) and self.load is None else []
+        return [*groups, *load, *([QEMU_KERNEL] if lacks_kernel else [])]
 
 
 def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
@@ -138,7 +142,21 @@ def part_setting(plan: Plan, lab: Lab) -> dict[str, Any]:
         setting["image"] = f"not built: {' '.join(packages)}" if variant is None else variant.sha256
     if uses_load(plan):
         setting[LOAD] = _unbuilt("load") if lab.load is None else lab.load.sha256
+    if uses_qemu(plan):
+        built_kernel = lab.qemu_kernel
+        setting[QEMU_KERNEL] = built_kernel.sha256 if built_kernel else _unbuilt(QEMU_KERNEL)
     return setting
+
+
+def require_qemu_kernel(plan: Plan, lab: Lab) -> QemuKernelBuild:
+    """The kernel of virtual machines under QEMU; a `LabError` if it is not there."""
+    if lab.qemu_kernel is None:
+        raise LabError(
+            "the kernel of virtual machines must be fetched first",
+            place=plan.trial.id,
+            remedy=f"run `strata lab build --only {QEMU_KERNEL}`",
+        )
+    return lab.qemu_kernel
 
 
 def _unbuilt(part: Part, kernel: Kernel = DEFAULT_KERNEL) -> str:
@@ -148,7 +166,7 @@ def _unbuilt(part: Part, kernel: Kernel = DEFAULT_KERNEL) -> str:
 def parts(root: Path) -> tuple[Part, ...]:
     """All parts, each after the parts that it needs for its build."""
     groups = (group.name for group in Recipe.read(root / "kernel").groups)
-    return ("kernel", *groups, "image", "agent", "load")
+    return ("kernel", *groups, "image", "agent", "load", QEMU_KERNEL)
 
 
 @dataclass(frozen=True)
@@ -169,6 +187,8 @@ class Project:
     def wanted(self, part: Part) -> dict[str, str]:
         if (group := self.group(part)) is not None:
             return self.recipe.group_wanted(group, self.image.locked_kernel)
+        if part == QEMU_KERNEL:
+            return qemu_kernel_wanted(self.recipe.series, self.recipe.package, self.image.locked_kernel)
         stated = {"kernel": self.recipe.wanted, "image": self.image.wanted}.get(part)
         return program_wanted(part, self.root) if stated is None else stated()
 
@@ -215,6 +235,7 @@ _BUILDS: Final[Mapping[str, type[Build]]] = {
     "image": ImageBuild,
     "agent": AgentBuild,
     "load": LoadBuild,
+    QEMU_KERNEL: QemuKernelBuild,
 }
 
 
@@ -230,7 +251,7 @@ def _is_complete(entry: Entry) -> bool:
 def find_lab(of: Kernel = DEFAULT_KERNEL) -> Lab | None:
     """The lab if it is built and current, else None. Never builds; for every command but the set-up."""
     project = Project.read(project_root(), of)
-    kernel, image, agent, load = map(project.find, (*ESSENTIAL, "load"))
+    kernel, image, agent, load, machine = map(project.find, (*ESSENTIAL, "load", QEMU_KERNEL))
     if kernel is None or image is None or agent is None:
         return None
     read_once = functools.cache(_entries)  # all groups are of one kind
@@ -242,6 +263,7 @@ def find_lab(of: Kernel = DEFAULT_KERNEL) -> Lab | None:
         None if load is None else LoadBuild.of(load),
         {name: ModulesBuild.of(entry) for name, entry in groups.items() if entry is not None},
         of=of,
+        qemu_kernel=None if machine is None else QemuKernelBuild.of(machine),
     )
 
 
@@ -320,6 +342,7 @@ def ensure_lab(
         "image": lambda: build_image(cache, project.image, progress),
         "agent": lambda: build_program("agent", cache, project.root, progress, jobs=jobs),
         "load": lambda: build_program("load", cache, project.root, progress, jobs=jobs),
+        QEMU_KERNEL: lambda: build_qemu_kernel(workshop),
     }
 
     def build(*wanted: Part) -> None:
@@ -333,7 +356,7 @@ def ensure_lab(
         _build_modules(workshop, project, [part for part in chosen if project.find(part) is None])
 
     with progress.estimate([project.kind(part) for part in missing]):
-        _at_once(kernel_and_modules, lambda: build("image"), lambda: build("agent", "load"))
+        _at_once(kernel_and_modules, lambda: build("image", QEMU_KERNEL), lambda: build("agent", "load"))
     built = [entry for entry in map(project.find, chosen) if entry and entry.path.is_relative_to(cache.root)]
     for entry in built if os.geteuid() == 0 else ():
         Cache(shared_root()).publish(entry)

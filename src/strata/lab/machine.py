@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machines inside the lab: the lab's own kernel, root image and agent once more.
+"""Virtual machines inside the lab: a kernel, the root image and the agent once more.
 
-The agent outside starts the kernel as a program. The machine's initial root (`strata.lab.initrd`) has the
-agent as ``/init``, the plan's modules and programs, and ``/strata/machine.json`` in place of a plan.
+The agent outside starts the machine as a program: the lab's own kernel, or QEMU with Debian's. The machine's
+initial root (`strata.lab.initrd`) has the agent as ``/init``, the plan's modules and programs, and
+``/strata/machine.json`` in place of a plan.
 """
 
 from __future__ import annotations
@@ -11,20 +12,30 @@ from typing import Final
 
 from strata.lab.disk import ROOT_DISK
 from strata.plan.model import Plan
-from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, SEVERAL_CPUS
+from strata.spec.step import (
+    AGENT,
+    MACHINE_INITRD,
+    MACHINE_KERNEL,
+    MACHINE_ROOT,
+    QEMU_INITRD,
+    QEMU_KERNEL,
+    QEMU_OPTIONS,
+    SEVERAL_CPUS,
+)
 
-KERNEL_FILE: Final = "strata/programs/machine-kernel"
-INITRD_FILE: Final = "strata/programs/machine-initrd"
-"""Where a machine's kernel and initial root are in the lab's initial root."""
+FILES: Final = {
+    name: f"strata/programs/{name}" for name in (MACHINE_KERNEL, MACHINE_INITRD, QEMU_KERNEL, QEMU_INITRD)
+}
+"""The place of each of these variables' files in the lab's initial root."""
 BINDINGS_FILE: Final = "strata/machine.json"
-ROOT_DEVICE: Final = "/dev/vdb"
-"""The device of the root image in a machine: its second disk, after the disk of its stack."""
 
-_KERNEL_PATH: Final = "/run/strata/machine/linux"
-_INITRD_PATH: Final = "/run/strata/machine/initrd.cpio"
+_PLACE: Final = "/run/strata/machine"
+# By QEMU's virtual clock: a nanosecond an instruction, and the lab's time while the machine waits.
+_EMULATED: Final = "-machine hpet=off -accel tcg,thread=single,tb-size=64 -icount shift=0,sleep=on,align=on"
 
 
 def has_machines(plan: Plan) -> bool:
+    """Whether a plan starts the lab's kernel as a virtual machine."""
     return MACHINE_KERNEL in plan.variables
 
 
@@ -44,14 +55,15 @@ def lacking_cpus(plan: Plan) -> str | None:
 def machine_variables(plan: Plan) -> dict[str, str]:
     """The values of the plan's variables for machines and containers."""
     # The agent is no file any more once the lab has moved into its root image.
-    values = {AGENT: "/proc/1/exe", MACHINE_ROOT: f"/dev/{ROOT_DISK}"}
-    values |= {MACHINE_KERNEL: _KERNEL_PATH, MACHINE_INITRD: _INITRD_PATH}
+    values = {AGENT: "/proc/1/exe", MACHINE_ROOT: f"/dev/{ROOT_DISK}", QEMU_OPTIONS: _EMULATED}
+    values |= {name: f"{_PLACE}/{name}" for name in FILES}
     return {name: value for name, value in values.items() if name in plan.variables}
 
 
 def machine_programs(plan: Plan) -> list[dict[str, str]]:
-    """The agent's bindings for what a machine starts from, as JSON types."""
-    if not has_machines(plan):
-        return []
-    places = {KERNEL_FILE: _KERNEL_PATH, INITRD_FILE: _INITRD_PATH}
-    return [{"path": f"/{path}", "to": to} for path, to in places.items()]
+    """The agent's bindings for what machines start from, as JSON types."""
+    return [
+        {"path": f"/{path}", "to": f"{_PLACE}/{name}"}
+        for name, path in FILES.items()
+        if name in plan.variables
+    ]

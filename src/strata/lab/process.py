@@ -125,7 +125,7 @@ def output_of(argv: Sequence[str]) -> str:
     return done.stdout
 
 
-Group = Literal["python", "kernel", "image", "agent", "load", "host", "tests"]
+Group = Literal["python", "kernel", "image", "agent", "load", "qemu-kernel", "host", "tests"]
 _SYSTEM_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"  # mkfs and friends: not on an ordinary user's PATH
 
 

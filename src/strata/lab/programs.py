@@ -156,9 +156,9 @@ def uses_load(plan: Plan) -> bool:
     return LOAD in plan.variables
 
 
-def load_programs(plan: Plan) -> list[dict[str, str]]:
+def load_programs(plan: Plan, path: str = PATH) -> list[dict[str, str]]:
     """The agent's binding for it, as JSON types; empty for a plan without it."""
-    return [{"path": f"/{_INITIAL_PATH}", "to": PATH}] if uses_load(plan) else []
+    return [{"path": f"/{_INITIAL_PATH}", "to": path}] if uses_load(plan) else []
 
 
 def load_variables(plan: Plan, path: str = PATH) -> dict[str, str]:

@@ -26,6 +26,7 @@ _WORK_S: Final[Mapping[str, Mapping[str, float]]] = {
     "image": {"installing": 45, "packing": 35},
     "agent": {"compiling": 45},
     "load": {"compiling": 35},
+    "qemu-kernel": {"reading": 5, "downloading": 5},
 }
 
 

@@ -17,10 +17,13 @@ from typing import Any, Final, Literal
 from strata.errors import LabError, StudyError, ToolError
 from strata.files import explained, refuse_exchangeable_path
 from strata.lab.folder import PrivateFolder, private_folder
+from strata.lab.initrd import Inside
 from strata.lab.inputs import input_setting, input_variables, provide_inputs, provided_inputs
 from strata.lab.programs import AgentBuild, LoadBuild, load_setting, load_variables, require_load, uses_load
 from strata.lab.progress import SILENCE, SetupProgress
+from strata.lab.qemu_kernel import uses_qemu
 from strata.plan.compile import ENVIRONMENT
+from strata.plan.machines import needs_outside
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -39,13 +42,19 @@ from strata.runners.disks import RealDisks, try_lock
 from strata.runners.kernel import BOOT_NAME, Kernel, boot_id, endangered_pools, note_parameters, stack_name
 from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
+from strata.runners.machines import (
+    MachineParts,
+    lacking_for_machines,
+    machine_nodes,
+    provide_machines,
+)
 from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
 from strata.runners.watching import Surroundings, follow
 from strata.spec.device import Device
 from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
-from strata.spec.step import Prerequisites
+from strata.spec.step import QEMU_OPTIONS, Prerequisites
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)
@@ -82,6 +91,7 @@ class HostRunner:
         self._disks = disks or RealDisks()
         self._kernel = Kernel()
         self._lacking: dict[Prerequisites, list[str]] = {}
+        self._machines: dict[tuple[str, ...], MachineParts] = {}  # by the packages of their image
         self._programs: Mapping[str, str] = {}
         self._results = journal
         self._around = surroundings or Surroundings(scratch_of(self._scratch).disk)
@@ -125,20 +135,27 @@ class HostRunner:
                     place=f"devices.{name}",
                     remedy="leave out faults and write_cache, or run the study in the lab",
                 )
-        return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan)}
+        machines = self._machines.get(plan.prerequisites.packages)
+        own = machines.setting(self._kernel) if machines and uses_qemu(plan) else {}
+        return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan), **own}
 
     def unmet(self, plan: Plan) -> str | None:
         """Missing programs, kernel features and memory, and danger to other ZFS pools."""
-        if plan.prerequisites not in self._lacking:  # many trials of a study need the same
-            self._lacking[plan.prerequisites] = [
-                *missing_tools(plan.prerequisites.tools, ENVIRONMENT),
-                *self._kernel.unmet(plan.prerequisites),
+        needed = needs_outside(plan)
+        if needed not in self._lacking:  # many trials of a study need the same
+            self._lacking[needed] = [
+                *missing_tools(needed.tools, ENVIRONMENT),
+                *self._kernel.unmet(needed),
             ]
         found = (endangered_pools(plan, self._kernel), _short_memory(plan))
-        lacking = [*self._lacking[plan.prerequisites], *filter(None, found)]
+        machines = lacking_for_machines(plan, self._machines.get(plan.prerequisites.packages))
+        lacking = [*self._lacking[needed], *machines, *filter(None, found)]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+        packages = plan.prerequisites.packages
+        if packages not in self._machines and (made := provide_machines(plan, self._progress)):
+            self._machines[packages] = made
         provide_inputs(plan, files, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
@@ -159,7 +176,7 @@ class HostRunner:
         self._journal.clean()
         if plans:
             try_sandbox(self._agent.path)
-        tools = sorted({tool for plan in plans for tool in plan.prerequisites.tools})
+        tools = sorted({tool for plan in plans for tool in needs_outside(plan).tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
         if plans:
             self._around.tell(self._progress.say)
@@ -169,7 +186,7 @@ class HostRunner:
 
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
-        self._kernel.load(task.plan.prerequisites)
+        self._kernel.load(needs_outside(task.plan))
         if endangered := endangered_pools(task.plan, self._kernel):  # imported since the study was begun
             raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
         wanted = task.plan.network_devices
@@ -191,9 +208,12 @@ class HostRunner:
                 make_folders(folder)
                 folder.write(BOOT_NAME, boot_id(self._kernel).encode())
                 nodes = [*bound.values(), *slots.values(), *spare_loops(task.plan, path)]
-                reads = [*load.values(), *inputs.values()]
+                nodes += machine_nodes(task.plan, self._kernel)
+                machines = self._machine_variables(task.plan, folder, {**_folders_of(path), **load})
+                files = [value for name, value in machines.items() if name != QEMU_OPTIONS]
+                reads = [*load.values(), *inputs.values(), *files]
                 sandbox = sandbox_of(task.plan, path, nodes, reads, self._kernel)
-                variables = {**bound, **slots, **load, **inputs}
+                variables = {**bound, **slots, **load, **inputs, **machines}
                 bindings = canonical_json({**_bindings(path, variables, bound), "sandbox": sandbox})
                 folder.write(BINDINGS_NAME, bindings)
                 if load and self._load is not None:  # the cache may be a folder that only root can enter
@@ -203,6 +223,15 @@ class HostRunner:
                 (task.folder / BINDINGS_NAME).write_bytes(bindings)
             self._around.conditioned = condition(task, disks, self._results)
             self._execute(task, path, Connections(path, list(slots.values())))
+
+    def _machine_variables(
+        self, plan: Plan, folder: PrivateFolder, places: Mapping[str, str]
+    ) -> dict[str, str]:
+        if not uses_qemu(plan):
+            return {}
+        parts = self._machines[plan.prerequisites.packages]
+        inside = Inside(self._agent.path.read_bytes(), self._load, places)
+        return parts.variables(plan, self._agent, folder, inside, self._kernel)
 
     @contextmanager
     def _place(self) -> Iterator[PrivateFolder]:
@@ -259,14 +288,17 @@ def turn(task: Task, lock: Path = _LOCK) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _folders_of(path: Path) -> dict[str, str]:
+    """The variables of a trial's folders."""
+    return {name: str(path / INNER / name) for name in ("mount", "mounts", "scratch")}
+
+
 def _bindings(path: Path, found: Mapping[str, str], loops: Mapping[str, str]) -> dict[str, object]:
     return {
         "runner": "host",
         "variables": {
             **found,
-            "mount": str(path / INNER / "mount"),
-            "mounts": str(path / INNER / "mounts"),
-            "scratch": str(path / INNER / "scratch"),
+            **_folders_of(path),
             "stack": stack_name(path),
         },
         "stat_names": {name: Path(loop).name for name, loop in loops.items()},

@@ -29,18 +29,21 @@ BOOT_NAME: Final = "boot"
 _BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 
 _LAB_ONLY: Final = {
-    "guest": "virtual machines run in the lab only: on a host the layer vm is not there yet",
+    "guest:uml": 'only the lab has User-Mode Linux: write emulator = "qemu"',
     "container": "containers run in the lab only: the sandbox of a host's trials denies their namespaces and "
     'bind mounts; there { layer = "directory" } on a filesystem is the same folder without a container',
     "modelled-disks": "only the lab has modelled disks, which obey a study",
 }
-"""The kinds of features that no host has, each with the reason as half a sentence."""
+"""The features, and kinds of features, that no host has, each with the reason as half a sentence."""
 
 
 def lab_only(prerequisites: Prerequisites) -> list[str]:
     """Why no host meets the needs of a plan, each as half a sentence."""
-    kinds = dict.fromkeys(feature.partition(":")[0] for feature in prerequisites.features)
-    return [_LAB_ONLY[kind] for kind in kinds if kind in _LAB_ONLY]
+    return list(dict.fromkeys(filter(None, map(_only_the_lab, prerequisites.features))))
+
+
+def _only_the_lab(feature: str) -> str | None:
+    return _LAB_ONLY.get(feature, _LAB_ONLY.get(feature.partition(":")[0]))
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,10 @@ class Kernel(Machine):
             "cgroup": self._lacking_controller,
             "quota": self._lacking_quota,
             "xfs-scrub": self._lacking_xfs_scrub,
+            "guest": lambda _: None,  # QEMU, which is a tool of the plan
         }
-        if kind in _LAB_ONLY:
-            return _LAB_ONLY[kind]
+        if (reason := _only_the_lab(feature)) is not None:
+            return reason
         check = checks.get(kind)
         return check(name) if check else f"this Strata cannot see whether the machine has {feature}"
 

@@ -39,6 +39,7 @@ _PACKAGES: Final = {
     "nbd-client": ("nbd-client",),
     "postgresql": ("initdb", "pg_isready", "pgbench", "postgres", "psql"),
     "python3-minimal": ("python3",),
+    "qemu-system-x86": ("qemu-system-x86_64",),
     "qemu-utils": ("qemu-img", "qemu-nbd", "qemu-storage-daemon"),
     "quota": ("quotacheck", "quotaoff", "quotaon", "repquota", "setquota"),
     "udev": ("udevadm",),

@@ -325,6 +325,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """The same layer as it is built on disks that do not hold zeros, as a trial's do."""
         return self
 
+    def on_host(self) -> Self:
+        """The same layer as it is built on a host."""
+        return self
+
     def power_risks(self) -> Iterable[str]:
         """Its settings by which a power failure takes what it acknowledged as durable, each with the effect.
 

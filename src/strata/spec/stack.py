@@ -61,6 +61,11 @@ class Stack:
         further = {"filesystems": others} if others else {}
         return {"devices": list(self.devices), "layers": layers, **shared, **settings, **further}
 
+    def on_host(self) -> Stack:
+        """The stack as it is built on a host."""
+        others = {name: each.on_host() for name, each in self.filesystems.items()}
+        return replace(self, layers=tuple(layer.on_host() for layer in self.layers), filesystems=others)
+
     @property
     def parts(self) -> tuple[Stack, ...]:
         """The stack and each of its further filesystems."""

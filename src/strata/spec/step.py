@@ -30,15 +30,22 @@ AGENT: Final = "agent"
 MACHINE_KERNEL: Final = "machine-kernel"
 MACHINE_INITRD: Final = "machine-initrd"
 MACHINE_ROOT: Final = "machine-root"
-"""The variables that stand for the kernel of virtual machines, their initial root, and the
-device with their root image."""
+"""The variables that stand for the kernel of virtual machines, their initial root, and the device or file of
+their root image."""
 SEVERAL_CPUS: Final = "guest:several-cpus"
-"""The feature that a virtual machine with more than one processor needs."""
+"""The feature that a virtual machine of User-Mode Linux with more than one processor needs."""
+
+QEMU_KERNEL: Final = "qemu-kernel"
+QEMU_INITRD: Final = "qemu-initrd"
+QEMU_OPTIONS: Final = "qemu-options"
+"""The variables that stand for the kernel and the initial root of virtual machines under QEMU, and for QEMU's
+options about the processor: it is emulated, in the lab by its virtual clock, or the machine's own (KVM)."""
 
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 
-BROUGHT: Final = (LOAD, AGENT, MACHINE_KERNEL, MACHINE_INITRD, MACHINE_ROOT)
+MACHINE_PARTS: Final = (MACHINE_KERNEL, MACHINE_INITRD, MACHINE_ROOT, QEMU_KERNEL, QEMU_INITRD, QEMU_OPTIONS)
+BROUGHT: Final = (LOAD, AGENT, *MACHINE_PARTS)
 """The variables of what the runner brings, where a plan uses it."""
 
 RESTART: Final = "restart"

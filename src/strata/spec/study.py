@@ -309,6 +309,10 @@ class Study:
             self._of[stack] = replace(self, **self.own[stack], own={})
         return self._of[stack]
 
+    def on_host(self) -> Study:
+        """The study as its stacks are built on a host."""
+        return replace(self, stacks={name: stack.on_host() for name, stack in self.stacks.items()})
+
     @property
     def memory_bytes_max(self) -> int:
         """The memory of its largest lab."""

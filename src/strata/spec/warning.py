@@ -28,6 +28,7 @@ AGED: Final = "aged"
 UNDISTURBED: Final = "undisturbed"
 PRECONDITIONED: Final = "preconditioned"
 DURABLE: Final = "durable-by-settings"
+OWN_PROCESSOR: Final = "own-processor"
 
 _SEE_TRIAL: Final = "see what the check says of each trial: `strata show RESULTS --trial`"
 
@@ -159,6 +160,15 @@ _KINDS: Final = (
         "compare its speed with stacks that give the same away, or take the setting back",
         grave=True,
         check=DURABLE,
+    ),
+    WarningKind(
+        "emulated-processor",
+        "did virtual machines run on the machine's own processor?",
+        "QEMU emulated the processor of virtual machines",
+        "compare only stacks with such machines: computing takes many times as long as under KVM on a host, "
+        "and a nanosecond for each instruction in the lab; use a host whose processor has KVM",
+        grave=True,
+        check=OWN_PROCESSOR,
     ),
     WarningKind(
         "unknown-check",

@@ -10,31 +10,33 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from strata.spec.layer import LayerContext
-from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, Command, Step
+from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, Command, Prerequisites, Step
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S
 
 if TYPE_CHECKING:
     from strata.layers.vm.vm import Vm
 
-DISK: Final = "/dev/vda"  # in the machine: the first of the kernel's arguments
+NEEDS: Final = Prerequisites(
+    tools=("mount", "qemu-storage-daemon", "tee", "test", "umount"), features=("guest:uml",)
+)
 _CACHE_TYPE: Final = "/sys/block/vda/cache_type"
 _VIRTIO_BLK: Final = 2  # its device id (Virtual I/O Device Version 1.2, 5)
-_LINE: Final = "fd:64"  # the descriptor that the agent gives the kernel for its serial line
-_PRICES: Final = "65"  # the one for the price of its computing
-_BOOT_LIMIT_NS: Final = 300 * NS_PER_S
-_STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back before it stops
+LINE: Final = 64  # the descriptor that the agent gives the kernel, or QEMU, for the machine's line
+_PRICES: Final = 65  # the one for the price of its computing
+BOOT_LIMIT_NS: Final = 300 * NS_PER_S
+STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back before it stops
 _FILE_BYTES: Final = 16 << 20  # of the tmpfs, beside the machine's memory
 
 
 def socket(context: LayerContext) -> str:
     """The socket of the machine, for those who run programs in it."""
-    return f"{_folder(context)}/machine.sock"
+    return f"{folder_of(context)}/machine.sock"
 
 
 def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
     """Start the machine; ``making`` are further fields of the step that opens its disk."""
-    folder, sock = _folder(context), socket(context)
+    folder, sock = folder_of(context), socket(context)
     size = f"size={vm.memory_bytes + _FILE_BYTES}"
     steps = [
         context.step(
@@ -49,7 +51,7 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
             *_daemon_argv(vm, context),
             background=True,
             ready=Command(argv=("test", "-S", f"{folder}/root.sock")),
-            stop_limit_ns=_STOP_LIMIT_NS,
+            stop_limit_ns=STOP_LIMIT_NS,
             **making,
         ),
         context.step(
@@ -59,11 +61,11 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
             environment={"TMPDIR": folder},
             background=True,
             ready=Command(argv=("test", "-S", sock)),
-            time_limit_ns=_BOOT_LIMIT_NS,
-            stop_limit_ns=_STOP_LIMIT_NS,
+            time_limit_ns=BOOT_LIMIT_NS,
+            stop_limit_ns=STOP_LIMIT_NS,
         ),
     ]
-    if vm.cache in ("none", "writeback", "unsafe"):
+    if not vm.writes_through:
         # QEMU's export claims to write through although it does not: the machine would never flush.
         title = "Let the machine flush its disk"
         flushing = context.step("flushing", title, "tee", _CACHE_TYPE, stdin="write back\n")
@@ -72,12 +74,12 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
 
 
 def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
-    folder = _folder(context)
+    folder = folder_of(context)
     disk = {
         "node-name": "disk",
         "driver": "host_device",
         "filename": context.lower[0],
-        "aio": vm.aio or ("native" if vm.is_direct else "threads"),
+        "aio": vm.aio_of,
         "cache": {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"},
         "discard": "unmap",
     }
@@ -89,17 +91,16 @@ def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
         "cache": {"direct": True, "no-flush": False},
         "read-only": True,
     }
-    writethrough = vm.cache in ("writethrough", "directsync")
     return [
         "qemu-storage-daemon",
         *("--blockdev", json.dumps(disk), "--blockdev", json.dumps(root)),
-        *("--export", _export("disk", folder, context.provided.sector_bytes, writethrough)),
+        *("--export", _export("disk", folder, context.provided.sector_bytes, vm.writes_through)),
         *("--export", _export("root", folder, None, None)),
     ]
 
 
 def _kernel_argv(vm: Vm, context: LayerContext) -> list[str]:
-    folder, entropy = _folder(context), derive_seed(context.seed, context.name, "entropy")
+    folder, entropy = folder_of(context), derive_seed(context.seed, context.name, "entropy")
     disks = [f"virtio_uml.device={folder}/{name}.sock:{_VIRTIO_BLK}" for name in ("disk", "root")]
     return [
         f"${{{MACHINE_KERNEL}}}",
@@ -108,12 +109,13 @@ def _kernel_argv(vm: Vm, context: LayerContext) -> list[str]:
         # Its clock is that of the machine below; a loop measured against it would give another number.
         "lpj=1000",
         f"strata.cpu={_PRICES}",
-        *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0={_LINE}", "loglevel=5"),
-        *(f"uml_dir={folder}", "umid=machine", "panic=-1", "noreboot"),
+        *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}", "loglevel=5"),
+        *(f"uml_dir={folder}", "umid=machine", "panic=-1", "noreboot", "root=/dev/vdb"),
     ]
 
 
-def _folder(context: LayerContext) -> str:
+def folder_of(context: LayerContext) -> str:
+    """The folder of the machine's socket."""
     return f"${{scratch}}/{context.name}"
 
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field
 
-from strata.layers.vm import uml
+from strata.layers.vm import qemu, uml
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.names import Diagnostic
@@ -21,19 +21,22 @@ _CPUS_MAX: Final = 64
 class Vm(Layer):
     """A virtual machine: what is above it runs under a second kernel, on a virtual disk.
 
-    The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk,
-    which QEMU serves from the block device below. All steps above run in the machine.
+    The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk or
+    virtio-scsi, which QEMU serves from the block device below. All steps above run in the machine.
     """
 
     requires = LowerInterface("block")
     provides = "block"
-    prerequisites = Prerequisites(
-        tools=("mount", "qemu-storage-daemon", "tee", "test", "umount"), features=("guest:uml",)
-    )
-    packages = ("qemu-utils",)
+    prerequisites = uml.NEEDS
+    packages = ("qemu-system-x86", "qemu-utils")
     kernel_log = KernelLog(silent="The messages of its kernel are the output of the step that starts it.")
 
     layer: Literal["vm"] = "vm"
+    emulator: Literal["uml", "qemu"] | None = Field(None, examples=["qemu"])
+    """`uml` runs the lab's own kernel as a program of the lab, `qemu` Debian's kernel under QEMU: on a host
+    with KVM, in the lab emulated and thus slow; default: `uml` in the lab, `qemu` on a host"""
+    bus: Literal["virtio-blk", "virtio-scsi"] = Field("virtio-blk", examples=["virtio-scsi"])
+    """The driver of the virtual disk; `virtio-scsi` needs `emulator = "qemu"`"""
     memory_bytes: MemoryLimit = Field(256 << 20, alias="memory", examples=["512MiB"])
     """Memory of the machine, which is a part of the study's `memory`; it has no swap"""
     cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] = Field(
@@ -46,12 +49,31 @@ class Vm(Layer):
     """How QEMU reads and writes the block device; default: `native` (Linux AIO) where the page cache is
     bypassed, `threads` elsewhere"""
     cpus: int = Field(1, ge=1, le=_CPUS_MAX, examples=[2])
-    """Processors of the machine. In the lab it has one, and trials with more are skipped"""
+    """Processors of the machine. With `uml` it has one, and trials with more are skipped"""
     queues: int | None = Field(None, ge=1, le=_CPUS_MAX, examples=[1])
     """Request queues of the virtual disk; default: one for each processor, which is as many as Linux uses"""
 
     def needs(self) -> Prerequisites:
-        return self.prerequisites | Prerequisites(features=(SEVERAL_CPUS,) if self.cpus > 1 else ())
+        if self._is_qemu:
+            return qemu.NEEDS
+        return uml.NEEDS | Prerequisites(features=(SEVERAL_CPUS,) if self.cpus > 1 else ())
+
+    def on_host(self) -> Self:
+        return self if self.emulator else self.model_copy(update={"emulator": "qemu"})
+
+    @property
+    def _is_qemu(self) -> bool:
+        return self.emulator == "qemu"
+
+    @property
+    def aio_of(self) -> str:
+        """How QEMU reads and writes the block device."""
+        return self.aio or ("native" if self.is_direct else "threads")
+
+    @property
+    def writes_through(self) -> bool:
+        """Whether every write is durable before it is acknowledged."""
+        return self.cache in ("writethrough", "directsync")
 
     def stated(self) -> Mapping[str, str]:
         return {"memory": describe_size(self.memory_bytes), "cache": self.cache}
@@ -64,6 +86,10 @@ class Vm(Layer):
         return not self.is_direct
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        if self.bus == "virtio-scsi" and self.emulator != "qemu":
+            yield Diagnostic(
+                "User-Mode Linux has no virtio-scsi", remedy='write emulator = "qemu"', key="bus"
+            )
         if self.aio == "native" and not self.is_direct:
             yield Diagnostic(
                 "Linux AIO is asynchronous without the page cache only, and QEMU refuses it elsewhere",
@@ -91,14 +117,19 @@ class Vm(Layer):
         return self.model_copy(update={"memory_bytes": memory_bytes})
 
     def path(self, context: LayerContext) -> str:
-        return uml.DISK
+        return qemu.disk(self)
 
     def machine(self, context: LayerContext) -> str:
         return uml.socket(context)
 
     def build(self, context: LayerContext) -> list[Step]:
         # The machine may write anything anywhere.
-        return uml.bring_up(self, context, destroys=context.devices)
+        return self._bring_up(context, destroys=context.devices)
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        return uml.bring_up(self, context)
+        return self._bring_up(context)
+
+    def _bring_up(self, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
+        if self._is_qemu:
+            return qemu.bring_up(self, context, **making)
+        return uml.bring_up(self, context, **making)

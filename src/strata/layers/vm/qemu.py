@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine of QEMU: Debian's kernel under KVM on a host, emulated in the lab."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from strata.layers.vm.uml import BOOT_LIMIT_NS, LINE, STOP_LIMIT_NS, folder_of, socket
+from strata.spec.layer import LayerContext
+from strata.spec.step import (
+    AGENT,
+    MACHINE_ROOT,
+    QEMU_INITRD,
+    QEMU_KERNEL,
+    QEMU_OPTIONS,
+    Command,
+    Prerequisites,
+    Step,
+)
+from strata.units import MIB, SECTOR_BYTES
+
+if TYPE_CHECKING:
+    from strata.layers.vm.vm import Vm
+
+NEEDS: Final = Prerequisites(
+    tools=("mkdir", "qemu-system-x86_64", "rm", "test"), features=("guest:qemu",), packages=("qemu",)
+)
+
+
+def disk(vm: Vm) -> str:
+    """The machine's disk."""
+    return "/dev/sda" if vm.bus == "virtio-scsi" else "/dev/vda"
+
+
+def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
+    """Start the machine; ``making`` are further fields of the step that opens its disk."""
+    folder, line = folder_of(context), socket(context)
+    start = (f"${{{AGENT}}}", "machine", "start", "--qemu", f"${{{QEMU_OPTIONS}}}", line)
+    return [
+        context.step(
+            "folder",
+            "Make the machine's folder",
+            *("mkdir", "--parents", folder),
+            undo=Command(argv=("rm", "--recursive", "--force", folder)),
+        ),
+        context.step(
+            "start",
+            "Start the machine",
+            *(*start, "--", *_argv(vm, context)),
+            environment={"TMPDIR": folder},
+            background=True,
+            ready=Command(argv=("test", "-S", line)),
+            time_limit_ns=BOOT_LIMIT_NS,
+            stop_limit_ns=STOP_LIMIT_NS,
+            **making,
+        ),
+    ]
+
+
+def _argv(vm: Vm, context: LayerContext) -> list[str]:
+    root = "/dev/vda" if vm.bus == "virtio-scsi" else "/dev/vdb"
+    kernel = f"console=ttyS0 loglevel=5 panic=-1 scsi_mod.scan=sync root={root}"
+    return [
+        *("qemu-system-x86_64", "-machine", "q35", "-m", f"{vm.memory_bytes // MIB}M", "-smp", f"{vm.cpus}"),
+        *("-uuid", str(context.derived_uuid("machine"))),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"),
+        *("-kernel", f"${{{QEMU_KERNEL}}}", "-initrd", f"${{{QEMU_INITRD}}}", "-append", kernel),
+        *("-chardev", f"socket,id=line,fd={LINE}"),
+        *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=line"),
+        *_disk_argv(vm, context),
+        *("-drive", f"if=none,id=root,format=raw,readonly=on,file=${{{MACHINE_ROOT}}}"),
+        *("-device", "virtio-blk-pci,drive=root"),
+    ]
+
+
+def _disk_argv(vm: Vm, context: LayerContext) -> list[str]:
+    node = {
+        "node-name": "disk",
+        "driver": "host_device",
+        "filename": context.lower[0],
+        "aio": vm.aio_of,
+        "cache": {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"},
+        "discard": "unmap",
+    }
+    options = f"drive=disk,write-cache={'off' if vm.writes_through else 'on'}"
+    if (size := context.provided.sector_bytes) != SECTOR_BYTES:
+        options += f",logical_block_size={size},physical_block_size={size}"
+    queues = vm.queues or vm.cpus
+    device = ["-device", f"virtio-blk-pci,num-queues={queues},{options}"]
+    if vm.bus == "virtio-scsi":
+        device = ["-device", f"virtio-scsi-pci,num_queues={queues}", "-device", f"scsi-hd,{options}"]
+    return ["-blockdev", json.dumps(node), *device]

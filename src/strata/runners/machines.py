@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Virtual machines of a host's trials: QEMU with the lab's root image, Debian's kernel and the agent."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strata.errors import LabError
+from strata.lab.cache import Entry
+from strata.lab.folder import PrivateFolder
+from strata.lab.image import ImageBuild
+from strata.lab.initrd import Inside, qemu_initrd
+from strata.lab.lab import ensure_lab, find_entry
+from strata.lab.programs import AgentBuild
+from strata.lab.progress import SetupProgress
+from strata.lab.qemu_kernel import QemuKernelBuild, uses_qemu
+from strata.lab.recipe import project_root
+from strata.lab.variant import provide_variant
+from strata.plan.machines import needs_inside
+from strata.plan.model import Plan
+from strata.runners.kernel import Kernel
+from strata.spec.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
+
+_INITRD_NAME: Final = "machine.cpio"
+_KVM: Final = "dev/kvm"
+_WITH_KVM: Final = "-accel kvm -cpu host"
+EMULATED: Final = "-accel tcg -cpu max"
+
+
+@dataclass(frozen=True)
+class MachineParts:
+    """The kernel and the root image of virtual machines."""
+
+    kernel: QemuKernelBuild
+    image: ImageBuild
+
+    def setting(self, kernel: Kernel) -> dict[str, Any]:
+        """Part of the identity of trials with virtual machines."""
+        own = {QEMU_KERNEL: self.kernel.sha256, "image": self.image.sha256}
+        return {"machines": {**own, "processor": processor_options(kernel)}}
+
+    def variables(
+        self, plan: Plan, agent: AgentBuild, folder: PrivateFolder, inside: Inside, kernel: Kernel
+    ) -> dict[str, str]:
+        """The values of the plan's variables for its machines, whose initial root is put into the folder."""
+        folder.write(_INITRD_NAME, qemu_initrd(plan, inside, self.kernel))
+        return {
+            AGENT: str(agent.path),
+            MACHINE_ROOT: str(self.image.path),
+            QEMU_KERNEL: str(self.kernel.path),
+            QEMU_INITRD: str(folder.path / _INITRD_NAME),
+            QEMU_OPTIONS: processor_options(kernel),
+        }
+
+
+def provide_machines(plan: Plan, progress: SetupProgress) -> MachineParts | None:
+    """What the plan's virtual machines start from, fetched or built where it is missing; None without any."""
+    if not uses_qemu(plan):
+        return None
+    found = {part: find_entry(part, project_root()) for part in (QEMU_KERNEL, "image")}
+    if missing := [part for part, entry in found.items() if entry is None]:
+        ensure_lab(progress, only=missing)
+        found = {part: find_entry(part, project_root()) for part in found}
+    # QEMU itself is the host's.
+    packages = [each for each in plan.prerequisites.packages if each != "qemu"]
+    image = (
+        provide_variant(packages, progress) if packages else ImageBuild.of(_built("image", found["image"]))
+    )
+    return MachineParts(QemuKernelBuild.of(_built(QEMU_KERNEL, found[QEMU_KERNEL])), image)
+
+
+def _built(part: str, entry: Entry | None) -> Entry:
+    if entry is None:
+        raise LabError(f"the {part} could not be built", remedy=f"run `strata lab build --only {part}`")
+    return entry
+
+
+def has_kvm(kernel: Kernel) -> bool:
+    """Whether the processor can run virtual machines, and the kernel lets it."""
+    flags = kernel.text("proc/cpuinfo").split()
+    return kernel.has(_KVM) and ("vmx" in flags or "svm" in flags)
+
+
+def processor_options(kernel: Kernel) -> str:
+    """QEMU's options about the processor."""
+    return _WITH_KVM if has_kvm(kernel) else EMULATED
+
+
+def machine_nodes(plan: Plan, kernel: Kernel) -> list[str]:
+    """The devices that the plan's virtual machines need besides the trial's."""
+    return [f"/{_KVM}"] if uses_qemu(plan) and has_kvm(kernel) else []
+
+
+def lacking_for_machines(plan: Plan, parts: MachineParts | None) -> list[str]:
+    """The needs of the plan's virtual machines that nothing here meets, each as half a sentence."""
+    if not uses_qemu(plan):
+        return []
+    if platform.machine() != "x86_64":
+        return [f"virtual machines have an x86-64 kernel, and this processor is {platform.machine()}"]
+    return [] if parts is None else list(parts.kernel.lacking(needs_inside(plan)))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual machine on this machine: QEMU with the lab's root image, in the sandbox, on a loop device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_factory import head, public_folder, records, run_text
+
+from present import present
+from strata.disks.machine import mounts_under
+from strata.lab import Lab
+from strata.plan.compile import ENVIRONMENT
+from strata.runners.assembled import loops_under
+from strata.runners.host import HostRunner
+from strata.runners.kernel import Kernel
+from strata.runners.machines import has_kvm
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+
+STUDY = """
+[stacks.vm]
+layers = [{{ layer = "vm", emulator = "qemu", bus = "{bus}", cache = "{cache}" }}, {{ layer = "ext4" }}]
+
+[workloads.sync]
+workload = "fio"
+preset = "fsync-write-4k"
+size = "1MiB"
+"""
+FSYNCS = 256
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for loop devices")
+    if not shutil.which("qemu-system-x86_64", path=ENVIRONMENT["PATH"]):
+        pytest.skip("this machine lacks qemu-system-x86_64")
+    with public_folder() as path:
+        (path / "scratch").mkdir(mode=0o755)
+        yield path
+        assert loops_under(path) == {}
+        assert mounts_under(path) == []
+
+
+@pytest.mark.parametrize(
+    ("bus", "cache"),
+    [("virtio-blk", "none"), pytest.param("virtio-scsi", "writethrough", marks=pytest.mark.slow)],
+)
+def test_a_trial_in_a_machine_of_qemu_comes_to_its_end_and_leaves_nothing(
+    lab: Lab, ground: Path, bus: str, cache: str
+) -> None:
+    folder, scratch = ground / bus, ground / "scratch"
+    folder.mkdir()
+    runner = HostRunner(lab.agent, scratch=scratch, journal=folder / "results", load=lab.load)
+    text = head("vm", [1], capacity="2GiB") + STUDY.format(bus=bus, cache=cache)
+
+    summary = run_text(text, folder, runner, retries=0)
+
+    (record,) = records(folder / "results").values()
+    checks = {check.name: check for check in record.checks}
+    assert summary.exit_code == 0, record
+    assert checks["finished"].verdict == "yes"
+    # Only a machine that writes through has no need to flush.
+    flushes = present(record.machines)["vm"]["disk"]["flushes"]
+    assert (flushes >= FSYNCS) is (cache == "none")
+    # Where there is no KVM the result says so.
+    assert checks["own-processor"].verdict == ("yes" if has_kvm(Kernel()) else "no")
+    assert list(scratch.iterdir()) == []
