@@ -199,3 +199,14 @@ def test_of_a_study_the_variations_are_listed(folder: Path) -> None:
     assert "the page does not say how many clients" in shown(
         "claims", folder / "my.toml", "--why", "oltp.ext4"
     )
+
+
+def test_every_other_kernel_is_a_variation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("strata.advice.variations", "strata.spec.kernel"):
+        monkeypatch.setattr(f"{place}.KERNELS", ("7.2", "6.12"))
+    (folder / "my.toml").write_text(TEXT)
+
+    found = shown_json("claims", folder / "my.toml", "--why", "oltp.ext4")
+
+    kernels = [each for each in found if each["name"].startswith("kernel")]
+    assert [(each["changes"], each["refused"]) for each in kernels] == [({"study.kernel": "6.12"}, "")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may explain that a claim is not reproduced: changes of its study, one thing at a time.
 
-The claim's own suspects come first, then the drives' state, the processor, nominal drives, memory and data.
+Its own suspects come first, then kernels, the drives' state, processors, nominal drives, memory and data.
 Each is a value at key paths of the study, so that it is checked as if it were written in the file.
 """
 
@@ -15,6 +15,7 @@ from strata.advice.quantities import quantities
 from strata.results.why import AS_MEASURED, Variation
 from strata.spec.claims import Claim
 from strata.spec.device_kinds.flash import PRECONDITIONS
+from strata.spec.kernel import KERNELS
 from strata.spec.key_paths import HEAD
 from strata.spec.processor import bundled_processors, find_processor
 from strata.spec.study import Study
@@ -36,6 +37,7 @@ def variations(
     found = [
         Variation(name=AS_MEASURED, changes={}, why="the study as it is"),
         *_suspects(claim),
+        *_kernels(study),
         *_states(study, stacks),
         *_processors(study),
         *_nominal(study),
@@ -51,6 +53,13 @@ def _suspects(claim: Claim) -> Iterator[Variation]:
         more = f" and {len(others)} more" if others else ""
         name = f"{first.removeprefix(f'{HEAD}.')}{more} = {text}"
         yield Variation(name=name, changes=dict.fromkeys(each.key, each.value), why=each.why)
+
+
+def _kernels(study: Study) -> Iterator[Variation]:
+    for version in KERNELS:
+        if version != study.kernel.name:
+            why = f"Linux {version} instead of {study.kernel.name}"
+            yield Variation(name=f"kernel = {version}", changes={f"{HEAD}.kernel": version}, why=why)
 
 
 def _states(study: Study, stacks: Iterable[str]) -> Iterator[Variation]:

@@ -79,8 +79,8 @@ def claims(  # noqa: PLR0917  typer makes options of them
     undecided, not testable. Of a study file it says which of its claims a run could judge.
 
     With --why the study is varied one thing at a time in the lab, on the claim's stacks and workloads: what
-    the claim suspects, the state of flash drives, the processor, nominal drives, memory, data. Trials and
-    findings are kept beside the results, and the same command goes on. Of a study it lists the variations.
+    the claim suspects, kernels, the state of flash drives, processors, nominal drives, memory, data. Trials
+    and findings are kept beside the results, and the same command goes on. Of a study it lists variations.
 
     Examples:
         strata claims studies/published/vps.toml      # before the run: mistakes, what can be tested
