@@ -268,7 +268,7 @@ def _bound(advice: Advice) -> Iterator[str]:
         return
     left = 1 - advice.covered / rest * first.waiting * (interval.low - 1)
     where = f"in the {percent(rest)} that was not measured"
-    given = f", if {first.stack} waits there as long as {advice.baseline}"
+    given = f", if {first.stack} waits there as long as the weights say"
     given = given if first.stack != advice.baseline else ""
     if left > 0:
         fast = f"at least {times(1 / left)} as fast as {first.stack} {where} to draw level{given}"
