@@ -125,6 +125,24 @@ def test_computing_costs_in_a_machine_as_much_as_outside(lab: Lab, tmp_path: Pat
     assert took["inside"] == pytest.approx(took["outside"], rel=0.25)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("bus", ["virtio-blk", "virtio-scsi"])
+def test_a_machine_of_qemu_repeats_and_its_flushes_are_the_disks(lab: Lab, tmp_path: Path, bus: str) -> None:
+    text = (head("vm", [1], capacity="4GiB") + STUDY.format(cache="none")).replace(
+        'memory = "128MiB"', f'memory = "256MiB", emulator = "qemu", bus = "{bus}"'
+    )
+    study = load_study(written(tmp_path / "study.toml", text), catalogue())
+    plan = compile_trial(study, "vm", "sync", 1)
+
+    one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
+
+    assert present(one.end).outcome == "ok", present(one.end)
+    flushes = machine_accounts(plan, one)["vm"]["disk"]["flushes"]
+    disk = disk_accounts(plan, one)["disk0"]["flushes"]
+    assert disk == flushes >= FSYNCS
+    assert one.sha256 == two.sha256
+
+
 def test_a_server_in_a_machine_is_reached_by_tcp(lab: Lab, tmp_path: Path) -> None:
     study = study_of(tmp_path)
     plan = compile_trial(study, "vm", "sync", 1)

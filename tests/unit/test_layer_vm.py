@@ -10,6 +10,7 @@ import pytest
 from results_factory import EventLog
 
 from strata.errors import DiagnosticsError
+from strata.execution.estimate import estimate_of
 from strata.lab.machine import lacking_cpus
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.machines import needs_inside, needs_outside
@@ -20,6 +21,7 @@ from strata.runners.kernel import Kernel
 from strata.runners.machines import EMULATED, machine_nodes, processor_options
 from strata.spec.step import SEVERAL_CPUS
 from strata.spec.study import Study
+from strata.spec.trial import CellKey
 from study_texts import HEAD, SSD, disk, fio, read
 
 TEXT = HEAD + 'memory = "{memory}"\n' + disk("disk0", capacity="40GiB")
@@ -184,6 +186,15 @@ def test_a_machine_and_the_host_each_need_what_their_own_steps_use(tmp_path: Pat
     assert "filesystem:ext4" in inside.features
     assert "filesystem:ext4" not in outside.features
     assert "fio" not in outside.tools
+
+
+def test_a_check_estimates_that_emulating_takes_real_time(tmp_path: Path) -> None:
+    real_s = {}
+    for emulator in ("uml", "qemu"):
+        study = study_of(tmp_path, f'{{ layer = "vm", emulator = "{emulator}" }}')
+        real_s[emulator] = estimate_of(study, {CellKey("stack", "load"): 1}, []).real_s
+
+    assert real_s["qemu"] > real_s["uml"] + 30
 
 
 @pytest.mark.parametrize(

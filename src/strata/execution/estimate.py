@@ -187,7 +187,10 @@ def _cell(  # noqa: PLR0917
     if (rate_per_s := _rate_per_s(load)) is not None:
         ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
     boots = 1 if shared_by is None else 1 + 1 / shared_by
-    real_s = _BOOT_S * boots + busy_ns / NS_PER_S * ratio + data_bytes / _FILLED_BYTES_PER_REAL_S
+    layers = [layer.real_time() for layer in study.stacks[cell.stack].every_layer]
+    boot_s = _BOOT_S + sum(each.start_s for each in layers)
+    ratio += sum(each.per_virtual for each in layers)
+    real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + data_bytes / _FILLED_BYTES_PER_REAL_S
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
 
 

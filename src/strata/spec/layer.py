@@ -199,6 +199,13 @@ class KernelLog:
     silent: str = ""
 
 
+class RealTime(NamedTuple):
+    """Real seconds in the lab: until a layer is up, and for each virtual second of a load."""
+
+    start_s: float = 0.0
+    per_virtual: float = 0.0
+
+
 @dataclass(frozen=True)
 class Share:
     """One tenant's part of a layer that several share, which the steps make after `Layer.build`."""
@@ -294,6 +301,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def machine_bytes(self) -> int:
         """The memory that it takes of the lab's for a virtual machine."""
         return 0
+
+    def real_time(self) -> RealTime:
+        """The real time that it takes besides its requests' own, if that is much: an estimate."""
+        return RealTime()
 
     def caches_direct_io(self) -> bool:
         """Whether it caches content even for programs that bypass the page cache."""

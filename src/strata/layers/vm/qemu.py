@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from strata.layers.vm.uml import BOOT_LIMIT_NS, LINE, STOP_LIMIT_NS, folder_of, socket
-from strata.spec.layer import LayerContext
+from strata.spec.layer import LayerContext, RealTime
 from strata.spec.step import (
     AGENT,
     MACHINE_ROOT,
@@ -23,6 +23,8 @@ from strata.units import MIB, SECTOR_BYTES
 if TYPE_CHECKING:
     from strata.layers.vm.vm import Vm
 
+# An estimate: fio on a rotating disk took 50 s for 13 virtual seconds, on one core of a busy machine.
+REAL_TIME: Final = RealTime(start_s=30, per_virtual=3)
 NEEDS: Final = Prerequisites(
     tools=("mkdir", "qemu-system-x86_64", "rm", "test"), features=("guest:qemu",), packages=("qemu",)
 )

@@ -9,7 +9,7 @@ from typing import Final, Literal, Self
 from pydantic import Field
 
 from strata.layers.vm import qemu, uml
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, RealTime
 from strata.spec.memory_limit import MemoryLimit
 from strata.spec.names import Diagnostic
 from strata.spec.step import SEVERAL_CPUS, Prerequisites, Step
@@ -81,6 +81,9 @@ class Vm(Layer):
     @property
     def is_direct(self) -> bool:
         return self.cache in ("none", "directsync")
+
+    def real_time(self) -> RealTime:
+        return qemu.REAL_TIME if self._is_qemu else RealTime()
 
     def caches_direct_io(self) -> bool:
         return not self.is_direct
