@@ -7,6 +7,7 @@ docs/reference/claims-file.md. All mistakes of a file are reported at once.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,6 +60,15 @@ def _share(text: object) -> float:
         raise Diagnostic(str(error), remedy='write for example "5%"') from None
 
 
+def _is_finite(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+Stated = Annotated[JsonValue, checked(_is_finite, "inf and nan are no values of a key", "write a number")]
 Range = Annotated[
     list[StrictInt | StrictFloat], Field(min_length=2, max_length=2), AfterValidator(_check_range)
 ]
@@ -168,7 +178,7 @@ class Suspect(_Table):
         description="What it sets, as the `key` of a factor in `[matrix]` does; a list sets several at once",
         examples=["stacks.btrfs.layers.btrfs.cow"],
     )
-    value: JsonValue = Field(..., description="The value there", examples=[False])
+    value: Stated = Field(..., description="The value there", examples=[False])
     why: Text = Field(..., description="Why that may be the reason", examples=["the page does not say"])
 
 
