@@ -16,7 +16,7 @@ _FLUSH: Final = (
 # Each other commit adds a comment to the next of these; every eighth adds instructions to fsync.
 _FILES: Final = ("fs/ext4/inode.c", "fs/xfs/xfs_file.c", "mm/filemap.c", "block/bio.c", "fs/btrfs/file.c")
 _CHECK: Final = (
-    "\treturn file->f_op->fsync(file, start, end, datasync);\n",
+    "\treturn vfs_fsync_range(file, 0, LLONG_MAX, datasync);\n",
     "\tif (unlikely(datasync == {}))\n\t\treturn -EIO;\n",
 )
 

@@ -158,7 +158,6 @@ def _write(own: OwnSource, paths: list[str], tree: Path, shop: Workshop) -> None
                 "-f",
                 str(archive),
                 "--strip-components=1",
-                "--unlink-first",
                 "--no-same-owner",
                 *exclude,
             ],
