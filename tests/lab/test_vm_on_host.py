@@ -31,6 +31,17 @@ workload = "fio"
 preset = "fsync-write-4k"
 size = "1MiB"
 """
+DATABASE = """
+[stacks.vm]
+layers = [{ layer = "vm", emulator = "qemu", cpus = 2 }, { layer = "ext4" }]
+
+[workloads.oltp]
+workload = "pgbench"
+scale = 1
+clients = 2
+warmup = "1s"
+duration = "1s"
+"""
 FSYNCS = 256
 
 
@@ -71,3 +82,16 @@ def test_a_trial_in_a_machine_of_qemu_comes_to_its_end_and_leaves_nothing(
     # Where there is no KVM the result says so.
     assert checks["own-processor"].verdict == ("yes" if has_kvm(Kernel()) else "no")
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_server_runs_as_the_machines_own_user(lab: Lab, ground: Path) -> None:
+    """PostgreSQL's user has another number in the root image than on this machine, if there is one here."""
+    folder = ground / "database"
+    folder.mkdir()
+    runner = HostRunner(lab.agent, scratch=ground / "scratch", journal=folder / "results", load=lab.load)
+
+    run_text(head("vm", [1], capacity="2GiB") + DATABASE, folder, runner, retries=0)
+
+    (record,) = records(folder / "results").values()
+    assert {metric.name: metric.value for metric in record.metrics}["transactions_per_s"] > 0

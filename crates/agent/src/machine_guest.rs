@@ -30,6 +30,7 @@ use crate::process::{Process, Target};
 use crate::program::Program;
 use crate::session::make_folders;
 use crate::supervise::reap_one;
+use crate::users::Users;
 use crate::{lab_modules, lab_mounts, lab_programs};
 
 /// The bindings of a machine's first process; a lab has a plan as well.
@@ -188,8 +189,15 @@ impl Guest {
             .collect())
     }
 
-    fn run(&mut self, call: &str, program: Program) {
-        match Process::spawn(&program, call, Target::Step, u64::MAX) {
+    fn run(&mut self, call: &str, mut program: Program) {
+        let known = program.user.as_ref().map(|user| {
+            Users::load().find(&user.name).ok_or_else(|| format!("there is no user \"{}\" in it", user.name))
+        });
+        let spawned = known.transpose().and_then(|user| {
+            program.user = user;
+            Process::spawn(&program, call, Target::Step, u64::MAX)
+        });
+        match spawned {
             Ok(process) => self.programs.push((process, program)),
             Err(cause) => {
                 self.sink.emit(&Event::StepEnd { step: call, ending: &spawn_error(&program, cause) });

@@ -156,7 +156,8 @@ impl<'a> Resolver<'a> {
         let machine = step.machine.as_ref().map(|socket| self.absolute(&format!("{place}.machine"), socket));
         let in_machine = |program: Program| Program { machine: machine.clone(), ..program };
         let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..in_machine(program) };
-        let program = self.program(&place, &step.command()).map(in_group);
+        let is_inside = step.machine.is_some();
+        let program = self.program(&place, &step.command(), is_inside).map(in_group);
         let background = self.background(&place, step);
         let collect = step
             .collect
@@ -168,8 +169,10 @@ impl<'a> Resolver<'a> {
             })
             .collect();
         self.bind_by(&place, step);
-        let undo =
-            step.undo.as_ref().map(|undo| self.program(&format!("{place}.undo"), undo).map(in_machine));
+        let undo = step
+            .undo
+            .as_ref()
+            .map(|undo| self.program(&format!("{place}.undo"), undo, is_inside).map(in_machine));
         Some(Template::new(program::Step {
             id: step.id.clone(),
             phase: step.phase,
@@ -241,7 +244,8 @@ impl<'a> Resolver<'a> {
     }
 
     fn background(&mut self, place: &str, step: &Step) -> Option<Background> {
-        let ready = step.ready.as_ref().and_then(|ready| self.program(&format!("{place}.ready"), ready));
+        let ready =
+            step.ready.as_ref().and_then(|ready| self.program(&format!("{place}.ready"), ready, false));
         if !step.background {
             self.require(step.ready.is_none(), &format!("{place}.ready"), "only a background step has it");
             return None;
@@ -261,7 +265,8 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn program(&mut self, place: &str, command: &Command) -> Option<Program> {
+    /// Inside a virtual machine or a container it is a program of other users.
+    fn program(&mut self, place: &str, command: &Command, is_inside: bool) -> Option<Program> {
         let mut environment = self.environment.clone();
         environment.extend(self.environment(&format!("{place}.environment"), &command.environment));
         let argv: Vec<String> = command
@@ -295,7 +300,11 @@ impl<'a> Resolver<'a> {
         Some(Program {
             argv,
             environment,
-            user: self.user(place, &command.user)?,
+            user: if is_inside {
+                Some(User::elsewhere(&command.user))
+            } else {
+                self.user(place, &command.user)?
+            },
             cwd,
             stdin,
             time_limit_ns: command.time_limit_ns,

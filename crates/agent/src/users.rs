@@ -6,13 +6,23 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+const NOBODY: u32 = 65534;
+
 /// Whom a program runs as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
+    pub name: String,
     pub uid: u32,
     pub gid: u32,
     /// Supplementary groups with the primary one, sorted.
     pub groups: Vec<u32>,
+}
+
+impl User {
+    /// A user of a virtual machine or a container, whose agent looks the numbers up.
+    pub fn elsewhere(name: &str) -> Self {
+        Self { name: name.into(), uid: NOBODY, gid: NOBODY, groups: vec![NOBODY] }
+    }
 }
 
 /// The machine's users and groups.
@@ -55,7 +65,7 @@ impl Users {
             .collect();
         groups.sort_unstable();
         groups.dedup();
-        Some(User { uid, gid, groups })
+        Some(User { name: name.into(), uid, gid, groups })
     }
 }
 
@@ -73,7 +83,7 @@ mod tests {
 
         let user = users.find("postgres").unwrap();
 
-        assert_eq!(user, User { uid: 101, gid: 104, groups: vec![6, 103, 104] });
+        assert_eq!(user, User { name: "postgres".into(), uid: 101, gid: 104, groups: vec![6, 103, 104] });
         assert_eq!(users.find("root").unwrap().groups, [0]);
         assert_eq!(users.find("post"), None);
     }

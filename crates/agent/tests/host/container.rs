@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const AGENT: &str = env!("CARGO_BIN_EXE_strata-agent");
 
@@ -24,8 +24,12 @@ fn started(socket: &Path) -> Child {
 }
 
 fn run(socket: &Path, script: &str) -> Output {
+    run_as(socket, &json!(null), script)
+}
+
+fn run_as(socket: &Path, user: &Value, script: &str) -> Output {
     let program = json!({
-        "argv": ["sh", "-c", script], "environment": {"PATH": "/usr/bin:/bin", "WORD": "seen"}, "user": null,
+        "argv": ["sh", "-c", script], "environment": {"PATH": "/usr/bin:/bin", "WORD": "seen"}, "user": user,
         "cwd": "/", "stdin": "given", "time_limit_ns": 60_000_000_000_u64, "expect_exit": [0], "cgroup": null,
     });
     let mut child = Command::new(AGENT)
@@ -68,4 +72,22 @@ fn a_container_that_ends_by_itself_is_an_error() {
 
     assert!(!ended.status.success());
     assert!(String::from_utf8_lossy(&ended.stderr).contains("ended by itself"), "{ended:?}");
+}
+
+#[test]
+fn a_user_is_the_containers_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("container.sock");
+    let mut outside = started(&socket);
+    let user = json!({"name": "no-such-user", "uid": 65534, "gid": 65534, "groups": []});
+
+    let ended = run_as(&socket, &user, "id");
+
+    assert_eq!(ended.status.code(), Some(127));
+    assert!(
+        String::from_utf8_lossy(&ended.stderr).contains("there is no user \"no-such-user\""),
+        "{ended:?}"
+    );
+    kill(Pid::from_raw(outside.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    assert!(outside.wait().unwrap().success());
 }
