@@ -271,27 +271,39 @@ void strata_cpu_switch(struct task_struct *prev, struct task_struct *next)
 	}
 }
 
-/* A task is woken: it is not ready before its waker was. Only an idle processor takes time to begin, and the waker's is not idle. */
+/*
+ * A task is woken: it is not ready before its waker was. Only an idle processor takes time to begin, and the waker's is not idle: a task that runs
+ * has to interrupt the other one, too. Without prices of programs that is counted as on two processors; a machine has one.
+ */
 void strata_cpu_wake(struct task_struct *task)
 {
 	struct strata_cpu *cpu = &current->strata_cpu;
+	bool by_task = !(in_interrupt_handler() || is_idle(current) || cpu->paying);
 	bool idle;
 	u64 done;
 
 	if (task->strata_cpu.paying)
 		return;
 	strata_cpu_count(CPU_WAKEUP);
-	if (!strata_cpu_priced)
+	if (!strata_cpu_priced) {
+		if (by_task && task != current && !cpu->program && nr_running() <= 2)
+			strata_cpu_count(CPU_IDLE_WAKEUP);
 		return;
-	if (in_interrupt_handler() || is_idle(current) || cpu->paying) {
-		idle = has_idle_processor();
-		done = reserve_interrupt(take());
-	} else {
+	}
+	if (by_task) {
 		cpu->owed_ps += take_of(current);
 		settle_slice(cpu, U64_MAX);
-		done = cpu->ready_ns;
 		/* A machine's kernel and its programs take turns on one processor. */
-		idle = has_idle_processor() && !(cpu->program->machine && cpu->program == task->strata_cpu.program);
+		idle = has_idle_processor() && task != current && !(cpu->program->machine && cpu->program == task->strata_cpu.program);
+		if (idle) {
+			strata_cpu_count(CPU_IDLE_WAKEUP);
+			cpu->owed_ps += take_of(current);
+			settle_slice(cpu, U64_MAX);
+		}
+		done = cpu->ready_ns;
+	} else {
+		idle = has_idle_processor();
+		done = reserve_interrupt(take());
 	}
 	if (idle)
 		done += strata_cpu_prices.wakeup_latency_ns;

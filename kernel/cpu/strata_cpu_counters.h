@@ -15,6 +15,7 @@ enum strata_cpu_counter {
 	CPU_PAGE_FAULT,
 	CPU_SWITCH,
 	CPU_WAKEUP,
+	CPU_IDLE_WAKEUP,	/* by a task that runs, while another processor is idle */
 	CPU_INTERRUPT,
 	CPU_IO,
 	CPU_CLOCK_READ,

@@ -37,8 +37,8 @@ static const char *const counter_names[CPU_COUNTERS] = {
 	[CPU_BLOCK] = "block_units", [CPU_COMPRESSION] = "compression_units", [CPU_COPY] = "copy_bytes",
 	[CPU_CHECKSUM] = "checksum_bytes", [CPU_HASH] = "hash_bytes", [CPU_CIPHER] = "cipher_bytes",
 	[CPU_PARITY] = "parity_bytes", [CPU_SYSTEM_CALL] = "system_calls", [CPU_PAGE_FAULT] = "page_faults",
-	[CPU_SWITCH] = "switches", [CPU_WAKEUP] = "wakeups", [CPU_INTERRUPT] = "interrupts", [CPU_IO] = "ios",
-	[CPU_CLOCK_READ] = "clock_reads", [CPU_USER] = "user_ps",
+	[CPU_SWITCH] = "switches", [CPU_WAKEUP] = "wakeups", [CPU_IDLE_WAKEUP] = "idle_wakeups",
+	[CPU_INTERRUPT] = "interrupts", [CPU_IO] = "ios", [CPU_CLOCK_READ] = "clock_reads", [CPU_USER] = "user_ps",
 };
 
 static int text_fd = -1;

@@ -105,6 +105,12 @@ def test_four_jobs_are_served_by_four_processors_at_once(place: Path) -> None:
     assert 2 * one < four < 4.2 * one  # fio's jobs do not begin at once
 
 
+def test_another_processor_is_woken_only_if_there_is_one(place: Path) -> None:
+    one, four = (found(place, name, "copy")[1].counts["idle_wakeups"] for name in ("one", "four"))
+
+    assert one == 0 < four
+
+
 def test_a_free_processor_takes_no_time_and_its_charges_are_stated(place: Path) -> None:
     record, used = found(place, "free")
 

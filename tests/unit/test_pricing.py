@@ -63,6 +63,22 @@ def test_the_fit_recovers_the_prices_of_a_host_from_its_operations(seed: int, sl
     assert fit.error_factor < 1.3
 
 
+def test_the_fit_tells_a_switch_from_the_work_of_waking_another_processor() -> None:
+    units, pair = SERVER.number("unit_time") / 1000, 2 * (1_500 + SERVER.number("wakeup_time"))
+    host, lab = {}, {}
+    for index in range(12):
+        counts = {"block_units": 1e4, "switches": 2.0, "wakeups": 2.0, "idle_wakeups": 2.0}
+        is_on_one = index == 0
+        name = "socket-turn" if is_on_one else f"direct-{index}"
+        ns = 1e4 * units + pair + (0 if is_on_one else 2 * 20_000)
+        host[name], lab[name] = Operation(ns, ns, {}), Operation(0.0, 0.0, counts)
+
+    fit = fit_processor(host, lab, SERVER, "a host")
+
+    assert 10_000 < float(fit.parameters["idle_wakeup_time"].value) < 25_000
+    assert float(fit.parameters["switch_time"].value) < 3_000
+
+
 def test_a_few_odd_operations_do_not_move_the_fit() -> None:
     prices = {name: SERVER.number(name) for name in COUNTED.values()}
     host, lab = operations(prices, 0.05, 1)

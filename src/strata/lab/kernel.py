@@ -160,7 +160,9 @@ def _toolchain() -> dict[str, str]:
 
 def checkpatch(cache: Cache, recipe: Recipe) -> list[str] | None:
     """The findings of the kernel's style checker in the recipe's files; None without a kernel source."""
-    sources = cache.entries("source")
+    sources = [
+        each for each in cache.entries("source") if each.inputs.wanted.get("package") == recipe.package
+    ]
     if not sources:
         return None
     tree = sources[0].path / "linux"

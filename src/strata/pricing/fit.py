@@ -24,6 +24,8 @@ COUNTED: Final = {name: PRICES[name] for name in PRICES if name not in {"ios", "
 """The fitted prices. A loop device does not show a real driver's work, and the clock is measured alone."""
 CLOCK, WAKEUP, USER_CODE = "clock", "wakeup-turn", "user-code"
 _NOT_FITTED: Final = {CLOCK, WAKEUP, USER_CODE}
+_ON_ONE_PROCESSOR: Final = "socket-turn"
+"""Its tasks wake no other processor, which the lab's kernel cannot see: it counts as if there were two."""
 _ERROR_SD: Final = math.log(1.3)  # of an operation: caches, branches, inlining
 _PLAUSIBLE_SD_MIN: Final = math.log(2)  # of a price before anything is measured
 _SHOWN: Final = 0.7  # a price is measured if its operations narrow its range to this share
@@ -74,7 +76,7 @@ def fit_processor(
     """
     names = [name for name in host if name in lab and name not in _NOT_FITTED]
     scale = np.array([_ns(each) for each in COUNTED.values()])
-    counts = np.array([[lab[name].counted.get(each, 0.0) for each in COUNTED] for name in names]) * scale
+    counts = np.array([[_count(name, lab[name], each) for each in COUNTED] for name in names]) * scale
     host_ns = np.array([host[name].processor_ns for name in names])
     ranges = [plausible.parameters[each] for each in COUNTED.values()]
     centre = np.log([float(each.value) for each in ranges])
@@ -107,6 +109,11 @@ def fit_processor(
     stated |= _directly(host, plausible, machine)
     parameters = {name: stated.get(name) or _left(name, plausible) for name in PROCESSOR_PARAMETERS}
     return Fit(parameters, residuals, _wakeup_ns(host))
+
+
+def _count(name: str, operation: Operation, counter: str) -> float:
+    is_absent = name == _ON_ONE_PROCESSOR and counter == "idle_wakeups"
+    return 0.0 if is_absent else operation.counted.get(counter, 0.0)
 
 
 def _ns(parameter: str) -> float:

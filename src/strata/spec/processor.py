@@ -54,6 +54,8 @@ PROCESSOR_PARAMETERS: Final = parameter_table("""
     page_fault_time        0..1e6 ns     entry and exit of a page fault
     switch_time            0..1e7 ns     a context switch, with the cold caches after it
     wakeup_time            0..1e7 ns     time that the waker spends on a wake-up
+    idle_wakeup_time       0..1e7 ns     further time of a running waker if another processor is idle: an
+                                         interrupt to it
     wakeup_latency         0..1e9 ns     time until an idle processor runs a woken task
     interrupt_time         0..1e7 ns     entry and exit of an interrupt
     io_time                0..1e8 ns     the part of a real driver's path per I/O that the modelled disk's
@@ -76,6 +78,7 @@ PRICES: Final = {
     "page_faults": "page_fault_time",
     "switches": "switch_time",
     "wakeups": "wakeup_time",
+    "idle_wakeups": "idle_wakeup_time",
     "interrupts": "interrupt_time",
     "ios": "io_time",
     "clock_reads": "clock_read_time",
