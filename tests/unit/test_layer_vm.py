@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from results_factory import EventLog
 
+from command_line import shown_json
 from strata.errors import DiagnosticsError
 from strata.execution.estimate import estimate_of
-from strata.lab.machine import lacking_cpus
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.machines import needs_inside, needs_outside
 from strata.plan.model import Plan
@@ -19,10 +19,9 @@ from strata.results.events import read_events
 from strata.results.machines import machine_accounts, machine_counts
 from strata.runners.kernel import Kernel
 from strata.runners.machines import EMULATED, machine_nodes, processor_options
-from strata.spec.step import SEVERAL_CPUS
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
-from study_texts import HEAD, SSD, disk, fio, read
+from study_texts import HEAD, SSD, disk, fio, read, written
 
 TEXT = HEAD + 'memory = "{memory}"\n' + disk("disk0", capacity="40GiB")
 TEXT += '[stacks.stack]\nlayers = [{layers}, {{ layer = "ext4" }}]\n' + fio("load")
@@ -141,10 +140,14 @@ def test_a_machine_in_a_guest_has_no_control_group_of_it(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_the_lab_says_why_a_machine_has_one_processor(tmp_path: Path, cpus: int) -> None:
-    plan = plan_of(tmp_path, f'{{ layer = "vm", cpus = {cpus} }}')
+    layers = f'{{ layer = "vm", cpus = {cpus} }}'
+    file = written(tmp_path / "study.toml", TEXT.format(layers=layers, memory="1GiB"))
 
-    assert (SEVERAL_CPUS in plan.prerequisites.features) is (cpus > 1)
-    assert ("virtual time stands" in (lacking_cpus(plan) or "")) is (cpus > 1)
+    refused = shown_json("check", str(file)).get("host_only", {})
+
+    assert [("virtual time stands" in why, stacks) for why, stacks in refused.items()] == [
+        (True, ["stack"])
+    ] * (cpus - 1)
 
 
 def test_only_the_lab_has_user_mode_linux(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,8 +17,10 @@ from strata.cli.parameters import WHOLE, AtScale, argument, asked_scale, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.lab.limits import lies_on_disk
+from strata.lab.machine import lacking_cpus
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
+from strata.plan.model import Plan
 from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
@@ -49,6 +51,7 @@ class _Sound:
     estimate: Estimate
     shared: list[list[CellKey]]  # the cells that share what is prepared once
     lab_only: dict[str, list[str]]  # the stacks that no host can run, by the reason
+    host_only: dict[str, list[str]]  # those that the lab cannot run
 
 
 def check(
@@ -116,12 +119,18 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
         else compile_trial(host, each.stack, each.workload, each.seed)
         for plan, each in zip(plans, firsts, strict=True)
     ]
-    found = {(plan.trial.stack, why) for plan in there for why in lab_only(plan.prerequisites)}
-    only: dict[str, list[str]] = {}
-    for stack in read.stacks:
-        for why in sorted(why for name, why in found if name == stack):
-            only.setdefault(why, []).append(stack)
-    return _Sound(read, len(runnable), dict(left_out), warnings, estimate, shared, only)
+    only = _by_reason(there, lambda plan: lab_only(plan.prerequisites))
+    apart = _by_reason(plans, lambda plan: filter(None, [lacking_cpus(plan)]))
+    return _Sound(read, len(runnable), dict(left_out), warnings, estimate, shared, only, apart)
+
+
+def _by_reason(plans: Iterable[Plan], unmet: Callable[[Plan], Iterable[str]]) -> dict[str, list[str]]:
+    """The stacks that cannot be run somewhere, by the reason, in the order of the plans."""
+    found: dict[str, dict[str, None]] = {}
+    for plan in plans:
+        for why in unmet(plan):
+            found.setdefault(why, {})[plan.trial.stack] = None
+    return {why: [*stacks] for why, stacks in found.items()}
 
 
 def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
@@ -132,7 +141,8 @@ def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
         ]
         head = {"valid": True, "trials": checked.runnable, "skipped": left_out, "warnings": warnings}
         shared = {"shared": [[*map(str, group)] for group in checked.shared]} if checked.shared else {}
-        only = {"lab_only": checked.lab_only} if checked.lab_only else {}
+        lacking = {"lab_only": checked.lab_only, "host_only": checked.host_only}
+        only = {key: stacks for key, stacks in lacking.items() if stacks}
         estimate = _estimate_plain(checked.estimate)
         return {**head, **shared, **only, "estimate": estimate, "study": checked.study.describe()}
     mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
@@ -170,7 +180,8 @@ def _print_more(checked: _Sound) -> None:
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
     for cell, why in checked.skipped.items():
         print(printable(f"  {cell} will be skipped: {why}"))
-    _print_lab_only(checked.lab_only)
+    _print_only("not with --runner host", checked.lab_only)
+    _print_only("not in the lab", checked.host_only)
     if checked.shared:
         _print_shared(checked.shared)
     if checked.estimate.cells:
@@ -179,11 +190,11 @@ def _print_more(checked: _Sound) -> None:
         print(printable(f"  {warning.text}\n    {warning.remedy}"))
 
 
-def _print_lab_only(stacks: dict[str, list[str]]) -> None:
+def _print_only(where: str, stacks: dict[str, list[str]]) -> None:
     for why, names in stacks.items():
         more = len(names) - _LONGEST
         shown = [*names[:_LONGEST], *([counted(more, "other stack")] if more > 0 else [])]
-        print(printable(f"  not with --runner host: {listed(shown)}: {why}"))
+        print(printable(f"  {where}: {listed(shown)}: {why}"))
 
 
 def _print_shared(groups: list[list[CellKey]]) -> None:

@@ -47,8 +47,8 @@ def lacking_cpus(plan: Plan) -> str | None:
     if SEVERAL_CPUS not in plan.prerequisites.features:
         return None
     return (
-        "a virtual machine of the lab has one processor: several would wait for one another in loops that do "
-        "not enter the lab's kernel, and in these virtual time stands"
+        "a virtual machine has one processor unless its emulator is QEMU: in User-Mode Linux several would "
+        "wait for one another in loops that do not enter the lab's kernel, and in these virtual time stands"
     )
 
 
