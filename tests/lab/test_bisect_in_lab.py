@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,7 @@ def test_the_commit_that_adds_a_flush_is_found_and_the_flush_is_named(lab: Lab, 
     assert shown.exit_code == 0, shown.output
     assert f"{planted[:12]} changed it from" in shown.stdout
     assert PLANTED in shown.stdout
-    assert "Flushes: " in shown.stdout
+    assert re.search(r"flushes \(1\.\d+\s+more\)", shown.stdout)
     again = json.loads(CliRunner().invoke(app, [*search, "--bad", "main", "--json"]).stdout)
     assert again["first"] == planted  # of what is kept, in seconds
     assert len(again["steps"]) <= 9
-    before = CliRunner().invoke(app, [*search, "--bad", f"{planted}~1"])
-    assert before.exit_code == 2 or "changed it from" in before.stdout  # instructions alone may show, too
