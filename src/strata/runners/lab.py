@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,7 +91,7 @@ class LabRunner:
         self._building = threading.Lock()
         self._agent = lab.agent.path.read_bytes()
 
-    @property
+    @functools.cached_property
     def identity(self) -> Identity:
         found = self._lab.fingerprint
         return Identity(
