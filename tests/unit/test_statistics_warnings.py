@@ -230,6 +230,19 @@ def test_results_of_several_labs_are_a_warning(tmp_path: Path) -> None:
     assert "--fresh" in warning.remedy
 
 
+def test_kernels_that_the_study_asks_for_are_no_warning(tmp_path: Path) -> None:
+    def moved(known: ResultRecord) -> ResultRecord:
+        kernel = known.fingerprint.model_copy(update={"kernel_sha256": sha256_hex(b"another")})
+        return known.model_copy(update={"fingerprint": kernel})
+
+    results = changed(made(tmp_path), moved)
+    asked = {"described": {**results.snapshot.described, "kernels": {STACK: "6.12"}}}
+    snapshot = results.snapshot.model_copy(update=asked)
+
+    assert "several-labs" in warnings_by_code(results)
+    assert "several-labs" not in warnings_by_code(replace(results, snapshot=snapshot))
+
+
 def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> None:
     results = gather(made(tmp_path, missing=tuple(f"{STACK}.{WORKLOAD}.s{seed}" for seed in range(1, 7))))
     skipped = {CellKey(STACK, WORKLOAD): "it does not fit"}
