@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes and power cuts of stacks with a virtual machine."""
+"""Probes, power cuts and snapshots of stacks with a virtual machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from lab_factory import records, run_text
 
 from present import present
 from strata.capabilities.power_cuts import drawn_cuts
@@ -40,6 +41,15 @@ duration = "3s"
 power_cuts = 1
 workloads = ["database"]
 """
+SNAPSHOTS = """
+[workloads.snapshots]
+workload = "fio"
+preset = "random-mix-4k"
+size = "16MiB"
+duration = "3s"
+before_measure = ["snapshot"]
+snapshot_every = "1s"
+"""
 FOUND = {
     ("volume", "restore-latest"): "yes",
     ("volume", "discard"): "yes",
@@ -73,3 +83,14 @@ def test_what_a_database_in_a_machine_acknowledged_survives_a_power_cut(
     for each in found:
         assert (each.verdict, each.lost) == ("sound", 0), each.note
         assert (each.acknowledged or 0) > 10
+
+
+def test_snapshots_are_taken_below_a_machine_and_in_it(lab: Lab, tmp_path: Path) -> None:
+    run_text(TEXT.partition("[workloads.database]")[0] + SNAPSHOTS, tmp_path, LabRunner(lab), jobs=1)
+
+    found = records(tmp_path / "results")
+
+    assert sorted(found) == ["inside.snapshots.s1", "volume.snapshots.s1"]
+    for record in found.values():
+        assert record.validity.valid, record.validity
+        assert next(each.value for each in record.metrics if each.name == "snapshots_taken") == 2
