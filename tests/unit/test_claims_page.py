@@ -56,7 +56,7 @@ def test_a_page_has_question_verdicts_figures_stacks_and_cost(folder: Path) -> N
 
     assert text.startswith("# Which?\n")
     assert "**It is so:**\n\n- ext4 commits twice as many transactions as XFS (`oltp.twice`).\n" in text
-    so, half = text.split("**The direction is right, the size is another:**")
+    so, half = text.split("**The direction is right, the size differs:**")
     assert "`oltp.third`); 0.50 ×" in half
     assert "`oltp.third`" not in so
     assert "the lab has no FreeBSD" in half

@@ -41,7 +41,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
     A use, such as a mail server, weighs kinds of measurement; the weights are data and can be changed. The
     stacks are ranked by the time that the use waits on them, with an interval over the seeds; the geometric
     mean must agree. Of stacks within ±3 % of one another it says to take either. Where evidence is missing it
-    chooses none and says which trial would settle it. --must takes durable and the probes of
+    chooses none and says which trial would settle it. --must takes `durable` and the probes of
     `strata capabilities`.
 
     Examples:

@@ -143,7 +143,7 @@ def _write(name: str, use: Use | None, answers: Answers, seeds: int | None) -> N
 
 
 def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
-    """The use with the requirements asked for; a continued study tells by its workloads which use it is."""
+    """The use with the requirements asked for; the workloads of a continued study show its use."""
     from strata.advice.uses import bundled_uses, requiring  # noqa: PLC0415
 
     uses = bundled_uses(catalogue())

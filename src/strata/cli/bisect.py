@@ -29,9 +29,9 @@ def bisect(  # noqa: PLR0917  typer makes options of them
 ) -> None:
     """Find the commit of a kernel at which a metric changed.
 
-    One trial is run with the kernel of a commit between the two revisions, and the side that it belongs to
-    is left out, until one commit is left. Then the trial before it and with it are explained. The tree is
-    only read; each kernel is compiled from what the one before left, and kept. The same command goes on.
+    One trial runs with the kernels of both revisions, and then with those of commits between them, until one
+    commit is left. Then the trials before it and at it are compared. The tree is only read, and kernels and
+    results are kept: after an interruption the same command continues.
 
     Examples:
         strata bisect studies/quickstart.toml --tree ../linux --good v7.2 --bad HEAD

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BAD_VERDICT_EXIT: Final = 1
 _REMARK: Final = ".remark.md"
-"""Beside NAME.claims.toml: a paragraph for the page that somebody has written."""
+"""The end of a file's name beside NAME.claims.toml: the user's paragraph for the page."""
 
 
 class FailOn(StrEnum):
@@ -42,7 +42,7 @@ Place = Annotated[
     Path, argument("A results folder, to judge; or a study file, to check its claims.", "RESULTS|STUDY")
 ]
 Why = Annotated[
-    str | None, option("Run variations of the study: which one turns this claim's verdict?", "--why", "ID")
+    str | None, option("Find which change of the study turns this claim's verdict.", "--why", "ID")
 ]
 Budget = Annotated[str, option("With --why: real time for its trials.", "--budget", "TIME")]
 Seeds = Annotated[int, option("With --why: the seeds of each variation.", "--seeds", "N", min=1, max=1000)]
@@ -50,7 +50,7 @@ Beside = Annotated[
     Path | None, option("With --why: the study, if it needs files beside it.", "--study", "FILE")
 ]
 Page = Annotated[
-    Path | None, option("Write a page of Markdown, with a chart beside it as FILE's SVG.", "--page", "FILE")
+    Path | None, option("Write a page of Markdown, and a chart beside it as SVG.", "--page", "FILE")
 ]
 Failing = Annotated[list[FailOn] | None, option("Exit with 1 if a claim has this verdict. May be repeated.")]
 
@@ -76,11 +76,11 @@ def claims(  # noqa: PLR0917  typer makes options of them
 
     A claims file states sentences with the comparisons that they come to. Results judge each: reproduced (the
     direction, and the ratio as far as intervals can say), direction only, not reproduced, reversed,
-    undecided, not testable. Of a study file it says which of its claims a run could judge.
+    undecided, not testable. For a study file it says which of its claims a run could judge.
 
-    With --why the study is varied one thing at a time in the lab, on the claim's stacks and workloads: what
-    the claim suspects, kernels, the state of flash drives, processors, nominal drives, memory, data. Trials
-    and findings are kept beside the results, and the same command goes on. Of a study it lists variations.
+    --why varies the study one thing at a time in the lab, on the claim's stacks and workloads: the claim's
+    suspects, kernels, states of flash drives, processors, nominal drives, memory, data. Trials and findings
+    are kept beside the results, and the same command continues. For a study file it lists the variations.
 
     Examples:
         strata claims studies/published/vps.toml      # before the run: mistakes, what can be tested

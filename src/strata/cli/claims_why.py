@@ -34,7 +34,7 @@ class Asked:
 
 
 def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: Asked) -> None:
-    """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError of a host."""
+    """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
     from strata.advice.why import WhySearch  # noqa: PLC0415  numbers take a moment to load
     from strata.cli.run import display_of, runner_for  # noqa: PLC0415
     from strata.execution.varied import VariedTrials  # noqa: PLC0415
@@ -47,7 +47,7 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
         raise ResultError(
             "these results are of a real machine, whose processor, memory and disks cannot be varied",
             place="--why",
-            remedy="run the study in the lab, and ask these results",
+            remedy="run the study in the lab, and use --why on those results",
         )
     runner = runner_for(RunnerName.LAB, None, path)
     folder = ResultsFolder.open(path)
@@ -70,14 +70,14 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
     else:
         stdout().print(why_view(judged.claim, found))
     if search.trials.interrupted:
-        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
+        warnings().print("Interrupted; the findings are kept, and the same command continues.")
         raise typer.Exit(INTERRUPTED_EXIT)
     if not found.whole:
-        notes().print("The budget ended before everything was tried; the same command goes on from here.")
+        notes().print("The budget ended before everything was tried; the same command continues from here.")
 
 
 def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) -> None:
-    """Print the variations that the results of a study would be asked with, and those that are refused."""
+    """Print the variations that a search would try, and those that the study refuses."""
     from strata.advice.variations import variations  # noqa: PLC0415
     from strata.report.why_text import proposed_view  # noqa: PLC0415
     from strata.statistics.claims import cells_of  # noqa: PLC0415

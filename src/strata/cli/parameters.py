@@ -140,7 +140,7 @@ AtScale = Annotated[
     str, option("This share of the workloads' time and data; another study, NAME-scale-10.", "PERCENT")
 ]
 Musts = Annotated[
-    list[str] | None, option("What it must have, such as disk-loss; may be repeated.", "--must", "NAME")
+    list[str] | None, option("Require this capability, such as disk-loss; may be repeated.", "--must", "NAME")
 ]
 AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
 AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page of the documentation about a study with claims, as Markdown, made of its results alone.
 
-A remark that somebody has written stands in it as such. Verdicts, reasons and figures come from records.
+The user's remark is added as it stands. Verdicts, reasons and figures come from records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strata.words import counted, listed
 
 _GROUPS: Final[tuple[tuple[str, tuple[Verdict, ...]], ...]] = (
     ("It is so", ("reproduced",)),
-    ("The direction is right, the size is another", ("direction only",)),
+    ("The direction is right, the size differs", ("direction only",)),
     ("It is not so", ("not reproduced",)),
     ("It is the other way round", ("reversed",)),
     ("These results do not decide it", ("undecided",)),
@@ -43,7 +43,7 @@ def claims_page(
     alternative: str = "",
     remark: str = "",
 ) -> str:
-    """The page, with ``reasons`` for the claims whose verdict was explained, and a ``remark`` of somebody.
+    """The page, with ``reasons`` for the claims whose verdict was explained, and the user's ``remark``.
 
     The ``image`` of the ratios lies beside it; empty: there is none.
     """

@@ -30,7 +30,7 @@ def why_sentence(found: ClaimWhy) -> str:
         return f"{before or 'no verdict'}{untried}"
     others = [f"{each.verdict} with {each.name}" for each in found.changing]
     but = f" ({listed(others)})" if others else ""
-    return f"{before}, and none of {counted(len(tried), 'variation')} makes it reproduced{but}{untried}"
+    return f"{before}, and none of {counted(len(tried), 'variation')} reproduces it{but}{untried}"
 
 
 def why_table(found: ClaimWhy) -> Table:

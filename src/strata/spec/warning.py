@@ -165,8 +165,8 @@ _KINDS: Final = (
         "emulated-processor",
         "did virtual machines run on the machine's own processor?",
         "QEMU emulated the processor of virtual machines",
-        "compare only stacks with such machines: computing takes many times as long as under KVM on a host, "
-        "and a nanosecond for each instruction in the lab; use a host whose processor has KVM",
+        "compare such stacks only with one another: computing takes many times as long as under KVM on a "
+        "host, and a nanosecond for each instruction in the lab; use a host whose processor has KVM",
         grave=True,
         check=OWN_PROCESSOR,
     ),
