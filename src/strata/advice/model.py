@@ -17,7 +17,7 @@ from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.summary import Summary
 
 EITHER_ZONE: Final = 0.1
-"""Where the evidence does not exclude a larger difference, nobody is told to take either. A judgement."""
+"""To advise *take either*, the evidence must exclude a larger difference. A judgement."""
 COVERAGE_MIN: Final = 0.5
 """The share of a use's weights that must have been measured before anything is recommended. A judgement: with
 less, the unmeasured weights could outweigh the measured ones."""

@@ -27,7 +27,7 @@ _STATES: Final[Mapping[str, str]] = {
     "steady": "the drive was overwritten until its speed no longer changed",
 }
 _OF_LOAD: Final = ("clients", "threads")
-"""How much is asked at once is a part of what a claim says; how much data there are often is not."""
+"""A claim states how many operations wait at once; it often leaves out the amount of data."""
 
 
 def variations(

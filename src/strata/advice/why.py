@@ -29,11 +29,11 @@ _UNTRIED = "not tried within the budget"
 
 @dataclass
 class WhySearch:
-    """The search of the reason for one claim's verdict.
+    """The search for the reason of one claim's verdict.
 
     Attributes:
-        judgement: The claim's, by the results.
-        subject: What the claims of the results may name.
+        judgement: Of the claim by the results.
+        subject: The names that the claims of the results may use.
         file: The study's file, if it needs files beside it.
         seeds: The most seeds for each variation.
         say: Takes a sentence on the progress.
@@ -48,7 +48,7 @@ class WhySearch:
     say: Callable[[str], None]
 
     def run(self) -> ClaimWhy:
-        """Try the variations within the budget; whatever was found is kept in why.json, at every step.
+        """Try the variations within the budget; why.json keeps the findings after every step.
 
         Raises ResultError if the results have no numbers of the claim, and StudyError if the budget is less
         than one variation takes.
@@ -109,7 +109,7 @@ class WhySearch:
         return found
 
     def _tried(self, variation: Variation) -> Outcome:
-        """What becomes of the claim. Raises StrataError if the study cannot be so, and Ended."""
+        """The outcome of a variation. Raises StrataError if the study cannot have it, and Ended."""
         varied = self._narrowed(variation.changes)
         if variation.changes:
             self._refuse_equal(varied)
@@ -119,7 +119,7 @@ class WhySearch:
         results = gather(self.trials.run(varied, variation.folder))
         subject = replace(self.subject, stacks=self._stacks)
         wanted = [(each.expectation, each.stack, each.against) for each in self._findings]
-        # Only what the results have numbers of: another workload may not have been run at all.
+        # Only comparisons with results: another workload may not have run at all.
         expected = [each for each in self.judgement.claim.expect if any(each == one for one, *_ in wanted)]
         claim = self.judgement.claim.model_copy(update={"expect": expected})
         [judged] = judge([claim], results, subject)

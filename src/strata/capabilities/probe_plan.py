@@ -95,7 +95,7 @@ class ProbePlan:
 
     @property
     def _top(self) -> int:
-        """The index of the layer that would be brought up next; all above the others runs where it does."""
+        """The index of the layer to bring up next; steps above the other layers run in the same place."""
         return max(self._up, default=-1) + 1
 
     def run(

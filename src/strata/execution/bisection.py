@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commit of a kernel's tree at which a metric of one trial changed.
 
-In the lab equal behaviour gives equal bytes, so one trial tells the sides apart. A commit between them counts
-to the end whose value is nearer to its own. What was built and measured is kept: the same search, repeated,
-goes on where it stopped.
+In the lab equal behaviour gives equal bytes, so one trial tells the sides apart. A commit between them
+belongs to the end whose value is nearer to its own. Kernels and results are kept, so the same search,
+repeated, goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Bisection:
     def search(self, good: str, bad: str) -> Found:
         """Find the change between two revisions, the older one first.
 
-        Raises LabError for a revision that there is not, StudyError for ends that are not in line or do not
-        differ.
+        Raises LabError for an unknown revision, and StudyError for ends of which the older is no ancestor of
+        the newer, or that do not differ.
         """
         older, newer = (git(self.tree, "rev-parse", f"{each}^{{commit}}") for each in (good, bad))
         if git(self.tree, "merge-base", older, newer) != older or older == newer:
@@ -95,7 +95,7 @@ class Bisection:
         return Found(before, first, tuple(self.steps), tuple(rest))
 
     def _between(self, before: Measured, first: Measured) -> list[str]:
-        """The commits of which each may be the first, the best to try first."""
+        """The commits that may be the first with the other value, in the order to try them."""
         listed = git(self.tree, "rev-list", "--bisect-all", first.commit, f"^{before.commit}")
         return [line.split()[0] for line in listed.splitlines() if not line.startswith(first.commit)]
 
@@ -121,7 +121,7 @@ class TrialOfCommits:
     display: Callable[[Path], Display]
 
     def measure(self, commit: str) -> tuple[float, Path]:
-        """The metric with the kernel of a commit, which is built unless it is kept, as is the result."""
+        """The metric with the kernel of a commit; the kernel and the result are made unless they are kept."""
         kernel = Kernel(f"{self.tree}@{commit[:12]}", self.tree.absolute(), commit)
         own = {name: {**each, "kernel": kernel} for name, each in self.study.own.items()}
         study = replace(self.study, kernel=kernel, own=own)

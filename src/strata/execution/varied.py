@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of a changed study beside the results of the unchanged one, within a budget of real time.
 
-Each change has a results folder of its own, so that nothing is run twice, whoever asks and however often.
-Trials that the change leaves as they are get copies of the results that there are.
+Each change has a results folder of its own, so no trial is run twice.
+Trials that the change does not touch get copies of the results.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class VariedTrials:
     """Runs changed copies of a study.
 
     Attributes:
-        folder: The results of the unchanged study, of which ``snapshot`` is the record.
-        within: The folder in it that holds a results folder for each change.
-        trial_s: The real time of a trial; it begins with that of the results.
+        folder: The results of the unchanged study.
+        snapshot: The record of the unchanged study.
+        within: The folder in ``folder`` with a results folder for each change.
+        trial_s: The real time of a trial, at first that of the results.
         clock: Real seconds.
         interrupted: Whether the user asked for the end.
     """
@@ -56,13 +57,13 @@ class VariedTrials:
         self._begun_s = self.clock()
 
     def cost_s(self, study: Study, trials: int) -> float:
-        """The real time of some trials of a study, by those before."""
+        """The real time that this number of trials takes, estimated by those before."""
         return trials * self.trial_s / self._at_once(study)
 
     def run(self, varied: Study, name: str) -> ResultsFolder:
         """Run what is missing of a changed study, and return its results.
 
-        Raises StrataError if no drive, or no machine, can be as the change has it, and Ended.
+        Raises StrataError if no drive or machine can have the changed values, and Ended.
         """
         planned = self.planned(varied)
         place = self.folder.path / self.within / name
@@ -80,7 +81,7 @@ class VariedTrials:
         return ResultsFolder.open(place)
 
     def planned(self, study: Study) -> list[PlannedTrial]:
-        """The trials of a study as they would be run. Raises StrataError if a drive cannot be so."""
+        """The trials of a study. Raises StrataError if a drive cannot have its values."""
         return plan_study(study, self.runner)[0]
 
     def _at_once(self, study: Study) -> int:
@@ -94,14 +95,14 @@ class VariedTrials:
         return [each for each in planned if not is_there(each)]
 
     def _copied(self, varied: Study, planned: list[PlannedTrial], place: Path) -> ResultsFolder:
-        """The folder of the change, with the results of the trials that it leaves as they are."""
+        """The change's folder, with the results of the trials that the change does not touch."""
         folder = ResultsFolder.create(place, snapshot_of(varied, planned, {}, self.runner, ""))
         for each in planned:
             measured, copy = (one.trials_path / str(each.key) for one in (self.folder, folder))
             is_changed = self.snapshot.trials.get(each.key) != each.spec_sha256
             if is_changed or copy.exists() or not measured.is_dir():
                 continue
-            # A trial is there whole or not at all, whenever the copying is interrupted.
+            # After an interruption a trial is there whole or not at all.
             with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
                 shutil.copytree(measured, Path(beside) / copy.name).rename(copy)
         return folder

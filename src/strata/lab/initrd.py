@@ -70,7 +70,7 @@ def plan_files(plan: Plan, lab: Lab) -> tuple[dict[str, bytes], dict[str, bytes]
 
 @dataclass(frozen=True)
 class Inside:
-    """What every virtual machine of a plan has.
+    """The parts of every virtual machine of a plan.
 
     ``places`` are the plan's variables for folders and the load generator, as steps outside have them.
     """

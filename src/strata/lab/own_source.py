@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel's source of the user's: a git tree, as it stands or at a revision, or a tarball.
+"""The user's source of a kernel: a git tree, as it stands or at a revision, or a tarball.
 
-A git tree is known by the hash of its content, so that revisions with the same files are one source. What is
-not committed is hashed into a folder of the cache: nothing is written to the user's repository.
+The hash of its content identifies a git tree, so that revisions with the same files are one source.
+Uncommitted files are hashed into a folder of the cache: nothing is written to the user's repository.
 """
 
 from __future__ import annotations

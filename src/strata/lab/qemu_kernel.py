@@ -27,7 +27,7 @@ FLAVOUR: Final = "cloud-amd64"
 _PACKAGES: Final = ("linux-binary", "linux-modules", "linux-base")
 _BUILT_IN: Final = "modules.builtin"
 _ALWAYS: Final = ("virtio_blk", "scsi_mod", "sd_mod", "virtio_scsi", "squashfs", "overlay")
-# Asked for by name while the machine runs, where no program could load them.
+# The kernel asks for these by name while the machine runs, and no program there could load them.
 _WITH: Final[Mapping[str, Sequence[str]]] = {
     "filesystem:btrfs": ("crc32c-cryptoapi", "xxhash_generic"),
     "dm:crypt": ("aes", "xts", "essiv", "cbc", "dm-crypt"),

@@ -136,7 +136,7 @@ def source_of_user(shop: Workshop, own: OwnSource) -> Entry:
 
 
 def _changed(own: OwnSource, base: str) -> dict[str, str] | None:
-    """The paths that differ from another tree, each with git's letter; None if git does not know it."""
+    """The paths that differ from another tree, each with git's letter; None if git lacks that tree."""
     try:
         told = git(own.path, "diff-tree", "-r", "-z", "--no-renames", "--name-status", base, own.sha)
     except LabError:

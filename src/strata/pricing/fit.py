@@ -25,7 +25,7 @@ COUNTED: Final = {name: PRICES[name] for name in PRICES if name not in {"ios", "
 CLOCK, WAKEUP, USER_CODE = "clock", "wakeup-turn", "user-code"
 _NOT_FITTED: Final = {CLOCK, WAKEUP, USER_CODE}
 _ON_ONE_PROCESSOR: Final = "socket-turn"
-"""Its tasks wake no other processor, which the lab's kernel cannot see: it counts as if there were two."""
+"""Its tasks wake no other processor on the machine. The lab's kernel counts as if there were two."""
 _ERROR_SD: Final = math.log(1.3)  # of an operation: caches, branches, inlining
 _PLAUSIBLE_SD_MIN: Final = math.log(2)  # of a price before anything is measured
 _SHOWN: Final = 0.7  # a price is measured if its operations narrow its range to this share

@@ -32,7 +32,7 @@ def machine_accounts(plan: Plan, events: Events) -> dict[str, _Accounts]:
 
 
 def machine_counts(plan: Plan, events: Events) -> Iterator[dict[str, int]]:
-    """Of each machine, its ``/proc/strata_cpu``: of programs, as the lab takes over all other counters."""
+    """Each machine's counts of its programs in ``/proc/strata_cpu``; the lab has taken over all others."""
     return (accounts.get(_PROCESSOR, {}) for accounts in _changes(plan, events).values())
 
 

@@ -63,7 +63,7 @@ class Compared(Frozen):
 
 
 class Outcome(Variation):
-    """What became of the claim under a variation.
+    """The claim's verdict under a variation.
 
     Attributes:
         verdict: Empty where there is none; ``note`` says why.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of a study's lab: a version that the project has patches for, or a source of the user's."""
+"""The kernel of a study's lab: a version that the project has patches for, or the user's source."""
 
 from __future__ import annotations
 
