@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may explain that a claim is not reproduced: changes of its study, one thing at a time.
+"""Possible reasons why a claim is not reproduced: changes of its study, one thing at a time.
 
 Its own suspects come first, then kernels, the drives' state, processors, nominal drives, memory and data.
 Each is a value at key paths of the study, so that it is checked as if it were written in the file.

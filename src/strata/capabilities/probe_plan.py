@@ -222,7 +222,7 @@ class ProbePlan:
         self.run("flush", "sync")
         forget = ("forget", "tee", "/proc/sys/vm/drop_caches")
         self.run(*forget, stdin="3\n")
-        if self._sites[self._top].machine is not None:  # what is below it may have cached its disk
+        if self._sites[self._top].machine is not None:  # the layers below may have cached its disk
             self.run(*forget, stdin="3\n", machine=None, cgroup=None)
 
     def file(self, path: str | None = None) -> str:

@@ -51,7 +51,7 @@ class _Sound:
     estimate: Estimate
     shared: list[list[CellKey]]  # the cells that share what is prepared once
     lab_only: dict[str, list[str]]  # the stacks that no host can run, by the reason
-    host_only: dict[str, list[str]]  # those that the lab cannot run
+    host_only: dict[str, list[str]]  # the stacks that the lab cannot run
 
 
 def check(

@@ -61,7 +61,7 @@ class VariedTrials:
         return trials * self.trial_s / self._at_once(study)
 
     def run(self, varied: Study, name: str) -> ResultsFolder:
-        """Run what is missing of a changed study, and return its results.
+        """Run the missing trials of a changed study, and return its results.
 
         Raises StrataError if no drive or machine can have the changed values, and Ended.
         """

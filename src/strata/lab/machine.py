@@ -61,7 +61,7 @@ def machine_variables(plan: Plan) -> dict[str, str]:
 
 
 def machine_programs(plan: Plan) -> list[dict[str, str]]:
-    """The agent's bindings for what machines start from, as JSON types."""
+    """The agent's bindings for the files that machines start from, as JSON types."""
     return [
         {"path": f"/{path}", "to": f"{_PLACE}/{name}"}
         for name, path in FILES.items()

@@ -138,15 +138,15 @@ def source_of_user(shop: Workshop, own: OwnSource) -> Entry:
 def _changed(own: OwnSource, base: str) -> dict[str, str] | None:
     """The paths that differ from another tree, each with git's letter; None if git lacks that tree."""
     try:
-        told = git(own.path, "diff-tree", "-r", "-z", "--no-renames", "--name-status", base, own.sha)
+        listed = git(own.path, "diff-tree", "-r", "-z", "--no-renames", "--name-status", base, own.sha)
     except LabError:
         return None
-    fields = told.split("\0")
+    fields = listed.split("\0")
     return dict(zip(fields[1::2], fields[::2], strict=False))
 
 
 def _write(own: OwnSource, paths: list[str], tree: Path, shop: Workshop) -> None:
-    """Write files of the source, all for no paths, but for those that the lab never compiles."""
+    """Write files of the source that the lab may compile: these paths, or all for no paths."""
     with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
         archive = Path(scratch) / "source.tar"
         git(own.path, "archive", "--prefix=linux/", f"--output={archive}", own.sha, "--", *paths)

@@ -51,7 +51,7 @@ class Container(Layer):
         return context.mount
 
     def machine(self, context: LayerContext) -> str | None:
-        # Each tenant has a container, so that what they share has none.
+        # Each tenant has a container of its own, so the shared layers have none.
         return None if context.tenants and context.tenant is None else socket_of(context)
 
     @abstractmethod

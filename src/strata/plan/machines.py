@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machines of a plan: what their own kernels counted in the measured window, and what they need."""
+"""Virtual machines of a plan: their own kernels' counts in the measured window, and their prerequisites."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _reading(socket: str, started: Sequence[str], before: Phase | None = None) -
 
 
 def needs_outside(plan: Plan) -> Prerequisites:
-    """The prerequisites of a plan without those that only its virtual machines have to meet."""
+    """The prerequisites of a plan that not only its virtual machines have to meet."""
     return _needs(plan, inside=False)
 
 

@@ -23,7 +23,7 @@ _HEAD_PX: Final = 24
 _LEGEND_PX: Final = 26
 _DOT_PX: Final = 4.5
 _ROWS_MAX: Final = 6
-"""Of one claim: a claim about all pairs of many stacks shows those that decide its verdict first."""
+"""The most rows of one claim; the pairs of stacks that decide its verdict come first."""
 _COLOURS: Final[Mapping[Verdict, Colour]] = {
     "reproduced": STACKS[2],
     "direction only": STACKS[0],

@@ -129,7 +129,7 @@ def read_whys(folder: ResultsFolder) -> Mapping[str, ClaimWhy]:
 
 
 def write_why(folder: ResultsFolder, claim: str, found: ClaimWhy) -> None:
-    """Keep what was found for a claim, beside what was found for others."""
+    """Keep the findings for a claim, beside those for other claims."""
     folder.refuse_unsafe()
     content = Whys(study=folder.study().name, claims={**read_whys(folder), claim: found})
     text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)

@@ -56,7 +56,7 @@ class MachineParts:
 
 
 def provide_machines(plan: Plan, progress: SetupProgress) -> MachineParts | None:
-    """What the plan's virtual machines start from, fetched or built where it is missing; None without any."""
+    """The parts that the plan's virtual machines start from, made if missing; None without machines."""
     if not uses_qemu(plan):
         return None
     found = {part: find_entry(part, project_root()) for part in (QEMU_KERNEL, "image")}

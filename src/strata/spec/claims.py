@@ -175,7 +175,7 @@ class Suspect(_Table):
 
     key: Names = Field(
         ...,
-        description="What it sets, as the `key` of a factor in `[matrix]` does; a list sets several at once",
+        description="The key that it sets, as a factor of `[matrix]` does; a list sets several at once",
         examples=["stacks.btrfs.layers.btrfs.cow"],
     )
     value: Stated = Field(..., description="The value there", examples=[False])
@@ -203,9 +203,7 @@ class Claim(_Table):
         description="Instead of `expect`: why this study cannot test the claim",
         examples=["the lab has no FreeBSD"],
     )
-    suspect: list[Suspect] = Field(
-        [], description="What `strata claims --why` is to try beside its own variations"
-    )
+    suspect: list[Suspect] = Field([], description="Changes that `strata claims --why` tries beside its own")
 
     @model_validator(mode="after")
     def _is_tested_or_not(self) -> Self:

@@ -106,7 +106,7 @@ def _kernel_argv(vm: Vm, context: LayerContext) -> list[str]:
         f"${{{MACHINE_KERNEL}}}",
         *(f"mem={vm.memory_bytes}", f"initrd=${{{MACHINE_INITRD}}}", *disks),
         *("norandmaps", "seccomp=on", f"entropy_seed={entropy}"),
-        # Its clock is that of the machine below; a loop measured against it would give another number.
+        # Its clock is the lab's: a calibration loop measured against it would give another number.
         "lpj=1000",
         f"strata.cpu={_PRICES}",
         *("con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}", "loglevel=5"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtual machine: a second kernel with its own page cache, whose virtual disk lies on what is below."""
+"""A virtual machine: a second kernel with its own page cache, whose virtual disk lies on the layers below."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CPUS_MAX: Final = 64
 
 
 class Vm(Layer):
-    """A virtual machine: what is above it runs under a second kernel, on a virtual disk.
+    """A virtual machine: the layers above run under a second kernel, on a virtual disk.
 
     The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk or
     virtio-scsi, which QEMU serves from the block device below. All steps above run in the machine.
@@ -108,7 +108,7 @@ class Vm(Layer):
 
     def power_risks(self) -> Iterable[str]:
         if self.cache == "unsafe":
-            yield "cache = unsafe: it ignores flushes, and what the machine wrote last is lost"
+            yield "cache = unsafe: it ignores flushes, and the machine's last writes are lost"
 
     def machine_bytes(self) -> int:
         return self.memory_bytes
