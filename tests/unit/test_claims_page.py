@@ -66,6 +66,17 @@ def test_a_page_has_question_verdicts_figures_stacks_and_cost(folder: Path) -> N
     assert "<b>" not in text
 
 
+def test_a_page_does_not_hide_a_verdict_that_fails_the_command(folder: Path) -> None:
+    file = folder / "my.claims.toml"
+    file.write_text(CLAIMS.replace("[1.9, 2.1]", "[0.4, 0.6]"))
+    words = ("claims", folder / "results", "--claims", file, "--page", folder / "page.md")
+
+    shown(*words, "--fail-on", "undecided")
+    shown(*words, "--fail-on", "reversed", exit_code=1)
+
+    assert (folder / "page.md").is_file()
+
+
 def test_its_chart_has_the_measured_and_the_published_ratios(folder: Path) -> None:
     text = page(folder)
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from execution_factory import RecordingDisplay
 from tipping_studies import TEXT, Response, measured, planted
 
 from command_line import refusal, shown, shown_json
+from strata.cli.application import INTERRUPTED_EXIT
 from strata.results.store import ResultsFolder
 from strata.results.why import WHY_NAME, read_whys
 from strata.runners.fake import FakeRunner
@@ -170,6 +172,31 @@ def test_comparisons_without_results_are_left_out(folder: Path, monkeypatch: pyt
 
     assert found["turned_by"] == ["workloads.oltp.clients = 40"]
     assert not [each for each in runner.begun if ".scan." in each]
+
+
+def test_an_interruption_is_no_budget_that_is_too_small(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupting(RecordingDisplay):
+        def finished(self, trial: Any, record: Any) -> None:
+            raise KeyboardInterrupt
+
+    runner_of(folder, monkeypatch, by_clients, TEXT)
+    monkeypatch.setattr("strata.cli.run.display_of", lambda *words: Interrupting())
+
+    shown(*words(folder), exit_code=INTERRUPTED_EXIT)
+
+    [kept] = read_whys(ResultsFolder.open(folder / "results")).values()
+    assert kept.as_measured.verdict == "not reproduced"
+    assert not kept.whole
+
+
+def test_results_without_a_common_seed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner_of(folder, monkeypatch, by_clients, TEXT)
+    for trial in ("ext4.oltp.s1", "xfs.oltp.s2", "xfs.oltp.s3"):
+        shutil.rmtree(folder / "results" / "trials" / trial)
+
+    assert "no seed has a result" in str(refusal(*words(folder)))
 
 
 def test_what_cannot_be_asked_is_refused_with_its_remedy(

@@ -58,6 +58,9 @@ class WhySearch:
         self._stacks = [name for name in self.results.stacks if any(name == each.stack for each in cells)]
         self._workloads = list(dict.fromkeys(each.workload for each in cells))
         common = set.intersection(*(set(self.results.cells[each].records) for each in cells))
+        if not common:
+            cause = "no seed has a result of every stack and workload of the claim"
+            raise ResultError(cause, place="--why", remedy="run the study again with `strata run`")
         self._seeds = sorted(common)[: self.seeds]
         self.trials.trial_s = mean_trial_s(self.results.records, self._stacks, self._workloads)
         self._as_it_is = self._narrowed({})
@@ -65,7 +68,8 @@ class WhySearch:
         full = declared_study(self.results.snapshot, full=True, file=self.file)
         wanted = variations(full, self.judgement.claim, self._stacks, self._workloads)
         found = self._search(wanted)
-        if not any(each.verdict for each in found.outcomes[1:]) and not found.whole:
+        is_judged = any(each.verdict for each in found.outcomes[1:])
+        if not (is_judged or found.whole or self.trials.interrupted):
             self._refuse_budget()
         return found
 

@@ -104,8 +104,8 @@ def claims(  # noqa: PLR0917  typer makes options of them
     judged = _chosen(read.judged, only or [], "--only")
     if page is not None:
         _write_page(read, judged, page)
-        return
-    _print(read, judged, as_json=as_json, as_markdown=as_markdown)
+    else:
+        _print(read, judged, as_json=as_json, as_markdown=as_markdown)
     wanted = {each.value.replace("-", " ") for each in fail_on or []}
     if failed := [each for each in judged if each.verdict in wanted]:
         # Printed with --quiet, too: it is why the command fails.
