@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planted_tree import git
-from strata.errors import LabError, StudyError
+from strata.errors import LabError, StudyError, ToolError
 from strata.execution.agenda import stack_title
 from strata.lab.own_source import OwnSource, own_source
 from strata.lab.recipe import Recipe, project_root
@@ -126,6 +126,23 @@ def test_a_tree_that_is_no_kernel_or_has_no_such_revision_is_refused(tree: Path)
     git(tree, "commit", "--quiet", "--message", "no Makefile")
     with pytest.raises(LabError, match="Makefile"):
         own(tree, "main")
+
+
+def test_another_repository_in_the_environment_is_not_read(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha = own(tree).sha
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # as in a hook
+        monkeypatch.setenv(name, str(tmp_path / "another"))
+
+    assert own(tree).sha == sha
+
+
+def test_without_git_the_error_names_it(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ToolError, match="git is missing"):
+        own(tree)
 
 
 def test_a_source_is_built_as_the_newest_version_that_is_not_newer(tree: Path) -> None:

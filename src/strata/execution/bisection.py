@@ -8,8 +8,9 @@ repeated, goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 
 from strata.errors import LabError, RunError, StudyError
@@ -139,16 +140,9 @@ class TrialOfCommits:
         return self._metric(reading.record.metrics).value, folder
 
     def _metric(self, metrics: tuple[Metric, ...]) -> Metric:
-        wanted: Iterator[Metric]
-        if self.metric is None:
-            wanted = (each for each in metrics if each.headline)
-        else:
-            wanted = (each for each in metrics if each.name == self.metric)
-        if (found := next(wanted, None)) is None:
-            names = [each.name for each in metrics]
-            raise StudyError(
-                f'{self.trial} has no metric "{self.metric}"',
-                place="--metric",
-                remedy=nearest(self.metric or "", names),
-            )
+        wanted = (each.headline if self.metric is None else each.name == self.metric for each in metrics)
+        if (found := next(compress(metrics, wanted), None)) is None:
+            named = "headline" if self.metric is None else f'metric "{self.metric}"'
+            remedy = nearest(self.metric or "", [each.name for each in metrics])
+            raise StudyError(f"{self.trial} has no {named}", place="--metric", remedy=remedy)
         return found

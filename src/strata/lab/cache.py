@@ -240,14 +240,14 @@ class Cache:
     def remove_leftovers(self, *, everything: bool) -> int:
         """Delete the leftovers of interrupted builds, but of no running one; returns the bytes freed.
 
-        ``everything`` includes apt's files and the logs.
+        ``everything`` includes apt's files, git's objects and the logs.
         """
         left = [p for p in (self.root / "work").glob("*") if not self.is_locked(p.name)]
         for kind in KINDS:
             staged = (self.root / kind).glob(".*")
             left += [p for p in staged if not self.is_locked(f"{kind}-{p.name.split('.')[1]}")]
         if everything:
-            left += [self.root / name for name in ("apt", "logs")]
+            left += [self.root / name for name in ("apt", "git-objects", "logs")]
         freed_bytes = sum(size_bytes(p) for p in left)
         for path in left:
             shutil.rmtree(path, ignore_errors=True)

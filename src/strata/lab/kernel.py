@@ -134,7 +134,7 @@ def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> N
                 shop.cache.locked(compiled.parent.name),
                 shop.progress.step("kernel: copying a compiled tree"),
             ):
-                subprocess.run(["cp", "-a", "--reflink=auto", str(compiled), str(copy)], check=True)
+                output_of(["cp", "-a", "--reflink=auto", str(compiled), str(copy)])
             copy.rename(tree)
             return
 

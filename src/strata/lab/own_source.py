@@ -15,10 +15,13 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from strata.errors import LabError
+from strata.errors import LabError, ToolError
 from strata.lab.cache import cache_root, file_hash
 from strata.spec.kernel import Kernel
+
+_OF_REPOSITORY: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,22 @@ def own_source(kernel: Kernel) -> OwnSource:
 
 
 def git(path: Path, *argv: str, **environment: str) -> str:
-    """What git says about a repository."""
+    """What git says about a repository. Raises LabError if it fails, ToolError without git."""
     named = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(_objects()), **environment}
-    done = subprocess.run(
-        ["git", "-C", str(path), *argv],
-        env={**os.environ, **named},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    # Started by a hook of git's, Strata has variables of another repository.
+    others = {name: value for name, value in os.environ.items() if name not in _OF_REPOSITORY}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(path), *argv],
+            env={**others, **named},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ToolError("git is missing", remedy="install the package git") from error
     if done.returncode != 0:
         raise LabError(
             f"git {argv[0]} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import lzma
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, ClassVar, Final
 from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Build, Entry, Inputs, file_hash
+from strata.lab.process import output_of
 from strata.lab.source import Workshop
 from strata.plan.model import Plan
 from strata.spec.step import QEMU_KERNEL, Prerequisites
@@ -85,7 +85,7 @@ class QemuKernelBuild(Build):
         return next((name for name in _names_of(feature) if self._named(name) in self.modules), None)
 
     def _named(self, name: str) -> str:
-        plain = name.replace("-", "_")
+        plain = _plain(name)
         return self.aliases.get(plain, plain)
 
     def _with_needs(self, name: str) -> Iterator[str]:
@@ -130,7 +130,7 @@ def build_qemu_kernel(shop: Workshop) -> Entry:
                 files = apt.download_all(exact, Path(scratch), step)
             unpacked = Path(scratch) / "unpacked"
             for deb in files.values():
-                subprocess.run(["dpkg-deb", "-x", str(deb), str(unpacked)], check=True)
+                output_of(["dpkg-deb", "-x", str(deb), str(unpacked)])
             (tree,) = (unpacked / "usr/lib/modules").iterdir()
             shutil.move(tree / "vmlinuz", folder / QemuKernelBuild.FILE)
             shutil.move(tree / "kernel", folder / "modules")

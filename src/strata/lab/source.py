@@ -18,7 +18,7 @@ from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, file_hash
 from strata.lab.own_source import OwnSource, git, kernel_version
-from strata.lab.process import run_logged
+from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleSource, Recipe
 
@@ -212,7 +212,7 @@ def module_source(shop: Workshop, source: ModuleSource) -> Entry:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             deb = candidate.fetch(f"{package}: downloading", Path(scratch), shop.progress)
             unpacked = Path(scratch) / "package"
-            subprocess.run(["dpkg-deb", "-x", str(deb), str(unpacked)], check=True)
+            output_of(["dpkg-deb", "-x", str(deb), str(unpacked)])
             (tree,) = (unpacked / "usr/src").iterdir()
             tree.rename(folder / "source")
             return {"version": version, "package_version": version, "sha256": file_hash(deb)}
@@ -260,4 +260,4 @@ def _unpack(tarball: Path, tree: Path, progress: SetupProgress) -> str:
 
 def copy_tree(tree: Path, target: Path) -> None:
     """Copy a source tree quickly, by hard links: patch and make replace files, never rewrite them."""
-    subprocess.run(["cp", "-al", str(tree), str(target)], check=True)
+    output_of(["cp", "-al", str(tree), str(target)])
