@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
-from strata.layers.vm.uml import BOOT_LIMIT_NS, LINE, STOP_LIMIT_NS, folder_of, socket
+from strata.layers.vm.uml import LINE, disk_node, folder_of, start_step
 from strata.spec.layer import LayerContext, RealTime
 from strata.spec.step import (
-    AGENT,
     MACHINE_ROOT,
     QEMU_INITRD,
     QEMU_KERNEL,
@@ -37,8 +35,7 @@ def disk(vm: Vm) -> str:
 
 def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
     """Start the machine; ``making`` are further fields of the step that opens its disk."""
-    folder, line = folder_of(context), socket(context)
-    start = (f"${{{AGENT}}}", "machine", "start", "--qemu", f"${{{QEMU_OPTIONS}}}", line)
+    folder = folder_of(context)
     return [
         context.step(
             "folder",
@@ -46,17 +43,7 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
             *("mkdir", "--parents", folder),
             undo=Command(argv=("rm", "--recursive", "--force", folder)),
         ),
-        context.step(
-            "start",
-            "Start the machine",
-            *(*start, "--", *_argv(vm, context)),
-            environment={"TMPDIR": folder},
-            background=True,
-            ready=Command(argv=("test", "-S", line)),
-            time_limit_ns=BOOT_LIMIT_NS,
-            stop_limit_ns=STOP_LIMIT_NS,
-            **making,
-        ),
+        start_step(context, *_argv(vm, context), options=("--qemu", f"${{{QEMU_OPTIONS}}}"), **making),
     ]
 
 
@@ -77,14 +64,6 @@ def _argv(vm: Vm, context: LayerContext) -> list[str]:
 
 
 def _disk_argv(vm: Vm, context: LayerContext) -> list[str]:
-    node = {
-        "node-name": "disk",
-        "driver": "host_device",
-        "filename": context.lower[0],
-        "aio": vm.aio_of,
-        "cache": {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"},
-        "discard": "unmap",
-    }
     options = f"drive=disk,write-cache={'off' if vm.writes_through else 'on'}"
     if (size := context.provided.sector_bytes) != SECTOR_BYTES:
         options += f",logical_block_size={size},physical_block_size={size}"
@@ -92,4 +71,4 @@ def _disk_argv(vm: Vm, context: LayerContext) -> list[str]:
     device = ["-device", f"virtio-blk-pci,num-queues={queues},{options}"]
     if vm.bus == "virtio-scsi":
         device = ["-device", f"virtio-scsi-pci,num_queues={queues}", "-device", f"scsi-hd,{options}"]
-    return ["-blockdev", json.dumps(node), *device]
+    return ["-blockdev", disk_node(vm, context), *device]

@@ -24,8 +24,8 @@ _CACHE_TYPE: Final = "/sys/block/vda/cache_type"
 _VIRTIO_BLK: Final = 2  # its device id (Virtual I/O Device Version 1.2, 5)
 LINE: Final = 64  # the descriptor that the agent gives the kernel, or QEMU, for the machine's line
 _PRICES: Final = 65  # the one for the price of its computing
-BOOT_LIMIT_NS: Final = 300 * NS_PER_S
-STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back before it stops
+_BOOT_LIMIT_NS: Final = 300 * NS_PER_S
+_STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # it writes dirty data back before it stops
 _FILE_BYTES: Final = 16 << 20  # of the tmpfs, beside the machine's memory
 
 
@@ -36,7 +36,7 @@ def socket(context: LayerContext) -> str:
 
 def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
     """Start the machine; ``making`` are further fields of the step that opens its disk."""
-    folder, sock = folder_of(context), socket(context)
+    folder = folder_of(context)
     size = f"size={vm.memory_bytes + _FILE_BYTES}"
     steps = [
         context.step(
@@ -51,38 +51,54 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
             *_daemon_argv(vm, context),
             background=True,
             ready=Command(argv=("test", "-S", f"{folder}/root.sock")),
-            stop_limit_ns=STOP_LIMIT_NS,
+            stop_limit_ns=_STOP_LIMIT_NS,
             **making,
         ),
-        context.step(
-            "start",
-            "Start the machine",
-            *(f"${{{AGENT}}}", "machine", "start", sock, "--", *_kernel_argv(vm, context)),
-            environment={"TMPDIR": folder},
-            background=True,
-            ready=Command(argv=("test", "-S", sock)),
-            time_limit_ns=BOOT_LIMIT_NS,
-            stop_limit_ns=STOP_LIMIT_NS,
-        ),
+        start_step(context, *_kernel_argv(vm, context)),
     ]
     if not vm.writes_through:
         # QEMU's export claims to write through although it does not: the machine would never flush.
         title = "Let the machine flush its disk"
         flushing = context.step("flushing", title, "tee", _CACHE_TYPE, stdin="write back\n")
-        steps.append(flushing.model_copy(update={"machine": sock}))
+        steps.append(flushing.model_copy(update={"machine": socket(context)}))
     return steps
+
+
+def start_step(
+    context: LayerContext, *argv: str, options: tuple[str, ...] = (), **making: tuple[str, ...]
+) -> Step:
+    """The step that starts a machine by its program, with ``options`` of the agent."""
+    line = socket(context)
+    return context.step(
+        "start",
+        "Start the machine",
+        *(f"${{{AGENT}}}", "machine", "start", *options, line, "--", *argv),
+        environment={"TMPDIR": folder_of(context)},
+        background=True,
+        ready=Command(argv=("test", "-S", line)),
+        time_limit_ns=_BOOT_LIMIT_NS,
+        stop_limit_ns=_STOP_LIMIT_NS,
+        **making,
+    )
+
+
+def disk_node(vm: Vm, context: LayerContext) -> str:
+    """The block node ``disk`` of QEMU or its storage daemon: the device below."""
+    cache = {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"}
+    return json.dumps(
+        {
+            "node-name": "disk",
+            "driver": "host_device",
+            "filename": context.lower[0],
+            "aio": vm.aio_of,
+            "cache": cache,
+            "discard": "unmap",
+        }
+    )
 
 
 def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
     folder = folder_of(context)
-    disk = {
-        "node-name": "disk",
-        "driver": "host_device",
-        "filename": context.lower[0],
-        "aio": vm.aio_of,
-        "cache": {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"},
-        "discard": "unmap",
-    }
     root = {
         "node-name": "root",
         "driver": "host_device",
@@ -93,7 +109,7 @@ def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
     }
     return [
         "qemu-storage-daemon",
-        *("--blockdev", json.dumps(disk), "--blockdev", json.dumps(root)),
+        *("--blockdev", disk_node(vm, context), "--blockdev", json.dumps(root)),
         *("--export", _export("disk", folder, context.provided.sector_bytes, vm.writes_through)),
         *("--export", _export("root", folder, None, None)),
     ]
