@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from results_factory import EventLog
@@ -12,13 +15,19 @@ from results_factory import EventLog
 from command_line import shown_json
 from strata.errors import DiagnosticsError
 from strata.execution.estimate import estimate_of
+from strata.lab.cache import Cache, Inputs
+from strata.lab.lab import Project
+from strata.lab.programs import AgentBuild
+from strata.lab.recipe import project_root
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.machines import needs_inside, needs_outside
 from strata.plan.model import Plan
 from strata.results.events import read_events
 from strata.results.machines import machine_accounts, machine_counts
+from strata.runners.host import HostRunner
 from strata.runners.kernel import Kernel
 from strata.runners.machines import EMULATED, machine_nodes, processor_options
+from strata.spec.step import QEMU_KERNEL
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from study_texts import HEAD, SSD, disk, fio, read, written
@@ -220,6 +229,32 @@ def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(
 
     assert processor_options(Kernel(tmp_path)) == options
     assert machine_nodes(plan, Kernel(tmp_path)) == (["/dev/kvm"] if "kvm" in options else [])
+
+
+def test_a_trial_of_another_part_of_the_study_has_the_machines_that_it_ran_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(tmp_path, '{ layer = "vm", emulator = "qemu" }')
+    monkeypatch.setenv("STRATA_CACHE", str(tmp_path / "cache"))
+    project, cache = Project.read(project_root()), Cache(tmp_path / "cache")
+    found: dict[str, dict[str, Any]] = {
+        QEMU_KERNEL: {"version": "7.2", "modules": {}, "aliases": {}, "built_in": []},
+        "image": {"packages": {}, "locked": True, "moved": []},
+    }
+
+    def made(folder: Path, part: str) -> Mapping[str, Any]:
+        for name in ("vmlinuz", "root.squashfs"):
+            (folder / name).write_text(part)
+        return {"sha256": f"of the {part}", "size_bytes": len(part), **found[part]}
+
+    for part in found:
+        cache.build(part, Inputs(project.wanted(part), {}), partial(made, part=part))
+    runner = HostRunner(AgentBuild(Path("/nonexistent"), "0" * 64), scratch=tmp_path, journal=tmp_path)
+
+    own = runner.setting(plan, {})["machines"]
+
+    assert (own[QEMU_KERNEL], own["image"]) == (f"of the {QEMU_KERNEL}", "of the image")
+    assert "has no filesystem ext4" in (runner.unmet(plan) or "")  # this kernel has no modules
 
 
 def test_ignored_flushes_are_a_risk_that_results_name(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.machines import (
     MachineParts,
+    find_machines,
     lacking_for_machines,
     machine_nodes,
     provide_machines,
@@ -135,8 +136,8 @@ class HostRunner:
                     place=f"devices.{name}",
                     remedy="leave out faults and write_cache, or run the study in the lab",
                 )
-        machines = self._machines.get(plan.prerequisites.packages)
-        own = machines.setting(self._kernel) if machines and uses_qemu(plan) else {}
+        machines = self._machines_of(plan)
+        own = machines.setting(self._kernel) if machines else {}
         return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan), **own}
 
     def unmet(self, plan: Plan) -> str | None:
@@ -148,9 +149,14 @@ class HostRunner:
                 *self._kernel.unmet(needed),
             ]
         found = (endangered_pools(plan, self._kernel), _short_memory(plan))
-        machines = lacking_for_machines(plan, self._machines.get(plan.prerequisites.packages))
+        machines = lacking_for_machines(plan, self._machines_of(plan))
         lacking = [*self._lacking[needed], *machines, *filter(None, found)]
         return f"on this machine {'; '.join(lacking)}" if lacking else None
+
+    def _machines_of(self, plan: Plan) -> MachineParts | None:
+        """The parts of a plan's machines; of a study that is run in parts, those that it ran with."""
+        known = self._machines.get(plan.prerequisites.packages) if uses_qemu(plan) else None
+        return known or find_machines(plan)
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
         packages = plan.prerequisites.packages

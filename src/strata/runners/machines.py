@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strata.errors import LabError
-from strata.lab.cache import Entry
 from strata.lab.folder import PrivateFolder
 from strata.lab.image import ImageBuild
 from strata.lab.initrd import Inside, qemu_initrd
@@ -17,7 +16,7 @@ from strata.lab.programs import AgentBuild
 from strata.lab.progress import SetupProgress
 from strata.lab.qemu_kernel import QemuKernelBuild, uses_qemu
 from strata.lab.recipe import project_root
-from strata.lab.variant import provide_variant
+from strata.lab.variant import find_variant, provide_variant
 from strata.plan.machines import needs_inside
 from strata.plan.model import Plan
 from strata.runners.kernel import Kernel
@@ -27,6 +26,7 @@ _INITRD_NAME: Final = "machine.cpio"
 _KVM: Final = "dev/kvm"
 _WITH_KVM: Final = "-accel kvm -cpu host"
 EMULATED: Final = "-accel tcg -cpu max"
+_PARTS: Final = (QEMU_KERNEL, "image")
 
 
 @dataclass(frozen=True)
@@ -55,26 +55,33 @@ class MachineParts:
         }
 
 
+def find_machines(plan: Plan) -> MachineParts | None:
+    """What the plan's virtual machines start from, if it is built; None without any."""
+    if not uses_qemu(plan):
+        return None
+    kernel, image = (find_entry(part, project_root()) for part in _PARTS)
+    packages = _packages(plan)
+    built = find_variant(packages) if packages else image and ImageBuild.of(image)
+    return MachineParts(QemuKernelBuild.of(kernel), built) if kernel and built else None
+
+
 def provide_machines(plan: Plan, progress: SetupProgress) -> MachineParts | None:
     """The parts that the plan's virtual machines start from, made if missing; None without machines."""
     if not uses_qemu(plan):
         return None
-    found = {part: find_entry(part, project_root()) for part in (QEMU_KERNEL, "image")}
-    if missing := [part for part, entry in found.items() if entry is None]:
+    if missing := [part for part in _PARTS if find_entry(part, project_root()) is None]:
         ensure_lab(progress, only=missing)
-        found = {part: find_entry(part, project_root()) for part in found}
-    # QEMU itself is the host's.
-    packages = [each for each in plan.prerequisites.packages if each != "qemu"]
-    image = (
-        provide_variant(packages, progress) if packages else ImageBuild.of(_built("image", found["image"]))
-    )
-    return MachineParts(QemuKernelBuild.of(_built(QEMU_KERNEL, found[QEMU_KERNEL])), image)
+    if packages := _packages(plan):
+        provide_variant(packages, progress)
+    if (found := find_machines(plan)) is None:
+        remedy = f"run `strata lab build {' '.join(f'--only {part}' for part in _PARTS)}`"
+        raise LabError("the kernel and image of virtual machines could not be built", remedy=remedy)
+    return found
 
 
-def _built(part: str, entry: Entry | None) -> Entry:
-    if entry is None:
-        raise LabError(f"the {part} could not be built", remedy=f"run `strata lab build --only {part}`")
-    return entry
+def _packages(plan: Plan) -> tuple[str, ...]:
+    """The further packages of the machines' image; QEMU itself is the host's."""
+    return tuple(each for each in plan.prerequisites.packages if each != "qemu")
 
 
 def has_kvm(kernel: Kernel) -> bool:
