@@ -12,6 +12,7 @@ import pytest
 
 from made_results import made_results
 from strata.plan.model import sha256_hex
+from strata.report.page import render
 from strata.results.record import ResultRecord, measured
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import empty_histogram, encode, record
@@ -237,10 +238,12 @@ def test_kernels_that_the_study_asks_for_are_no_warning(tmp_path: Path) -> None:
 
     results = changed(made(tmp_path), moved)
     asked = {"described": {**results.snapshot.described, "kernels": {STACK: "6.12"}}}
-    snapshot = results.snapshot.model_copy(update=asked)
+    known = replace(results, snapshot=results.snapshot.model_copy(update=asked))
 
     assert "several-labs" in warnings_by_code(results)
-    assert "several-labs" not in warnings_by_code(replace(results, snapshot=snapshot))
+    assert "several-labs" not in warnings_by_code(known)
+    assert "2 different builds" in render(results)
+    assert "different builds" not in render(known)
 
 
 def test_a_cell_that_the_study_skips_has_nothing_to_doubt(tmp_path: Path) -> None:

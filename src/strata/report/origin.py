@@ -36,6 +36,7 @@ def origin(results: StudyResults) -> dict[str, Any]:
         "agents": list(dict.fromkeys(record.versions.agent for record in records)),
         "packages": {name: ", ".join(packages[name]) for name in sorted(packages)},
         "fingerprints": list(dict.fromkeys(record.fingerprint for record in records)),
+        "labs": len(results.fingerprints),  # without the kernels that stacks ask for
         "processors": list(dict.fromkeys(map(_processor, records))) if not wall else [],
         "charges": list(dict.fromkeys(record.charges for record in records)),
         "hosts": sorted({record.real_time.host for record in records}) if wall else [],
