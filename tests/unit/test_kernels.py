@@ -62,6 +62,15 @@ def test_a_study_and_a_stack_name_their_kernels(tmp_path: Path, tree: Path) -> N
     assert "Linux" not in stack_title(study, study.stacks["btrfs"])
 
 
+@pytest.mark.parametrize("name", ["li@nux", "me@there/linux"])
+def test_a_path_may_have_the_sign_that_begins_a_revision(tmp_path: Path, tree: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    moved = tree.rename(tmp_path / name)
+
+    assert find_kernel(name, tmp_path) == Kernel(name, moved)
+    assert find_kernel(f"{name}@v7.2", tmp_path) == Kernel(f"{name}@v7.2", moved, "v7.2")
+
+
 def test_a_plans_file_is_the_same_with_each_kernel(tmp_path: Path, tree: Path) -> None:
     other = read(tmp_path, SOUND.replace("seeds = [1, 2]\n", 'seeds = [1, 2]\nkernel = "./linux"\n'))
 

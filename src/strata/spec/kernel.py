@@ -49,8 +49,10 @@ def find_kernel(name: str, relative_to: Path | None = None) -> Kernel:
         return Kernel(name)
     if re.fullmatch(r"\d[\d.]*", name):
         raise StudyError(f'there is no kernel "{name[:60]}" for the lab', remedy=_REMEDY)
-    stated, at, revision = name.partition("@")
-    path = ((relative_to or Path()) / stated).absolute()
+    folder = relative_to or Path()
+    has_revision = "@" in name and not (folder / name).exists()
+    stated, at, revision = name.rpartition("@") if has_revision else (name, "", "")
+    path = (folder / stated).absolute()
     if path.is_file() and not at:
         return Kernel(name, path)
     if not path.exists():
