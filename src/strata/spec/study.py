@@ -131,7 +131,7 @@ class HeadTable(_Table):
     """How often disks, memory and CPU are sampled"""
     memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
     """Memory of the lab's machine; a host has its own"""
-    kernel: StrictStr = Field(DEFAULT_VERSION, examples=["6.12"])
+    kernel: StrictStr = Field(DEFAULT_VERSION, examples=["7.2"])
     """The lab's kernel: a version of Linux, without its last number; or the path, relative to the study, of a
     git tree of Linux (with its uncommitted changes, or `PATH@REVISION`) or a tarball. A host has its own"""
     cpu: StrictStr = Field(DEFAULT_PROCESSOR, examples=["generic-desktop"])
@@ -215,7 +215,7 @@ class StackTable(_Table):
         ],
     )
     """Further filesystems, on which workloads are placed by name"""
-    kernel: StrictStr | None = Field(None, examples=["6.12"])
+    kernel: StrictStr | None = Field(None, examples=["7.2"])
     """The lab's kernel under this stack; default: the study's"""
     each: list[Any] = Field([], examples=['[{ layer = "guest", memory = "256MiB" }, { layer = "xfs" }]'])
     """Further layers, which each tenant has of its own on its share of the others"""
