@@ -250,7 +250,7 @@ def _on(top: Up, name: str, script: str) -> Step:
     path = top.layer.path(top.context)
     where: Mapping[str, object] = {"environment": {"DEVICE": path}} if _is_block(top) else {"cwd": path}
     step = Step(id=f"life-{name}", phase="build", title=name, argv=("sh", "-c", literal(script)), **where)
-    return top.site.hold([step])[0]
+    return top.site.above(top.layer, top.context).hold([step])[0]
 
 
 def _with_snapshot(ups: list[Up]) -> tuple[list[Up], list[Step], list[Step]]:

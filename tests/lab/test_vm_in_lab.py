@@ -225,7 +225,7 @@ def test_several_machines_run_at_once_and_repeat(lab: Lab, tmp_path: Path) -> No
 
 # `$$` is a dollar sign of the shell.
 COUNT = "i=0; while :; do i=$$((i+1)); echo $$i >> ${mount}/count; SYNC; echo $$i; done"
-KILL = "pkill -KILL -x linux"
+KILL = "pkill -KILL -x machine-kernel"
 
 
 @pytest.mark.parametrize("cache", ["none", "unsafe"])

@@ -141,7 +141,7 @@ def test_every_line_of_the_projects_list_can_be_read_and_is_checked() -> None:
     needs = read_needs(ROOT / "scripts" / "packages")
 
     assert {need.group for need in needs} == {
-        *("python", "kernel", "image", "agent", "load", "host", "tests")
+        *("python", "kernel", "qemu-kernel", "image", "agent", "load", "host", "tests")
     }
     assert "gcc" in {need.package for need in needs}
     nothing_there = [Need(need.group, need.package, "/no/such/file") for need in needs]
