@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,6 +131,21 @@ def test_another_user_place_home_environment_cpu_load_and_time_give_the_same_rec
         first, second = hashes(ground.path / name), hashes(elsewhere / name)
         assert len(second) == count
         assert second == {trial: first[trial] for trial in second}
+
+
+def test_a_host_whose_seccomp_cannot_notify_the_kernel_gives_the_same_records(ground: Ground) -> None:
+    deaf = ground.path / "deaf"
+    strata(
+        *("run", str(ground.path / "one.toml"), "--results", str(deaf), "--trial", "btrfs.oltp.*"),
+        env=environment(ground.path / "cache", ground.shared, HOME="/root"),
+        cwd=ground.path,
+        prefix=[sys.executable, str(Path(__file__).with_name("deaf.py"))],
+    )
+
+    ((trial, record),) = hashes(deaf).items()
+    assert record == hashes(ground.first)[trial]
+    (console,) = deaf.glob("trials/*/attempt-*/console.log")
+    assert "seccomp can notify...missing" in console.read_text()
 
 
 def test_other_processors_are_another_result(ground: Ground) -> None:
