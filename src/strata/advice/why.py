@@ -6,12 +6,13 @@ Each variation is run on the claim's stacks and workloads alone, with the seeds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strata.advice.variations import variations
 from strata.errors import ResultError, StrataError, StudyError
+from strata.execution.agenda import PlannedTrial
 from strata.execution.run import lab_bytes, memory_available_bytes
 from strata.execution.varied import Ended, VariedTrials, mean_trial_s, narrowed
 from strata.results.declared import declared_study
@@ -64,7 +65,7 @@ class WhySearch:
         self._seeds = sorted(common)[: self.seeds]
         self.trials.trial_s = mean_trial_s(self.results.records, self._stacks, self._workloads)
         self._as_it_is = self._narrowed({})
-        self._specified = self._specifications(self._as_it_is)
+        self._specified = _specifications(self.trials.planned(self._as_it_is))
         full = declared_study(self.results.snapshot, full=True, file=self.file)
         wanted = variations(full, self.judgement.claim, self._stacks, self._workloads)
         found = self._search(wanted)
@@ -115,12 +116,13 @@ class WhySearch:
     def _tried(self, variation: Variation) -> Outcome:
         """The outcome of a variation. Raises StrataError if the study cannot have it, and Ended."""
         varied = self._narrowed(variation.changes)
-        if variation.changes:
-            self._refuse_equal(varied)
+        planned = self.trials.planned(varied)
+        if variation.changes and _specifications(planned) == self._specified:
+            raise StudyError("it changes nothing in the claim's trials")
         needed_bytes = lab_bytes(varied)
         if needed_bytes > max(memory_available_bytes(), lab_bytes(self._as_it_is)):
             raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
-        results = gather(self.trials.run(varied, variation.folder))
+        results = gather(self.trials.run(varied, variation.folder, planned))
         subject = replace(self.subject, stacks=self._stacks)
         wanted = [(each.expectation, each.stack, each.against) for each in self._findings]
         # Only comparisons with results: another workload may not have run at all.
@@ -144,13 +146,6 @@ class WhySearch:
                 raise StudyError(f"it leaves no stack {name}")
         return narrowed(study, self._stacks, self._workloads, self._seeds)
 
-    def _specifications(self, study: Study) -> dict[TrialKey, str]:
-        return {each.key: each.spec_sha256 for each in self.trials.planned(study)}
-
-    def _refuse_equal(self, varied: Study) -> None:
-        if self._specifications(varied) == self._specified:
-            raise StudyError("it changes nothing in the claim's trials")
-
     def _refuse_budget(self) -> None:
         count = len(self._stacks) * len(self._workloads) * len(self._seeds)
         seconds = (self.trials.budget_s, self.trials.cost_s(self._as_it_is, count))
@@ -160,6 +155,10 @@ class WhySearch:
             place="--budget",
             remedy="give more, or fewer --seeds",
         )
+
+
+def _specifications(planned: Iterable[PlannedTrial]) -> dict[TrialKey, str]:
+    return {each.key: each.spec_sha256 for each in planned}
 
 
 def _outcome(variation: Variation, **found: object) -> Outcome:

@@ -77,7 +77,7 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
 
 
 def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) -> None:
-    """Print the variations that a search would try, and those that the study refuses."""
+    """Print the variations that a search would try. The study may refuse some; print the reason."""
     from strata.advice.variations import variations  # noqa: PLC0415
     from strata.report.why_text import proposed_view  # noqa: PLC0415
     from strata.statistics.claims import cells_of  # noqa: PLC0415

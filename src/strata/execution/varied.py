@@ -60,12 +60,13 @@ class VariedTrials:
         """The real time that this number of trials takes, estimated by those before."""
         return trials * self.trial_s / self._at_once(study)
 
-    def run(self, varied: Study, name: str) -> ResultsFolder:
+    def run(self, varied: Study, name: str, planned: list[PlannedTrial] | None = None) -> ResultsFolder:
         """Run the missing trials of a changed study, and return its results.
 
-        Raises StrataError if no drive or machine can have the changed values, and Ended.
+        ``planned`` are its trials, if they are known. Raises StrataError if no drive or machine can have the
+        changed values, and Ended.
         """
-        planned = self.planned(varied)
+        planned = self.planned(varied) if planned is None else planned
         place = self.folder.path / self.within / name
         missing = self._missing(planned, self._copied(varied, planned, place))
         spent_s = self.clock() - self._begun_s

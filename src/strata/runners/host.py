@@ -154,7 +154,7 @@ class HostRunner:
         return f"on this machine {'; '.join(lacking)}" if lacking else None
 
     def _machines_of(self, plan: Plan) -> MachineParts | None:
-        """The parts of a plan's machines; of a study that is run in parts, those that it ran with."""
+        """The parts of a plan's machines, the same if another part of the study ran before."""
         known = self._machines.get(plan.prerequisites.packages) if uses_qemu(plan) else None
         return known or find_machines(plan)
 
