@@ -44,7 +44,6 @@ def test_the_recipe_has_every_version_and_the_first_is_the_default() -> None:
     for version in KERNELS:
         recipe = Recipe.read(folder, Kernel(version))
         assert recipe.package == f"linux-source-{version}"
-        assert (recipe.architecture is None) == (version == DEFAULT_VERSION)
 
 
 def test_a_study_and_a_stack_name_their_kernels(tmp_path: Path, tree: Path) -> None:

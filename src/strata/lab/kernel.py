@@ -31,8 +31,6 @@ from strata.lab.source import (
 )
 
 _ESTIMATED_OBJECTS: Final = 1100  # before the first build
-# The folders of User-Mode Linux. An older kernel has them of the newest, so that all kernels are one machine.
-_ARCHITECTURE: Final = ("arch/um", "arch/x86/um")
 # Rules about how a patch is sent by mail; ours are files of this repository.
 _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIGN_OFF,NO_AUTHOR_SIGN_OFF"
 
@@ -59,12 +57,9 @@ def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
     elif recipe.own is not None:
         source = source_of_user(shop, recipe.own)
     else:
-        source = source_from_debian(shop, recipe.package)
+        source = source_from_debian(shop)
     name = source.manifest["package_version"] or source.manifest["version"]
     found = {"source": name, "source_sha256": source.manifest["tarball_sha256"], **_toolchain()}
-    if recipe.architecture is not None:
-        base = source_from_debian(shop, recipe.architecture)
-        found["architecture_sha256"] = base.manifest["tarball_sha256"]
     inputs = Inputs(recipe.wanted(), found)
 
     def make(folder: Path) -> Mapping[str, Any]:
@@ -101,18 +96,14 @@ def kernel_tree(shop: Workshop, kernel: Entry, log: Path) -> contextlib.Abstract
 def _compiled_tree(shop: Workshop, source: Entry, found: Mapping[str, str], log: Path) -> Iterator[Path]:
     previous = shop.cache.entries("kernel")
     objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
-    recipe, name, architecture = shop.recipe, "kernel-tree", None
+    recipe, name = shop.recipe, "kernel-tree"
     if recipe.own is not None:  # one tree for all its revisions
         name, found = "own-kernel-tree", {key: found[key] for key in found if not key.startswith("source")}
-    elif recipe.architecture is not None:
-        name = f"{recipe.series}-kernel-tree"
-    if recipe.architecture is not None:
-        architecture = _source_of(shop.cache, found["architecture_sha256"]).path / "linux"
     with shop.cache.kept_work(name, Inputs(recipe.tree_wanted(), found)) as work:
         tree = work / "linux"
         if recipe.own is not None and not tree.exists():
             _begin_as_default(shop, tree, found)
-        _prepare(shop, _Origin(source.path / "linux", architecture), tree, log)
+        _prepare(shop, source.path / "linux", tree, log)
         _compile(shop, tree, log, expected_objects=objects)
         yield tree
 
@@ -189,30 +180,14 @@ _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "176722
 RESUME_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
 
 
-@dataclass(frozen=True)
-class _Origin:
-    """The source of a kernel, and another one from which it has User-Mode Linux."""
-
-    source: Path
-    architecture: Path | None = None
-
-    def copy(self, target: Path) -> None:
-        copy_tree(self.source, target)
-        for folder in _ARCHITECTURE if self.architecture is not None else ():
-            assert self.architecture is not None
-            shutil.rmtree(target / folder)
-            copy_tree(self.architecture / folder, target / folder)
-
-
-def _prepare(shop: Workshop, origin: _Origin, tree: Path, log: Path) -> None:
+def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
     """Patch and configure a tree as far as that is not done."""
     recipe, configured = shop.recipe, tree / ".strata-configured"
+    fragment = recipe.folder / recipe.config
     with shop.progress.step("kernel: copying, patching, configuring") as step:
-        _patch(recipe, origin, tree, log, step)
+        _patch(recipe, source, tree, log, step)
         for name, place in recipe.copies:
             _bring(recipe.folder / name, tree / place)
-        fragment = tree / ".strata-fragment"
-        fragment.write_text("\n".join((recipe.folder / name).read_text() for name in recipe.configs))
         digest = file_hash(fragment)
         if not configured.exists() or configured.read_text() != digest:
             step.note("configuring")
@@ -223,21 +198,21 @@ def _prepare(shop: Workshop, origin: _Origin, tree: Path, log: Path) -> None:
             configured.write_text(digest)
 
 
-def _patch(recipe: Recipe, origin: _Origin, tree: Path, log: Path, step: Step) -> None:
+def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> None:
     """Bring a tree, new or compiled before, to the state of the source with the recipe's patches.
 
     An unchanged file keeps its date: after a change of a patch, or of the source, make compiles only the
     objects that depend on it. Most files are one with those of the source, and need no comparison.
     """
     record = tree / ".strata-patched"
-    digest = " ".join([str(origin), *(file_hash(recipe.folder / name) for name in recipe.patches)])
+    digest = " ".join([str(source), *(file_hash(recipe.folder / name) for name in recipe.patches)])
     before = record.read_text().splitlines() if record.exists() else []
     if before[:1] == [digest]:
         return
     fresh = tree.with_name("patched")
     shutil.rmtree(fresh, ignore_errors=True)
     step.note("copying the source")
-    origin.copy(fresh)
+    copy_tree(source, fresh)
     for name in recipe.patches:
         step.note(name)
         apply_patch(recipe, name, fresh, log, f"Linux {recipe.series}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +16,6 @@ from strata.lab.cache import file_hash
 from strata.lab.own_source import OwnSource, own_source
 from strata.spec.kernel import DEFAULT_KERNEL, Kernel
 from strata.spec.step import Prerequisites
-from strata.words import listed
 
 # Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
@@ -71,12 +70,11 @@ class Recipe:
     copies: tuple[tuple[str, str], ...]  # (file in ``folder``, its place in the kernel tree)
     for_modules: tuple[tuple[str, str], ...]  # those of them that modules are compiled with
     patches: tuple[str, ...]  # applied in this order, with ``patch -p1``
-    configs: tuple[str, ...]  # the configuration fragments over ``allnoconfig``; the last has the last word
+    config: str  # the configuration fragment over ``allnoconfig``
     target: str  # the make target, and the executable's name
     # For make's command line: the architecture, and constants in place of the builder's name, host and clock.
     variables: tuple[str, ...]
     groups: tuple[ModuleGroup, ...]  # the modules, in load order
-    architecture: str | None = None  # Debian's package with User-Mode Linux, if it is not the source's own
     own: OwnSource | None = None  # a source of the user's in place of Debian's
 
     @property
@@ -88,36 +86,29 @@ class Recipe:
     def read(cls, folder: Path, kernel: Kernel = DEFAULT_KERNEL) -> Recipe:
         """Read ``recipe.toml`` of the project's kernel folder, for a kernel.
 
-        A source of the user's is built as the newest version that is not newer. Raises LabError.
+        Raises LabError, also for a source of the user's that is older than the version of the patches.
         """
         path = folder / "recipe.toml"
         own = None if kernel.path is None else own_source(kernel)
         try:
             stated = tomllib.loads(path.read_text())
-            newest, others = stated["series"], stated.get("kernels", {})
-            series = newest if kernel.is_default else kernel.name
-            series = series if own is None else _series_for(own, [newest, *others])
-            changes = others.get(series, {})
-            without = changes.get("without", ())
+            if own is not None:
+                _refuse_older(own, stated["series"])
             recipe = cls(
                 folder=folder,
-                series=series,
-                architecture=f"linux-source-{newest}" if series != newest else None,
+                series=stated["series"],
                 own=own,
                 copies=_copies(folder, stated["copy"]),
                 for_modules=_copies(folder, [copy for copy in stated["copy"] if copy.get("modules")]),
-                patches=_patches(folder, stated["patches"], changes.get("patches"), without),
-                configs=(stated["config"], *changes.get("config", [])),
+                patches=_patches(folder, stated["patches"]),
+                config=stated["config"],
                 target=stated["target"],
                 variables=tuple(stated["make"]["variables"]),
-                groups=tuple(
-                    _group(folder, name, {**each, **changes.get("modules", {}).get(name, {})})
-                    for name, each in stated["modules"].items()
-                ),
+                groups=tuple(_group(folder, name, each) for name, each in stated["modules"].items()),
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
             raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
-        for name in (*recipe.configs, *(source for source, _ in recipe.copies)):
+        for name in (recipe.config, *(source for source, _ in recipe.copies)):
             if not (folder / name).is_file():
                 raise LabError(f"the kernel's recipe names {name}, which is not there", place=str(path))
         return recipe
@@ -150,10 +141,7 @@ class Recipe:
 
     def interface_wanted(self) -> dict[str, str]:
         """The kernel's inputs that matter to a module: not the driver, which modules do not use."""
-        configs = zip(("config", *(f"config {name}" for name in self.configs[1:])), self.configs, strict=True)
-        hashes = self._patch_hashes(self.patches) | {
-            key: file_hash(self.folder / name) for key, name in configs
-        }
+        hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
         return hashes | self._copy_hashes(self.for_modules) | self.tree_wanted()
 
     def group_wanted(self, group: ModuleGroup, locked: Mapping[str, str]) -> dict[str, str]:
@@ -196,29 +184,20 @@ def _copies(folder: Path, stated: list[dict[str, Any]]) -> tuple[tuple[str, str]
     )
 
 
-def _patches(
-    folder: Path, pattern: str, own_pattern: str | None = None, without: Collection[str] = ()
-) -> tuple[str, ...]:
-    """The patches in the order of their names; one of ``own_pattern`` replaces the other of its name."""
-    found = {path.name: path for path in folder.glob(pattern) if path.name not in without}
-    found |= {path.name: path for path in folder.glob(own_pattern)} if own_pattern else {}
-    return tuple(found[name].relative_to(folder).as_posix() for name in sorted(found))
+def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
+    return tuple(path.relative_to(folder).as_posix() for path in sorted(folder.glob(pattern)))
 
 
-def _series_for(own: OwnSource, known: Sequence[str]) -> str:
-    """The newest version that is not newer than a source."""
-
+def _refuse_older(own: OwnSource, series: str) -> None:
     def number(version: str) -> tuple[int, ...]:
         return tuple(map(int, version.split(".")[:2]))
 
-    older = [each for each in known if number(each) <= number(own.version)]
-    if not older:
+    if number(own.version) < number(series):
         raise LabError(
-            f"this is Linux {own.version}, and the lab's patches are for {listed(sorted(known, key=number))}",
+            f"this is Linux {own.version}, and the lab's patches are for {series}",
             place=own.kernel.name,
             remedy="take a newer source",
         )
-    return max(older, key=number)
 
 
 def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:

@@ -168,12 +168,12 @@ def _write(own: OwnSource, paths: list[str], tree: Path, shop: Workshop) -> None
         )
 
 
-def source_from_debian(shop: Workshop, package: str) -> Entry:
+def source_from_debian(shop: Workshop) -> Entry:
     """Unpack Debian's kernel source package, downloading it unless some version of it is in the cache."""
-    wanted = {"package": package, "left_out": " ".join(LEFT_OUT)}
+    wanted = {"package": shop.recipe.package, "left_out": " ".join(LEFT_OUT)}
     if (entry := shop.cache.current("source", wanted)) is not None:
         return entry
-    candidate = _Candidate.of("kernel", package, shop.apt, shop.progress)
+    candidate = _Candidate.of("kernel", shop.recipe.package, shop.apt, shop.progress)
 
     def make(folder: Path) -> Mapping[str, Any]:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
