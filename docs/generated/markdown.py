@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pydantic import BaseModel
 
 from strata.report.table import Table, Written, columns, markdown
 
-INTERFACES: Final = {"block": "a block device", "filesystem": "a mounted filesystem", "pool": "a pool"}
 _ROLE: Final = re.compile(r"``([^`]+)``")
 
 
@@ -37,6 +36,11 @@ def keys_table(model: type[BaseModel]) -> str:
         for name, info in model.model_fields.items()
     ]
     return table(("Key", "Required", "Meaning"), rows)
+
+
+def allowed_table(forms: Mapping[str, Sequence[str]]) -> str:
+    """The options of another program, by the meaning of their values."""
+    return table(("Option", "Takes"), [(codes(names), prose(meaning)) for meaning, names in forms.items()])
 
 
 def block(text: str, language: str = "text") -> str:

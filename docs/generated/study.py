@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from generated.markdown import code, codes, prose, table
 from strata.plan.catalogue import catalogue
+from strata.spec.described_keys import described_keys
 from strata.spec.diagnostics import keys_of
 from strata.spec.schema import study_schema
 from strata.spec.workload import Workload
@@ -83,19 +84,6 @@ def _faults() -> str:
     return table(("Fault", "Keys", "What happens"), rows)
 
 
-# A description ends in the meaning of the key's absence.
-_DEFAULT: Final = re.compile(r"[.;,]? [Dd]efault: ")
-_TYPES: Final = {
-    "string": "a text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "`true` or `false`",
-    "object": "a table",
-}
-# Marks in the patterns of texts with a unit.
-_PATTERNS: Final = {"ns|": "a time", ")/s": "a rate", "iB": "a size", "%": "a share", "": "a text"}
-
-
 @cache
 def schema() -> Mapping[str, Any]:
     """The schema of study files."""
@@ -104,56 +92,16 @@ def schema() -> Mapping[str, Any]:
 
 def keys_table(definition: Mapping[str, Any], *, without: frozenset[str] = frozenset()) -> str:
     """The keys of a table, with the values, default and meaning of each."""
-    required = set(definition.get("required", ()))
-    rows = []
-    for name, key in definition["properties"].items():
-        if name not in without:
-            meaning, _, default = _DEFAULT.sub("\n", key.get("description", ""), count=1).partition("\n")
-            default = "required" if name in required else prose(default) or _default(key)
-            rows.append((code(name), takes(key), default, prose(_sentence(meaning))))
+    rows = [
+        (
+            code(each.name),
+            each.takes,
+            "required" if each.default is None else prose(each.default),
+            prose(_sentence(each.description)),
+        )
+        for each in described_keys(definition, without=without)
+    ]
     return table(("Key", "Takes", "Default", "Meaning"), rows)
-
-
-def takes(key: Mapping[str, Any]) -> str:
-    """The values of a key, in a few words."""
-    if "anyOf" in key:
-        kinds = [takes(each) for each in key["anyOf"] if each.get("type") != "null"]
-        if "a number" in kinds:
-            kinds = [each for each in kinds if each != "a whole number"]
-        return " or ".join(dict.fromkeys(kinds))
-    if "const" in key or "enum" in key:
-        return codes(json.dumps(each) for each in key.get("enum", [key.get("const")]))
-    if key.get("type") == "array":
-        return _list(key.get("items", {}))
-    if "pattern" in key:
-        return next(words for mark, words in _PATTERNS.items() if mark in key["pattern"])
-    return _TYPES.get(str(key.get("type")), "a table") + _limits(key)
-
-
-def _list(items: Mapping[str, Any]) -> str:
-    if "enum" in items:
-        return f"a list of {takes(items)}"
-    return {"string": "a list of texts", "integer": "a list of whole numbers"}.get(
-        str(items.get("type")), "a list of tables" if items else "a list of values"
-    )
-
-
-def _limits(key: Mapping[str, Any]) -> str:
-    least = key.get("minimum", key.get("exclusiveMinimum"))
-    most = key.get("maximum", key.get("exclusiveMaximum"))
-    if least is None and most is None:
-        return ""
-    if most is None:
-        return f", {_number(least)} or more" if "minimum" in key else f" above {_number(least)}"
-    return f", {_number(least)} to {_number(most)}" if least is not None else f", {_number(most)} or less"
-
-
-def _number(value: float) -> str:
-    return "2^63 - 1" if value == 2**63 - 1 else f"{value:,}".replace(",", " ")
-
-
-def _default(key: Mapping[str, Any]) -> str:
-    return "none" if key.get("default") is None else code(json.dumps(key["default"]))
 
 
 def _sentence(text: str) -> str:

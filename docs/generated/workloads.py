@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from generated.markdown import INTERFACES, block, code, codes, prose, table
+from generated.markdown import allowed_table, block, code, codes, prose, table
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
+from strata.spec.layer import INTERFACES
 from strata.spec.metric import MetricSpec
 
 
@@ -31,9 +32,7 @@ def _section(sheet: WorkloadSheet) -> str:
         rows = [(code(name), prose(question)) for name, question in sheet.check_questions.items()]
         text += table(("Check of its own", "Question"), rows)
     for key, forms in sheet.allowed.items():
-        text += f"What may be given as {key}, by whole names:\n\n"
-        rows = [(codes(names), prose(meaning)) for meaning, names in forms.items()]
-        text += table(("Names", "Value"), rows)
+        text += f"What may be given as {key}, by whole names:\n\n{allowed_table(forms)}"
     return text + f"Its keys: [study file](study-file.md#{sheet.name}).\n\n"
 
 

@@ -22,6 +22,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
     "Plan a study": {
         "check": "Find every mistake in a study file: key, line and remedy.",
         "stacks": "Draw the stacks of a study, level by level.",
+        "layers": "List the layers of stacks, or show one with its keys.",
         "workloads": "List the workloads, or say what one measures and needs.",
         "plan": "Print what a trial would do, step by step. Nothing is run.",
         "schema": "Print the JSON Schema of study files, for editors.",

@@ -65,6 +65,12 @@ def complete_workload(incomplete: str) -> list[str]:
     return [name for name in catalogue().workloads if name.startswith(incomplete)]
 
 
+def complete_layer(incomplete: str) -> list[str]:
+    from strata.plan.catalogue import catalogue  # noqa: PLC0415
+
+    return [name for name in catalogue().layers if name.startswith(incomplete)]
+
+
 def complete_disk(incomplete: str) -> list[str]:
     """``NAME=PATH``, once the name is typed: the disks of /dev/disk/by-id, without their partitions."""
     name, equals, path = incomplete.partition("=")
@@ -83,6 +89,7 @@ COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STACK.WORKLOAD.sSEED": complete_trial_id,
     "DEVICE": complete_device,
     "WORKLOAD": complete_workload,
+    "LAYER": complete_layer,
     "NAME=DISK": complete_disk,
 }
 

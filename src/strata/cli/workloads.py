@@ -6,20 +6,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
-from strata.errors import StudyError
+from strata.cli.sheets import chosen, print_entry, print_head, print_keys
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
 from strata.report.table import Cell, facts, terminal
 from strata.report.wording import ARROWS
+from strata.spec.layer import INTERFACES
 from strata.spec.metric import COMMON
-from strata.spec.names import nearest
 from strata.spec.warning import QUESTIONS
 
 
@@ -35,11 +33,7 @@ def workloads(
         strata workloads fio --json | jq '.metrics[].names'
     """
     known = catalogue()
-    if name is not None and name not in known.workloads:
-        raise StudyError(
-            f'there is no workload "{name}"', place="WORKLOAD", remedy=nearest(name, known.workloads)
-        )
-    sheets = [workload_sheet(known, each) for each in ([name] if name else known.workloads)]
+    sheets = [workload_sheet(known, each) for each in chosen("workload", name, known.workloads)]
     if as_json:
         plain = [_plain(sheet) for sheet in sheets]
         print_json(plain[0] if name else plain)
@@ -62,35 +56,26 @@ def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
 
 def _print_sheet(sheet: WorkloadSheet) -> None:
     console = stdout()
-    console.print(Text.assemble((sheet.name, "bold"), f"  {sheet.summary}\n"))
-    console.print(Padding(Text(sheet.rationale), (0, 0, 1, 2)))
+    print_head(sheet.name, sheet.summary, sheet.rationale)
     generator = ["the load generator"] if sheet.uses_load_generator else []
     parts = ["the programs of its parts"] if sheet.is_compound else []
     known = [
         ("phases", ", ".join(sheet.phases)),
-        ("runs on", ", ".join(_GROUNDS[each] for each in sheet.runs_on)),
+        ("runs on", ", ".join(INTERFACES[each] for each in sheet.runs_on)),
         ("programs", ", ".join([*generator, *sheet.tools, *parts]) or "none"),
         ("reads", ", ".join(sheet.inputs)),
     ]
     console.print(terminal(facts(known)))
     console.print("\n[bold]metrics[/bold]")
     for each in sheet.metric_specs:
-        _print_entry(console, f"  {each.names} ", f"{each.unit} {ARROWS[each.better]}", each.meaning)
+        print_entry(f"  {each.names} ", f"{each.unit} {ARROWS[each.better]}", each.meaning)
     if sheet.is_compound:
         console.print(Padding(Text(_OF_TENANTS), (0, 0, 0, 2)))
     console.print("\n[bold]checks[/bold]")
     questions = {**sheet.check_questions, **QUESTIONS}
     rows = [(Cell(name, tone="strong"), Cell(question, tone="dim")) for name, question in questions.items()]
     console.print(terminal(facts(rows), indent=2))
-    console.print("\n[bold]keys[/bold]")
-    for key in sheet.keys:
-        default = "must be given" if key.default is None else f"default: {key.default}"
-        _print_entry(console, f"  {key.name}  ", default, key.description)
-    for title, forms in sheet.allowed.items():
-        console.print(f"\n[bold]what may be given as {escape(title)}[/bold]")
-        for meaning, names in forms.items():
-            console.print(Padding(Text(", ".join(names)), (0, 0, 0, 2)))
-            console.print(Padding(Text(meaning, "dim"), (0, 0, 0, 6)))
+    print_keys(sheet.keys, sheet.allowed)
     common = ", ".join(key.name for key in sheet.common_keys)
     console.print(Text(f"\nevery workload has besides: {common}", "dim"))
     console.print("\n[bold]example[/bold]")
@@ -103,9 +88,3 @@ _OF_TENANTS = (
     "db_transactions_per_s, of the second of several db_2_transactions_per_s. Before them the rate of all "
     "together, and its fairness; docs/reference/study-file.md lists these."
 )
-_GROUNDS = {"filesystem": "a mounted filesystem", "block": "a block device", "pool": "a pool"}
-
-
-def _print_entry(console: Console, name: str, detail: str, meaning: str) -> None:
-    console.print(Text.assemble(name, (detail, "dim")), soft_wrap=True)
-    console.print(Padding(Text(meaning, "dim"), (0, 0, 0, 6)))

@@ -29,6 +29,7 @@ class Bcache(Layer):
     Dirty blocks stay in the cache when it is taken down, and are there when it is assembled again.
     """
 
+    family = "caches, encryption, integrity"
     requires = LowerInterface("block")
     provides = "block"
     prerequisites = Prerequisites(

@@ -30,6 +30,7 @@ _COPIED: Final = ("/bin", "/sbin", "/lib", "/lib64", "/etc")  # links into /usr,
 class Container(Layer):
     """The base of the layers that run everything above them in a container."""
 
+    family = "containers"
     provides = "filesystem"
     is_container: ClassVar[bool] = True
     kernel_log = KernelLog(silent="It is a set of namespaces; the filesystem below has messages.")

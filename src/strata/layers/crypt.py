@@ -30,6 +30,7 @@ class Crypt(Layer):
     the trial's seed.
     """
 
+    family = "caches, encryption, integrity"
     requires = LowerInterface("block")
     provides = "block"
     prerequisites = Prerequisites(tools=("cryptsetup", "tee"), features=("dm:crypt",))

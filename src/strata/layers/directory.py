@@ -53,12 +53,13 @@ class CopiedFolder(Layer):
 
 
 class Directory(CopiedFolder):
-    """A plain folder of a filesystem, as the backend "dir" of container managers uses it.
+    """A plain folder, as the backend "dir" of container managers.
 
     A snapshot copies every file, at the full cost in time and space, unless the filesystem below can share
     blocks between files.
     """
 
+    family = "filesystems"
     prerequisites = Prerequisites(tools=("mkdir",))
     kernel_log = KernelLog(silent="It is a folder; the filesystem below has messages.")
 

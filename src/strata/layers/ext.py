@@ -190,9 +190,10 @@ _WITH_JOURNAL: Final = {**WRITE_BACK, "commit of the journal": 5 * NS_PER_S}
 
 
 class Ext2(ExtFilesystem):
-    """ext2 on one block device: no journal; mounted by ext4's driver (CONFIG_EXT4_USE_FOR_EXT2).
+    """ext2 on one block device: no journal; mounted by ext4's driver.
 
-    Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
+    The kernel has CONFIG_EXT4_USE_FOR_EXT2. Unlike ext4 it cannot leave inode tables to be initialised later:
+    mkfs writes them all.
     """
 
     prerequisites = filesystem_prerequisites("ext2")
@@ -203,7 +204,7 @@ class Ext2(ExtFilesystem):
 
 
 class Ext3(ExtFilesystem):
-    """ext3 on one block device: ext2 with a journal, mounted by ext4's driver, as Linux does since 4.3.
+    """ext3: ext2 with a journal, mounted by ext4's driver.
 
     Unlike ext4 it cannot leave inode tables to be initialised later: mkfs writes them all.
     """

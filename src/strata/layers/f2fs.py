@@ -65,9 +65,9 @@ MOUNT_OPTIONS: Final[Forms] = {
 
 
 class F2fs(ProjectQuotaFilesystem):
-    """f2fs, the log-structured filesystem for flash, on one block device, with the defaults of mkfs.f2fs.
+    """f2fs, the log-structured filesystem for flash, on one device.
 
-    It writes in segments of 2 MiB and knows no stripes of a RAID.
+    It has the defaults of mkfs.f2fs. It writes in segments of 2 MiB and knows no stripes of a RAID.
     """
 
     requires = LowerInterface("block")

@@ -64,6 +64,7 @@ def folder_share(layer: Layer, context: LayerContext) -> Share:
 class Filesystem(Layer):
     """The base of the filesystem layers."""
 
+    family = "filesystems"
     provides = "filesystem"
     capacity_bytes_min: ClassVar[int]  # the smallest device that the filesystem is made on
     checker: ClassVar[tuple[str, ...]] = ()

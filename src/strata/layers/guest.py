@@ -15,13 +15,14 @@ from strata.units import describe_size
 
 
 class Guest(Layer):
-    """The border of a virtual machine: the layers and workloads above it share a memory limit.
+    """The border of a guest: everything above shares a memory limit.
 
     It passes on the block device below as the virtual disk. All steps above run in a control group without
     swap, whose memory limit includes the page cache of their filesystems. There is no second kernel: the
     results do not include the cost of a hypervisor.
     """
 
+    family = "images and guests"
     requires = LowerInterface("block")
     provides = "block"
     prerequisites = MEMORY_PREREQUISITES

@@ -38,12 +38,14 @@ _WHOLE_BYTES_PER_S_MIN: Final = 20_000_000
 
 
 class Integrity(Layer):
-    """A block device that keeps a checksum of each sector, and fails reads that do not match.
+    """A block device with a checksum of each sector.
 
-    Everything is written once when it is made: a sector that was never written has no matching checksum, so
-    programs above that look for signatures on a device would meet errors.
+    Reads that do not match it fail. Everything is written once when it is made: a sector that was never
+    written has no matching checksum, so programs above that look for signatures on a device would meet
+    errors.
     """
 
+    family = "caches, encryption, integrity"
     requires = LowerInterface("block")
     provides = "block"
     prerequisites = Prerequisites(

@@ -59,6 +59,7 @@ class Md(Layer):
     initial synchronisation: ``initial_sync = "assume-clean"``, the default, leaves it out.
     """
 
+    family = "RAID and volumes"
     requires = LowerInterface("block", minimum=2, maximum=None)
     provides = "block"
     prerequisites = Prerequisites(tools=("mdadm", "mkdir"))

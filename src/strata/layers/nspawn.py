@@ -26,7 +26,7 @@ _LOADS: Final = "/run/strata"  # the folder of the lab's own programs
 
 
 class Nspawn(Container, CopiedFolder):
-    """A container of systemd-nspawn on a plain folder of the filesystem below: no daemon, no pool.
+    """A container of systemd-nspawn on a folder: no daemon, no pool.
 
     All steps above run in the container, which shares the kernel and has a memory limit. A snapshot copies
     the folder, as that of `directory` does.

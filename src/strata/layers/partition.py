@@ -35,12 +35,14 @@ def _check_size(text: str) -> str:
 
 
 class Partition(Layer):
-    """Partitions of the device ``disk``: ``ssd.log`` is the partition ``log`` of the device ``ssd``.
+    """Partitions of the device ``disk``, with names such as ``ssd.log``.
 
-    The disk has a GPT. The device mapper makes each entry a device, as kpartx does, so that the same steps
-    run on the lab's disks, loop devices and real disks.
+    ``ssd.log`` is the partition ``log`` of the device ``ssd``. The disk has a GPT. The device mapper makes
+    each entry a device, as kpartx does, so that the same steps run on the lab's disks, loop devices and real
+    disks.
     """
 
+    family = "RAID and volumes"
     requires = LowerInterface("block", 1, None)
     provides = "block"
     beside = True

@@ -34,11 +34,12 @@ MOUNT_OPTIONS: Final[Forms] = {
 
 
 class Tmpfs(Layer):
-    """A filesystem in memory, as the reference: the cost of a workload without any device.
+    """A filesystem in memory: the cost of a workload without a disk.
 
     Its content goes when it is taken down: assembled again it is empty.
     """
 
+    family = "filesystems"
     requires = LowerInterface("block", 0, 0)
     provides = "filesystem"
     prerequisites = Prerequisites(tools=("mount", "umount"), features=("filesystem:tmpfs",))

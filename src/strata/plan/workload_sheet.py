@@ -12,11 +12,12 @@ from typing import Any, Final
 from strata.plan.compile import PHASES
 from strata.plan.placement import placements_of, workload_steps
 from strata.spec.allowed import by_form
-from strata.spec.describe import description_of, shown
+from strata.spec.described_keys import Key, described_keys
 from strata.spec.device import find_device
-from strata.spec.diagnostics import Diagnostics
+from strata.spec.diagnostics import Diagnostics, keys_of
 from strata.spec.metric import MetricSpec
 from strata.spec.registry import Catalogue, read_workload
+from strata.spec.schema import table_schema
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study, StudyDevice
@@ -27,15 +28,6 @@ from strata.workloads.generator.output import PROGRAM
 
 _DEVICE: Final = "generic-sata-ssd"
 _EXAMPLE: Final = "example"
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a workload's table. ``default`` is its text; None: it must be given."""
-
-    name: str
-    default: str | None
-    description: str
 
 
 @dataclass(frozen=True)
@@ -69,9 +61,9 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
     load = read_workload(diagnostics, catalogue.workloads, table, ("workloads", _EXAMPLE))
     diagnostics.raise_all()
     assert load is not None
-    common = set(Workload.model_fields)
+    common = set(keys_of(Workload))
     steps = _steps(catalogue, load)
-    keys = {field: _key(kind, field) for field in kind.model_fields if field != "workload"}
+    keys = described_keys(table_schema(kind), without={"workload"})
     return WorkloadSheet(
         name=name,
         summary=(kind.__doc__ or "").strip().partition("\n")[0],
@@ -84,8 +76,8 @@ def workload_sheet(catalogue: Catalogue, name: str) -> WorkloadSheet:
         is_compound=kind.is_compound,
         metric_specs=kind.metric_specs,
         check_questions=dict(kind.check_questions),
-        keys=tuple(key for field, key in keys.items() if field not in common),
-        common_keys=tuple(key for field, key in keys.items() if field in common),
+        keys=tuple(key for key in keys if key.name not in common),
+        common_keys=tuple(key for key in keys if key.name in common),
         allowed={key: by_form(forms) for key, forms in kind.allowed.items()},
         example=example,
     )
@@ -106,14 +98,6 @@ def _value(example: Any) -> Any:
     if isinstance(example, str) and example.startswith(("[", "{")):
         return tomllib.loads(f"value = {example}")["value"]
     return example
-
-
-def _key(kind: type[Workload], field: str) -> Key:
-    info, default = kind.model_fields[field], None
-    if not info.is_required():
-        value = info.get_default(call_default_factory=True)
-        default = "none" if value in (None, [], {}) else shown(field, value)
-    return Key(info.alias or field, default, description_of(kind, field))
 
 
 def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:

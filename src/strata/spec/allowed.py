@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import ClassVar, Final
 
 from strata.spec.names import Diagnostic, nearest
@@ -79,13 +78,22 @@ def named(names: str, shape: Form) -> dict[str, Form]:
     return dict.fromkeys(names.split(), shape)
 
 
-def by_form(
-    forms: Forms, meaning: Callable[[Form], str] = attrgetter("meaning")
-) -> Mapping[str, tuple[str, ...]]:
-    """The sorted names of options, by the meaning of their values."""
+def by_form(forms: Forms) -> Mapping[str, tuple[str, ...]]:
+    """The sorted names of options, by the meaning of their values, in which code is between backticks."""
     names = sorted(forms, key=lambda name: (name.lower(), name))
-    meanings = dict.fromkeys(meaning(forms[name]) for name in names)
-    return {each: tuple(name for name in names if meaning(forms[name]) == each) for each in meanings}
+    meanings = {name: _meaning(forms[name]) for name in names}
+    return {each: tuple(name for name in names if meanings[name] == each) for each in meanings.values()}
+
+
+def _meaning(form: Form) -> str:
+    if form.instead is not None:
+        return f"given by Strata: {form.instead}"
+    if form.parts is None or all(part == FLAG for part in form.parts.values()):
+        return form.meaning + (", or no value" if form.optional else "")
+    parts = [
+        f"{', '.join(f'`{name}`' for name in names)}: {each}" for each, names in by_form(form.parts).items()
+    ]
+    return "separated by commas; " + "; ".join(parts)
 
 
 def suboptions(forms: Forms) -> Form:

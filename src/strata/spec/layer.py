@@ -24,7 +24,17 @@ from strata.units import SECTOR_BYTES
 
 Interface = Literal["block", "filesystem", "pool"]
 
-_ONE: Final = {"block": "one block device", "filesystem": "a mounted filesystem", "pool": "a pool"}
+Family = Literal[
+    "RAID and volumes",
+    "filesystems",
+    "ZFS",
+    "caches, encryption, integrity",
+    "images and guests",
+    "containers",
+]
+
+INTERFACES: Final = {"block": "a block device", "filesystem": "a mounted filesystem", "pool": "a pool"}
+_ONE: Final = {**INTERFACES, "block": "one block device"}
 
 
 @dataclass(frozen=True)
@@ -221,6 +231,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     A subclass declares its keys as fields, its name as ``layer: Literal["ext4"] = "ext4"``, and:
 
     Attributes:
+        family: Its place in lists of layers.
         requires: The interface that it stands on.
         provides: The interface that it offers to the layer or workload above.
         prerequisites: The machine's programs and features that its steps need; where they depend on its keys,
@@ -239,6 +250,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
+    family: ClassVar[Family]
     requires: ClassVar[LowerInterface]
     provides: ClassVar[Interface]
     prerequisites: ClassVar[Prerequisites]

@@ -65,6 +65,11 @@ def study_schema(catalogue: Catalogue) -> dict[str, Any]:
     }
 
 
+def table_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of one table alone."""
+    return _table(model, {})
+
+
 def _table(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
     inner = schema.pop("$defs", {})

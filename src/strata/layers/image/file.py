@@ -35,6 +35,7 @@ _STOP_LIMIT_NS: Final = 1200 * NS_PER_S  # a server writes dirty data back befor
 class ImageFile(Layer):
     """The base of the layers that provide an image file on a filesystem as a block device."""
 
+    family = "images and guests"
     requires = LowerInterface("filesystem")
     provides = "block"
     prerequisites = Prerequisites(tools=("qemu-img",))
@@ -238,7 +239,7 @@ def make_limit_ns(size_bytes: int) -> int:
 
 
 class Raw(ImageFile):
-    """A raw image file: a block device whose blocks are those of a file.
+    """A raw image file as a block device.
 
     With ``server = "loop"`` the kernel's loop driver gives it, without a server.
     """

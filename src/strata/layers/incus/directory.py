@@ -11,9 +11,10 @@ from strata.spec.step import Step
 
 
 class IncusDir(IncusContainer):
-    """A container of Incus on its pool `dir`: a plain folder of the filesystem below.
+    """A container of Incus on a folder of the filesystem below.
 
-    All steps above run in the container, which shares the kernel and has a memory limit.
+    The folder is Incus's pool `dir`. All steps above run in the container, which shares the kernel and has a
+    memory limit.
     """
 
     requires = LowerInterface("filesystem")

@@ -30,7 +30,7 @@ _THIN_POOL: Final = "thin"
 
 
 class Incus(IncusContainer):
-    """A container of Incus on a pool of its own, which takes the block device below.
+    """A container of Incus on a pool of its own on a block device.
 
     All steps above run in the container, which shares the kernel and has a memory limit. On thin LVM its root
     is a filesystem on a volume, else a subvolume or dataset. `incus-dir` puts the root into a folder.

@@ -31,6 +31,7 @@ _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 class CachedVolume(LvmLayer):
     """The base of the layers that are a volume with a cache volume attached."""
 
+    family = "caches, encryption, integrity"
     requires = LowerInterface("block")
     device_keys = ("cache",)
     segment_type: ClassVar[str]  # the type to which LVM converts the volume
@@ -106,7 +107,7 @@ _CHUNK_STEP_BYTES: Final = 32 << 10
 
 
 class DmCache(CachedVolume):
-    """A volume whose hot chunks are moved to the device ``cache``, where they are read and written."""
+    """A volume whose hot chunks are moved to the device ``cache``."""
 
     prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:cache",))
     segment_type = "cache"
@@ -161,9 +162,10 @@ Milliseconds = Annotated[Duration, whole(NS_PER_MS, "milliseconds")]
 
 
 class DmWritecache(CachedVolume):
-    """A volume whose writes go to the device ``cache`` first, and are written back later.
+    """A volume whose writes go to the device ``cache`` first.
 
-    Reads that miss the cache go past it. It is taken down when everything is written back.
+    They are written back later. Reads that miss the cache go past it. It is taken down when everything is
+    written back.
     """
 
     prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:writecache",))

@@ -46,6 +46,7 @@ class Lvm(LvmLayer):
     before a block is overwritten, it is copied to the snapshot's own store, of ``snapshot_size``.
     """
 
+    family = "RAID and volumes"
     device_keys = ("spares",)
     # dm-raid is MD; drivers/md/{dm-raid,dm-snap,dm-snap-persistent}.c of Linux 7.2
     kernel_log = KernelLog(

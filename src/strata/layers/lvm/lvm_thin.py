@@ -38,13 +38,14 @@ _CONVERT_LIMIT_NS: Final = 600 * NS_PER_S
 
 
 class LvmThin(LvmLayer):
-    """A thin volume of LVM and its pool, over one or several block devices.
+    """A thin volume of LVM and its pool, over one or several devices.
 
     The volume takes a chunk of the pool when it is first written there. With ``zero`` the pool overwrites a
     new chunk with zeros first, unless it is written as a whole. A pool that is full fails writes at once:
     nothing would extend it.
     """
 
+    family = "RAID and volumes"
     device_keys = ("metadata",)
     prerequisites = LvmLayer.prerequisites | Prerequisites(features=("dm:thin", "dm:thin-pool"))
     # drivers/md/dm-thin.c of Linux 7.2

@@ -19,12 +19,13 @@ _CPUS_MAX: Final = 64
 
 
 class Vm(Layer):
-    """A virtual machine: the layers above run under a second kernel, on a virtual disk.
+    """A virtual machine: the layers above run under a second kernel.
 
     The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk or
     virtio-scsi, which QEMU serves from the block device below. All steps above run in the machine.
     """
 
+    family = "images and guests"
     requires = LowerInterface("block")
     provides = "block"
     prerequisites = uml.NEEDS

@@ -84,6 +84,7 @@ def property_diagnostics(properties: Mapping[str, object], forms: Forms) -> Iter
 class Dataset(Layer):
     """The base of filesystems and volumes in a ZFS pool. A property that is not set has ZFS's own default."""
 
+    family = "ZFS"
     requires = LowerInterface("pool")
     kernel_log = KernelLog(silent="Errors are the pool's, which counts them.")
     packages = ("zfsutils-linux",)
@@ -188,7 +189,7 @@ _LEGACY: Final = ("-o", "mountpoint=legacy")
 
 
 class Zfs(Dataset):
-    """A filesystem of a ZFS pool, which takes as much of it as it needs.
+    """A filesystem of a ZFS pool, which takes as much as it needs.
 
     A property that is not set has ZFS's own default.
     """

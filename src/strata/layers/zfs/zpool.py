@@ -51,12 +51,13 @@ def _check_set(name: str) -> str:
 
 
 class Zpool(Layer):
-    """A ZFS pool on block devices, from which filesystems (`zfs`) and volumes (`zvol`) are taken.
+    """A ZFS pool, for filesystems (`zfs`) and volumes (`zvol`).
 
     The devices are used whole, without a partition table: ZFS gets device nodes of its own, under names that
     it does not take for disks to be partitioned.
     """
 
+    family = "ZFS"
     requires = LowerInterface("block", maximum=None)
     provides = "pool"
     prerequisites = Prerequisites(

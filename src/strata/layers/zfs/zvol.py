@@ -28,7 +28,10 @@ def _room_bytes(pool_bytes: int) -> int:
 
 
 class Zvol(Dataset):
-    """A volume of a ZFS pool: a block device. A property that is not set has ZFS's own default."""
+    """A volume of a ZFS pool: a block device.
+
+    A property that is not set has ZFS's own default.
+    """
 
     provides = "block"
     prerequisites = Prerequisites(tools=("udevadm", "zfs"), modules=("zfs",))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from command_line import shown
+from strata.cli.parameters import complete_layer
+from strata.errors import StudyError
+from strata.plan.catalogue import catalogue
+from strata.plan.layer_sheet import grouped, layer_sheet
+from strata.spec.diagnostics import keys_of
+from strata.spec.layer import Family
+
+LAYERS = list(catalogue().layers)
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_list_has_one_line_for_each_layer_below_its_family() -> None:
+    lines = shown("layers", width=80).splitlines()
+
+    families = [line.strip() for line in lines if not line.startswith(" ")]
+    assert families[: len(get_args(Family))] == list(get_args(Family))
+    assert sorted(line.split()[0] for line in lines if line.startswith(" ")) == LAYERS
+
+
+def test_the_readme_groups_the_layers_in_the_same_way() -> None:
+    rows = re.findall(r"^\| (.*?) \| (.*) \|$", README.read_text(), re.MULTILINE)
+    listed = {family: sorted(re.findall(r"`([a-z0-9-]+)`", names)) for family, names in rows}
+
+    for family, sheets in grouped(map(layer_sheet, LAYERS)).items():
+        assert listed[family] == [sheet.name for sheet in sheets]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_is_shown_with_its_interfaces_and_every_key(name: str) -> None:
+    said = " ".join(shown("layers", name, width=200).split())
+
+    layer = catalogue().layers[name]
+    assert f"stands on {layer.requires} gives a" in said
+    for key in [*keys_of(layer), *layer.allowed]:
+        assert key == "layer" or key in said
+
+
+def test_a_key_is_shown_with_its_values_limits_and_default() -> None:
+    said = " ".join(shown("layers", "vm", width=200).split())
+
+    assert 'bus "virtio-blk", "virtio-scsi"; default: "virtio-blk"' in said
+    assert 'memory a size; default: "256MiB"' in said
+    assert "cpus a whole number, 1 to 64; default: 1" in said
+
+
+def test_options_of_other_programs_are_shown_with_their_parts_and_the_remedy() -> None:
+    said = " ".join(shown("layers", "ext4", width=200).split())
+
+    assert "what may be given as mkfs" in said
+    assert "given by Strata: the UUID derives" in said
+    assert "one of 0, 1, or no value" in said
+
+
+def test_json_holds_the_same() -> None:
+    plain = json.loads(shown("layers", "crypt", "--json"))
+
+    assert (plain["family"], plain["gives"]) == ("caches, encryption, integrity", "a block device")
+    assert {each["name"] for each in plain["keys"]} == {*keys_of(catalogue().layers["crypt"])} - {"layer"}
+    assert [each["name"] for each in json.loads(shown("layers", "--json"))] == LAYERS
+
+
+def test_an_unknown_layer_is_refused_with_the_nearest() -> None:
+    with pytest.raises(StudyError) as caught:
+        shown("layers", "lvm-tin")
+
+    assert 'did you mean "lvm-thin"' in str(caught.value.remedy)
+
+
+def test_names_are_completed() -> None:
+    assert complete_layer("inc") == ["incus", "incus-dir"]
