@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
 from study_texts import mistakes, read, stack_text
 
@@ -23,7 +24,7 @@ MISTAKES = [
         1,
         f"{LAYER}[1]",
         "md takes 2 or more block devices, but stands on a mounted filesystem (ext4)",
-        "put a layer between them that joins them",
+        "remove one of the two layers",
     ),
     (
         '{ layer = "ext4" }',
@@ -37,14 +38,14 @@ MISTAKES = [
         1,
         f"{LAYER}[0]",
         "qcow2 takes a mounted filesystem, but stands on one block device (disk0)",
-        "put a layer between them",
+        "put a layer between them: btrfs, ext2",
     ),
     (
         '{ layer = "zvol" }',
         1,
         f"{LAYER}[0]",
         "zvol takes a pool, but stands on one block device (disk0)",
-        "put a layer between them",
+        "put a layer between them: zpool",
     ),
     (
         '{ layer = "lvm" }, { layer = "md", level = 0 }',
@@ -98,6 +99,38 @@ MISTAKES = [
 
 def found(folder: Path, layers: str, disks: int) -> dict[str, str]:
     return mistakes(folder, stack_text(layers, disks, FIO, model="null", capacity="8GiB"))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("lxd", '"incus"'),
+        ("LXC", '"incus"'),
+        ("container", '"incus" or "nspawn"'),
+        ("docker", '"incus" or "nspawn"'),
+        ("kvm", '"vm"'),
+        ("qemu", '"vm"'),
+        ("libvirt", '"vm"'),
+        ("lvmthin", '"lvm-thin"'),
+        ("thin", '"lvm-thin"'),
+        ("mdadm", '"md"'),
+        ("luks", '"crypt"'),
+        ("dm-crypt", '"crypt"'),
+    ],
+)
+def test_a_layer_by_its_name_elsewhere_is_refused_with_its_name_here(
+    name: str, meant: str, tmp_path: Path
+) -> None:
+    said = found(tmp_path, f'{{ layer = "{name}" }}', 1)
+
+    assert list(said) == [f"{LAYER}[0].layer"]
+    assert said[f"{LAYER}[0].layer"].endswith(f'there is no layer "{name}"\n  did you mean {meant}?')
+
+
+def test_no_layer_is_called_as_another_is_named() -> None:
+    known = catalogue().layers
+
+    assert not [each for layer in known.values() for each in layer.also_called if each in known]
 
 
 @pytest.mark.parametrize(("layers", "disks", "key", "cause", "remedy"), MISTAKES)

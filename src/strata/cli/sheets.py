@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.markup import escape
 from rich.padding import Padding
@@ -12,13 +13,13 @@ from rich.text import Text
 from strata.cli.output import stdout
 from strata.errors import StudyError
 from strata.spec.described_keys import Key
-from strata.spec.names import nearest
+from strata.spec.registry import Registry
 
 
-def chosen(what: str, name: str | None, known: Collection[str]) -> list[str]:
+def chosen(what: str, name: str | None, known: Registry[Any]) -> list[str]:
     """The one name, or all known ones. Raises StudyError."""
     if name is not None and name not in known:
-        raise StudyError(f'there is no {what} "{name}"', place=what.upper(), remedy=nearest(name, known))
+        raise StudyError(f'there is no {what} "{name}"', place=what.upper(), remedy=known.nearest(name))
     return [name] if name else [*known]
 
 

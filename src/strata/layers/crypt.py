@@ -36,6 +36,7 @@ class Crypt(Layer):
     prerequisites = Prerequisites(tools=("cryptsetup", "tee"), features=("dm:crypt",))
     kernel_log = KernelLog(silent="Without authentication the target decrypts whatever it reads.")
     packages = ("cryptsetup-bin",)
+    also_called = ("cryptsetup", "dm-crypt", "luks", "luks2")
 
     layer: Literal["crypt"] = "crypt"
     cipher: Literal["aes-xts-plain64", "aes-cbc-essiv:sha256"] = "aes-xts-plain64"

@@ -62,6 +62,7 @@ class Directory(CopiedFolder):
     family = "filesystems"
     prerequisites = Prerequisites(tools=("mkdir",))
     kernel_log = KernelLog(silent="It is a folder; the filesystem below has messages.")
+    also_called = ("bind", "folder")
 
     layer: Literal["directory"] = "directory"
 

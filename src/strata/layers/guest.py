@@ -27,6 +27,7 @@ class Guest(Layer):
     provides = "block"
     prerequisites = MEMORY_PREREQUISITES
     kernel_log = KernelLog(silent="It is a control group, which adds nothing to the disk.")
+    also_called = ("cgroup",)
 
     layer: Literal["guest"] = "guest"
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])

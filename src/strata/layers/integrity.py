@@ -59,6 +59,7 @@ class Integrity(Layer):
         )
     )
     packages = ("cryptsetup-bin", "dmsetup")
+    also_called = ("dm-integrity",)
 
     layer: Literal["integrity"] = "integrity"
     checksum: Checksum = "crc32c"

@@ -66,6 +66,7 @@ class Md(Layer):
     kernel_log = MD_LOG
     packages = ("mdadm",)
     device_keys = ("spares",)
+    also_called = ("mdadm", "mdraid", "raid", "software-raid")
 
     layer: Literal["md"] = "md"
     level: Level = Field(examples=[10])

@@ -38,6 +38,7 @@ class Nspawn(Container, CopiedFolder):
         packages=("nspawn",),
     )
     packages = ("systemd-container",)
+    also_called = ("systemd-nspawn", "container", "docker", "podman")
 
     layer: Literal["nspawn"] = "nspawn"
 

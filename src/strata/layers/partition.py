@@ -50,6 +50,7 @@ class Partition(Layer):
     kernel_log = KernelLog(silent="A linear mapping passes requests on; the disk below reports their errors.")
     packages = ("dmsetup", "fdisk")
     device_keys = ("disk",)
+    also_called = ("gpt", "parted")
 
     layer: Literal["partition"] = "partition"
     disk: StrictStr = Field(examples=["disk0"])

@@ -47,6 +47,7 @@ class Tmpfs(Layer):
     kernel_log = KernelLog(silent="It is memory, which has no faults here.")
     no_free_space = "Memory is not divided into extents."
     no_periods = "It writes nothing back."
+    also_called = ("ramdisk", "ramfs")
 
     layer: Literal["tmpfs"] = "tmpfs"
     size_bytes: MemorySize = Field(512 << 20, alias="size")

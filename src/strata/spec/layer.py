@@ -232,6 +232,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     Attributes:
         family: Its place in lists of layers.
+        also_called: Names by which users look for it, and for which a mistake's remedy names it.
         requires: The interface that it stands on.
         provides: The interface that it offers to the layer or workload above.
         prerequisites: The machine's programs and features that its steps need; where they depend on its keys,
@@ -251,6 +252,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     family: ClassVar[Family]
+    also_called: ClassVar[tuple[str, ...]] = ()
     requires: ClassVar[LowerInterface]
     provides: ClassVar[Interface]
     prerequisites: ClassVar[Prerequisites]

@@ -217,7 +217,14 @@ class StackReader:
 
 def _join_remedy(requires: LowerInterface, provided: Provided, catalogue: Catalogue) -> str:
     if requires.kind != provided.kind:
-        return "remove one of the two layers, or put a layer between them that joins them"
+        between = [
+            name
+            for name, layer in catalogue.layers.items()
+            if layer.requires.kind == provided.kind and layer.provides == requires.kind
+            if requires.fits(1) and not layer.is_container
+        ]
+        remedy = "remove one of the two layers"
+        return f"{remedy}, or put a layer between them: {', '.join(between)}" if between else remedy
     if requires.maximum == 0:
         return "leave `devices` out: it stands on nothing"
     if provided.count > 1:

@@ -78,6 +78,10 @@ def disk_of(device: str) -> str:
     return device.partition(".")[0]
 
 
+def did_you_mean(names: Iterable[str]) -> str:
+    return "did you mean " + " or ".join(f'"{name}"' for name in names) + "?"
+
+
 def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:
     """A sentence with the nearest valid names, or with all of them if none is near and they are few."""
     names = sorted(valid)
@@ -86,7 +90,7 @@ def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:
     near = [name for name in names if name.lower() == wrong.lower()]
     near = near or difflib.get_close_matches(wrong, names, n=2, cutoff=similarity)
     if near:
-        return "did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
+        return did_you_mean(near)
     if len(names) > _LISTED_MAX:
         return f"none of the {len(names)} valid names is near; the reference lists them"
     return "valid here: " + ", ".join(f'"{name}"' for name in names)

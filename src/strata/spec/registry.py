@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.layer import Layer
-from strata.spec.names import Diagnostic, Path, nearest
+from strata.spec.names import Diagnostic, Path, did_you_mean, nearest
 from strata.spec.workload import Workload
 
 T = TypeVar("T", bound=BaseModel)
@@ -37,6 +37,11 @@ class Registry(dict[str, type[T]], Generic[T]):
                 raise TypeError(f"{registered.__name__} has no name of its own: {name!r}")
             by_name[name] = registered
         super().__init__(sorted(by_name.items()))
+
+    def nearest(self, wrong: str) -> str:
+        """As `strata.spec.names.nearest`, first by the names that a type is `also_called`."""
+        known = [name for name, each in self.items() if wrong.lower() in getattr(each, "also_called", ())]
+        return did_you_mean(known) if known else nearest(wrong, self)
 
 
 def discover(package: ModuleType, base: type[T], discriminator: str) -> Registry[T]:
@@ -117,6 +122,6 @@ def _registered(diagnostics: Diagnostics, registry: Registry[T], value: Any, pat
         diagnostics.add((*path, key), cause, remedy=f"it names the {key}: {shown}")
         return None
     if name not in registry:
-        diagnostics.add((*path, key), f'there is no {key} "{name[:60]}"', remedy=nearest(name, registry))
+        diagnostics.add((*path, key), f'there is no {key} "{name[:60]}"', remedy=registry.nearest(name))
         return None
     return registry[name]

@@ -245,6 +245,7 @@ class Raw(ImageFile):
     """
 
     image_format = "raw"
+    also_called = ("image", "img", "loop")
 
     layer: Literal["raw"] = "raw"
     preallocation: Literal["off", "falloc", "full"] = Field("off", examples=["falloc"])

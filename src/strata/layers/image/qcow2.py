@@ -52,6 +52,7 @@ class Qcow2(ImageFile):
     """
 
     image_format = "qcow2"
+    also_called = ("image", "qcow")
 
     layer: Literal["qcow2"] = "qcow2"
     preallocation: Literal["off", "metadata", "falloc", "full"] = Field("off", examples=["metadata"])

@@ -19,6 +19,7 @@ class IncusDir(IncusContainer):
 
     requires = LowerInterface("filesystem")
     prerequisites = PREREQUISITES
+    also_called = ("lxc-dir", "lxd-dir")
 
     layer: Literal["incus-dir"] = "incus-dir"
 

@@ -43,6 +43,7 @@ class Incus(IncusContainer):
     )
     periods_ns = {**Btrfs.periods_ns, **Zpool.periods_ns}
     no_periods = ""
+    also_called = ("lxc", "lxd", "container", "docker", "podman")
 
     layer: Literal["incus"] = "incus"
     pool: Literal["btrfs", "lvm-thin", "zfs"] = "btrfs"

@@ -111,6 +111,7 @@ class DmCache(CachedVolume):
 
     prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:cache",))
     segment_type = "cache"
+    also_called = ("cache", "lvm-cache", "lvmcache")
 
     layer: Literal["dm-cache"] = "dm-cache"
     mode: Literal["writethrough", "writeback", "passthrough"] = "writethrough"
@@ -170,6 +171,7 @@ class DmWritecache(CachedVolume):
 
     prerequisites = CachedVolume.prerequisites | Prerequisites(features=("dm:writecache",))
     segment_type = "writecache"
+    also_called = ("writecache",)
 
     layer: Literal["dm-writecache"] = "dm-writecache"
     block_bytes: Literal[512, 4096] = Field(4096, alias="block_size")

@@ -58,6 +58,7 @@ class Lvm(LvmLayer):
         disk_lost=MD_LOG.disk_lost,
     )
     packages = ("lvm2", "dmsetup")
+    also_called = ("lv", "lvm2")
 
     layer: Literal["lvm"] = "lvm"
     kind: Kind = Field("linear", alias="type", examples=["striped"])

@@ -56,6 +56,7 @@ class LvmThin(LvmLayer):
             *PERSISTENT_DATA_TROUBLE,
         )
     )
+    also_called = ("lvmthin", "thin")
 
     layer: Literal["lvm-thin"] = "lvm-thin"
     size_bytes: WholeExtents | None = Field(None, alias="size", examples=["100GiB"])

@@ -31,6 +31,7 @@ class Vm(Layer):
     prerequisites = uml.NEEDS
     packages = ("qemu-system-x86", "qemu-utils")
     kernel_log = KernelLog(silent="The messages of its kernel are the output of the step that starts it.")
+    also_called = ("kvm", "libvirt", "proxmox", "qemu", "virtual-machine")
 
     layer: Literal["vm"] = "vm"
     emulator: Literal["uml", "qemu"] | None = Field(None, examples=["qemu"])

@@ -78,6 +78,7 @@ class Zpool(Layer):
     periods_ns = {"transaction group of ZFS": 5 * NS_PER_S}  # zfs_txg_timeout
     packages = ("zfsutils-linux",)
     device_keys = ("log", "cache", "special", "spares")
+    also_called = ("openzfs", "raidz")
 
     layer: Literal["zpool"] = "zpool"
     vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
