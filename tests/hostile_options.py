@@ -184,36 +184,9 @@ def _shape(annotation: Any) -> str:
 
 
 _BENIGN: Final = (
-    *(
-        "0",
-        "1",
-        "2",
-        "4",
-        "5",
-        "16",
-        "512",
-        "4096",
-        "64k",
-        "1m",
-        "16MB",
-        "on",
-        "off",
-        "none",
-        "ordered",
-        "lz4",
-    ),
-    *(
-        "zstd",
-        "sha256",
-        "internal",
-        "^has_journal",
-        "strata",
-        "true",
-        "replica",
-        "O_DIRECT",
-        "randwrite",
-        "psync",
-    ),
+    *("0", "1", "2", "4", "5", "16", "512", "4096", "64k", "1m", "16MB", "on", "off", "none", "ordered"),
+    *("lz4", "zstd", "sha256", "internal", "^has_journal", "strata", "true", "replica", "O_DIRECT"),
+    *("randwrite", "psync"),
 )
 _LOOKALIKES: Final = str.maketrans(
     {"-": "\u2010", "/": "\u2215", "=": "\uff1d", "e": "\u0435", "o": "\u03bf"}

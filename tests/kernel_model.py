@@ -12,38 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from strata.lab.model import (
-    DISCARD,
-    FLUSH,
-    FUA,
-    READ,
-    WRITE,
-    Counts,
-    ModelledDisk,
-    Trace,
-    account_names,
-    grid_distance,
-    library,
-    part_names,
-)
-
-__all__ = [
-    "DISCARD",
-    "FLUSH",
-    "FUA",
-    "NULL_TEXT",
-    "READ",
-    "WRITE",
-    "Counts",
-    "Geometry",
-    "ModelledDisk",
-    "Trace",
-    "account_names",
-    "grid_distance",
-    "library",
-    "part_names",
-]
-
 
 @dataclass(frozen=True)
 class Geometry:

@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kernel_model as km
 from examples import examples
+from kernel_model import Geometry
+from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, Counts, ModelledDisk, Trace, part_names
 
 NS = 1_000_000
 
@@ -28,9 +29,9 @@ class Stream:
     arrival_ns: list[int]
     volatile: bool
 
-    def run(self, depth: int | None = None) -> tuple[km.ModelledDisk, km.Trace]:
+    def run(self, depth: int | None = None) -> tuple[ModelledDisk, Trace]:
         """With a depth, the next arrives whenever one completes."""
-        disk = km.ModelledDisk(self.text)
+        disk = ModelledDisk(self.text)
         disk.record_durable(100_000)
         io = (self.ops, self.sectors, self.lengths)
         if depth is None:
@@ -39,12 +40,12 @@ class Stream:
 
 
 @st.composite
-def drives(draw: st.DrawFn) -> tuple[km.Geometry, dict[str, int], str]:
+def drives(draw: st.DrawFn) -> tuple[Geometry, dict[str, int], str]:
     zones = draw(st.integers(1, 4))
     per_track = sorted(draw(st.lists(st.integers(2, 300), min_size=zones, max_size=zones)), reverse=True)
     tracks = draw(st.lists(st.integers(40, 500), min_size=zones, max_size=zones))
     rotation_ns = draw(st.integers(2 * NS, 20 * NS))
-    geometry = km.Geometry(
+    geometry = Geometry(
         rotation_ns=rotation_ns,
         track_skew_ns=draw(st.integers(0, rotation_ns // 3)),
         overhead_ns=draw(st.integers(0, NS)),
@@ -92,9 +93,12 @@ def streams(draw: st.DrawFn, most: int = 32) -> Stream:
     count = draw(st.integers(1, most))
     several: dict[str, Any] = {"min_size": count, "max_size": count}
     ops = draw(
-        st.lists(st.sampled_from([km.READ, km.READ, km.WRITE, km.WRITE, km.FLUSH, km.DISCARD]), **several)
+        st.lists(
+            st.sampled_from([READ, READ, WRITE, WRITE, FLUSH, DISCARD]),
+            **several,
+        )
     )
-    fua = draw(st.lists(st.sampled_from([0, 0, 0, km.FUA]), **several))
+    fua = draw(st.lists(st.sampled_from([0, 0, 0, FUA]), **several))
     # Near each other, so that they overlap and follow each other.
     span = draw(st.sampled_from([100, 3000, capacity]))
     lengths = draw(st.lists(st.sampled_from([1, 7, 8, 8, 8, 16, 100, 300]), **several))
@@ -105,15 +109,15 @@ def streams(draw: st.DrawFn, most: int = 32) -> Stream:
     return Stream(
         text=geometry.text(**keys) + defects,
         ops=ops,
-        flags=[flag if op == km.WRITE else 0 for op, flag in zip(ops, fua, strict=True)],
+        flags=[flag if op == WRITE else 0 for op, flag in zip(ops, fua, strict=True)],
         sectors=sectors,
-        lengths=[0 if op == km.FLUSH else n for op, n in zip(ops, lengths, strict=True)],
+        lengths=[0 if op == FLUSH else n for op, n in zip(ops, lengths, strict=True)],
         arrival_ns=[int(time) for time in np.cumsum(gaps)],
         volatile=bool(keys["volatile_cache"]),
     )
 
 
-def covered(marks: km.Counts, stream: Stream, index: int, by_ns: int) -> bool:
+def covered(marks: Counts, stream: Stream, index: int, by_ns: int) -> bool:
     """Whether all sectors of a write are durable by then, with what it or a later one wrote."""
     first, end = stream.sectors[index], stream.sectors[index] + stream.lengths[index]
     good = [mark for mark in marks.tolist() if mark[2] >= index + 1 and mark[3] <= by_ns]
@@ -124,14 +128,14 @@ def covered(marks: km.Counts, stream: Stream, index: int, by_ns: int) -> bool:
     return at >= end
 
 
-def check(stream: Stream, disk: km.ModelledDisk, trace: km.Trace) -> None:
+def check(stream: Stream, disk: ModelledDisk, trace: Trace) -> None:
     done, arrival = trace.complete_ns.astype(np.int64), trace.arrival_ns.astype(np.int64)
     assert sorted(trace.order) == list(range(len(stream.ops)))
     assert np.all(np.diff(done[trace.order.astype(np.int64)]) >= 0)
     assert np.all(done >= arrival)
     assert np.array_equal(trace.sum_ns, trace.latency_ns)
     account = disk.account()
-    for name in km.part_names():
+    for name in part_names():
         assert account[name] == int(trace.part(name).sum())
     commands = account["reads"] + account["writes"] + account["flushes"] + account["discards"]
     assert commands == len(stream.ops)
@@ -144,13 +148,13 @@ def check(stream: Stream, disk: km.ModelledDisk, trace: km.Trace) -> None:
         assert sector + sectors <= 2**50
         assert int(arrival[sequence - 1]) <= at_ns
     for index, op in enumerate(stream.ops):
-        if op == km.FLUSH:
+        if op == FLUSH:
             assert np.all(done[:index] <= done[index])
             assert np.all(done[index + 1 :] >= done[index])
             for before in range(index):
-                if stream.ops[before] == km.WRITE:
+                if stream.ops[before] == WRITE:
                     assert covered(marks, stream, before, int(done[index]))
-        if op == km.WRITE and (stream.flags[index] or not stream.volatile):
+        if op == WRITE and (stream.flags[index] or not stream.volatile):
             assert covered(marks, stream, index, int(done[index]))
 
 
@@ -172,7 +176,7 @@ def test_a_disk_left_alone_makes_everything_durable_once(stream: Stream) -> None
     disk, trace = stream.run()
     disk.advance(int(trace.complete_ns.max()) + 10_000_000 * NS)
     for index, op in enumerate(stream.ops):
-        if op == km.WRITE:
+        if op == WRITE:
             assert covered(disk.durable, stream, index, 2**62)
 
 

@@ -8,25 +8,35 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import kernel_model as km
+from kernel_model import NULL_TEXT, Geometry
+from strata.lab.model import (
+    DISCARD,
+    FLUSH,
+    READ,
+    WRITE,
+    ModelledDisk,
+    account_names,
+    grid_distance,
+    part_names,
+)
 from strata.spec.device_kinds import mechanism as lab_disk
 
-DRIVE = km.Geometry()
+DRIVE = Geometry()
 
 
-def random_sectors(geometry: km.Geometry, count: int, seed: int) -> np.ndarray:
+def random_sectors(geometry: Geometry, count: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return rng.integers(0, geometry.capacity_sectors - 8, count)
 
 
 @pytest.mark.parametrize("zone", [0, 1, 2])
-@pytest.mark.parametrize("op", [km.READ, km.WRITE])
+@pytest.mark.parametrize("op", [READ, WRITE])
 def test_sequential_rate_of_each_zone(zone: int, op: int) -> None:
     tracks, per_track = DRIVE.zones[zone]
     count = 1000 * per_track // 256
     assert count * 256 < tracks * per_track
     sectors = DRIVE.first_sector(zone) + 256 * np.arange(count)
-    trace = km.ModelledDisk(DRIVE.text()).closed_loop(op, sectors, 256, depth=4)
+    trace = ModelledDisk(DRIVE.text()).closed_loop(op, sectors, 256, depth=4)
     window_ns = int(trace.complete_ns[-1] - trace.complete_ns[0])
     rate = (count - 1) * 256 * 512 / window_ns * 1e9
     assert rate == pytest.approx(DRIVE.sustained_bytes_per_s(zone), rel=0.01)
@@ -34,24 +44,24 @@ def test_sequential_rate_of_each_zone(zone: int, op: int) -> None:
 
 def test_splitting_a_transfer_does_not_change_its_time() -> None:
     length = 10_000
-    whole = km.ModelledDisk(DRIVE.text()).closed_loop(km.READ, [0], length, depth=1)
-    cuts = km.ModelledDisk(DRIVE.text()).closed_loop(km.READ, 500 * np.arange(length // 500), 500, depth=4)
+    whole = ModelledDisk(DRIVE.text()).closed_loop(READ, [0], length, depth=1)
+    cuts = ModelledDisk(DRIVE.text()).closed_loop(READ, 500 * np.arange(length // 500), 500, depth=4)
     assert int(cuts.complete_ns[-1]) == int(whole.complete_ns[0])
 
 
 def test_a_sequential_read_at_depth_1_loses_a_revolution() -> None:
     """Without a cache the next sector has passed by when the command arrives."""
-    trace = km.ModelledDisk(DRIVE.text()).closed_loop(km.READ, [0, 8, 16, 24], 8, depth=1)
+    trace = ModelledDisk(DRIVE.text()).closed_loop(READ, [0, 8, 16, 24], 8, depth=1)
     assert np.all(np.abs(np.diff(trace.complete_ns.astype(np.int64)) - DRIVE.rotation_ns) < 40_000)
 
 
 def test_a_deeper_queue_is_never_slower_and_a_deep_one_much_faster() -> None:
-    geometry = km.Geometry(window=32)
+    geometry = Geometry(window=32)
     batches = 40
     rates, errors = [], []
     for depth in (1, 2, 4, 8, 16, 32):
-        trace = km.ModelledDisk(geometry.text()).closed_loop(
-            km.READ, random_sectors(geometry, 40_000, 5), 8, depth=depth
+        trace = ModelledDisk(geometry.text()).closed_loop(
+            READ, random_sectors(geometry, 40_000, 5), 8, depth=depth
         )
         ends = np.sort(trace.complete_ns)[999::1000].astype(np.int64)
         batch_rates = 1e9 * 1000 / np.diff(ends, prepend=0)
@@ -66,20 +76,20 @@ def test_a_deeper_queue_is_never_slower_and_a_deep_one_much_faster() -> None:
 def test_a_larger_window_gains_more_from_the_same_queue() -> None:
     rates = []
     for window in (1, 4, 16, 32):
-        disk = km.ModelledDisk(km.Geometry(window=window, wait_limit_ns=10**12).text())
-        trace = disk.closed_loop(km.READ, random_sectors(DRIVE, 20_000, 6), 8, depth=32)
+        disk = ModelledDisk(Geometry(window=window, wait_limit_ns=10**12).text())
+        trace = disk.closed_loop(READ, random_sectors(DRIVE, 20_000, 6), 8, depth=32)
         rates.append(20_000e9 / trace.duration_ns)
     assert rates[0] == pytest.approx(1e9 / DRIVE.mean_random_read_ns(8), rel=0.03)
     for small, large in pairwise(rates):
         assert large > 1.1 * small
 
 
-def starved(wait_limit_ns: int) -> tuple[int, km.Geometry]:
+def starved(wait_limit_ns: int) -> tuple[int, Geometry]:
     """The latency of one far read among a stream of near ones that always win by position."""
-    geometry = km.Geometry(wait_limit_ns=wait_limit_ns)
+    geometry = Geometry(wait_limit_ns=wait_limit_ns)
     sectors = 64 * np.arange(40_000)
     sectors[10] = geometry.capacity_sectors - 64
-    trace = km.ModelledDisk(geometry.text()).closed_loop(km.READ, sectors, 64, depth=8)
+    trace = ModelledDisk(geometry.text()).closed_loop(READ, sectors, 64, depth=8)
     return int(trace.latency_ns[10]), geometry
 
 
@@ -94,57 +104,55 @@ def test_the_wait_limit_bounds_starvation() -> None:
 
 def test_writes_settle_after_a_seek_but_not_in_a_stream() -> None:
     far = DRIVE.first_sector(1)
-    read, write = (
-        km.ModelledDisk(DRIVE.text()).closed_loop(op, [far], 8, depth=1) for op in (km.READ, km.WRITE)
-    )
+    read, write = (ModelledDisk(DRIVE.text()).closed_loop(op, [far], 8, depth=1) for op in (READ, WRITE))
     assert int(write.part("seek_ns")[0]) == int(read.part("seek_ns")[0]) + DRIVE.write_settle_ns
-    stream = km.ModelledDisk(DRIVE.text()).closed_loop(km.WRITE, 293 * np.arange(24), 293, depth=4)
+    stream = ModelledDisk(DRIVE.text()).closed_loop(WRITE, 293 * np.arange(24), 293, depth=4)
     assert int(stream.part("seek_ns").sum()) == 2 * DRIVE.track_skew_ns  # eight writes fill a track
 
 
 def test_a_flush_is_a_barrier() -> None:
-    ops = [km.WRITE, km.WRITE, km.FLUSH, km.WRITE, km.FLUSH]
+    ops = [WRITE, WRITE, FLUSH, WRITE, FLUSH]
     sectors = [DRIVE.first_sector(2), 4000, 0, 4008, 0]
-    trace = km.ModelledDisk(DRIVE.text()).arrivals(ops, sectors, [8, 8, 0, 8, 0], [0, 10, 20, 30, 40])
+    trace = ModelledDisk(DRIVE.text()).arrivals(ops, sectors, [8, 8, 0, 8, 0], [0, 10, 20, 30, 40])
     done = trace.complete_ns.astype(np.int64)
     assert list(trace.order[2:]) == [2, 3, 4]
     assert done[2] == max(done[:2])
     assert done[4] == done[3] > done[2]
     assert int(trace.part("flush_ns")[2]) == done[2] - 20
-    idle = km.ModelledDisk(DRIVE.text()).arrivals([km.FLUSH], [0], [0], [77])
+    idle = ModelledDisk(DRIVE.text()).arrivals([FLUSH], [0], [0], [77])
     assert int(idle.latency_ns[0]) == DRIVE.overhead_ns
 
 
 def test_overhead_of_a_queued_command_overlaps_the_media_work() -> None:
-    trace = km.ModelledDisk(DRIVE.text()).arrivals(km.READ, [0, 64], 64, [0, 1000])
+    trace = ModelledDisk(DRIVE.text()).arrivals(READ, [0, 64], 64, [0, 1000])
     assert int(trace.complete_ns[1] - trace.complete_ns[0]) == int(trace.part("transfer_ns")[1])
     assert int(trace.part("overhead_ns")[1]) == DRIVE.overhead_ns
 
 
 def test_account_is_the_sum_of_the_requests() -> None:
-    disk = km.ModelledDisk(DRIVE.text())
-    ops = [km.READ, km.WRITE, km.FLUSH, km.DISCARD]
+    disk = ModelledDisk(DRIVE.text())
+    ops = [READ, WRITE, FLUSH, DISCARD]
     trace = disk.arrivals(ops, [0, 800_000, 0, 64], [8, 16, 0, 8], [5, 6, 7, 8])
     account = disk.account()
-    assert tuple(account) == km.account_names()
+    assert tuple(account) == account_names()
     assert (account["reads"], account["read_bytes"]) == (1, 8 * 512)
     assert (account["writes"], account["write_bytes"]) == (1, 16 * 512)
     assert (account["flushes"], account["discards"]) == (1, 1)
     assert account["busy_ns"] == int(trace.complete_ns.max()) - 5
-    for name in km.part_names():
+    for name in part_names():
         assert account[name] == int(trace.part(name).sum())
 
 
 def test_seek_table_follows_the_curve_and_the_grid_is_the_one_that_python_uses() -> None:
-    assert [km.grid_distance(i) for i in range(400)] == [lab_disk.grid_distance(i) for i in range(400)]
-    disk = km.ModelledDisk(DRIVE.text())
+    assert [grid_distance(i) for i in range(400)] == [lab_disk.grid_distance(i) for i in range(400)]
+    disk = ModelledDisk(DRIVE.text())
     assert disk.seek_ns(0) == 0
     for distance in (1, 2, 16, 17, 31, 32, 33, 34, 63, 64, 65, 1000, 12_345, DRIVE.tracks - 1):
         assert disk.seek_ns(distance) == pytest.approx(DRIVE.curve_ns(distance), rel=2e-4)
 
 
 def test_null_disk_takes_no_time() -> None:
-    trace = km.ModelledDisk(km.NULL_TEXT).closed_loop(km.READ, [0, 8, 1024], 8, depth=2, start_ns=9)
+    trace = ModelledDisk(NULL_TEXT).closed_loop(READ, [0, 8, 1024], 8, depth=2, start_ns=9)
     assert list(trace.complete_ns) == [9, 9, 9]
 
 
@@ -163,19 +171,19 @@ def test_null_disk_takes_no_time() -> None:
         (DRIVE.text(track_skew_ns=DRIVE.rotation_ns), "track_skew_ns must be below rotation_ns"),
         (DRIVE.text(physical_block_bytes=1000), "powers of two"),
         (DRIVE.text() + "zone=5,5\n", "zone=5,5: bad value"),
-        (km.NULL_TEXT + "name=sdc\n", "line 5: name: given twice"),
-        (km.NULL_TEXT + "tracks=5\n", "tracks: unknown key of this model"),
-        (km.NULL_TEXT + "rubbish\n", "line 5: rubbish: not key=value"),
+        (NULL_TEXT + "name=sdc\n", "line 5: name: given twice"),
+        (NULL_TEXT + "tracks=5\n", "tracks: unknown key of this model"),
+        (NULL_TEXT + "rubbish\n", "line 5: rubbish: not key=value"),
         ("", "name: missing"),
-        (km.NULL_TEXT.replace("2048", "18446744073709551617"), "bad value"),
+        (NULL_TEXT.replace("2048", "18446744073709551617"), "bad value"),
     ],
 )
 def test_a_wrong_text_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^line \d+: ") as refused:
-        km.ModelledDisk(text)
+        ModelledDisk(text)
     assert message in str(refused.value)
 
 
 def test_comments_and_empty_lines_are_skipped() -> None:
-    disk = km.ModelledDisk("# a disk\n\n" + km.NULL_TEXT)
+    disk = ModelledDisk("# a disk\n\n" + NULL_TEXT)
     assert disk.account()["reads"] == 0

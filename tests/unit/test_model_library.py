@@ -8,11 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import kernel_model as km
+from kernel_model import Geometry
 from strata.errors import LabError, ToolError
 from strata.lab import project_root
 from strata.lab.cache import Cache
-from strata.lab.model import FOLDER, build_model, model_wanted
+from strata.lab.model import (
+    FOLDER,
+    READ,
+    WRITE,
+    ModelledDisk,
+    account_names,
+    build_model,
+    model_wanted,
+    part_names,
+)
 
 
 @pytest.fixture
@@ -77,16 +86,16 @@ def test_every_source_of_the_makefile_counts_and_exists() -> None:
 
 
 def test_a_disk_goes_on_from_one_list_to_the_next() -> None:
-    disk = km.ModelledDisk(km.Geometry().text())
-    first = disk.closed_loop(km.READ, [0, 80_000_000], 8, depth=1)
-    second = disk.closed_loop(km.READ, [0], 8, depth=1)
+    disk = ModelledDisk(Geometry().text())
+    first = disk.closed_loop(READ, [0, 80_000_000], 8, depth=1)
+    second = disk.closed_loop(READ, [0], 8, depth=1)
 
     assert second.arrival_ns[0] == first.complete_ns.max() == disk.account()["busy_ns"] - second.latency_ns[0]
     assert disk.account()["reads"] == 3
 
 
 def test_standing_idle_moves_the_clock_and_nothing_else() -> None:
-    disk = km.ModelledDisk(km.Geometry().text())
+    disk = ModelledDisk(Geometry().text())
     disk.advance(5_000)
 
     assert disk.now_ns == 5_000
@@ -95,27 +104,25 @@ def test_standing_idle_moves_the_clock_and_nothing_else() -> None:
 
 def test_a_queue_that_is_too_short_is_an_error() -> None:
     with pytest.raises(ValueError, match="queue was full"):
-        km.ModelledDisk(km.Geometry(queue_depth=4, window=4).text()).closed_loop(
-            km.READ, np.arange(10), 8, depth=5
-        )
+        ModelledDisk(Geometry(queue_depth=4, window=4).text()).closed_loop(READ, np.arange(10), 8, depth=5)
 
 
 def test_a_wrong_text_is_refused_with_its_line() -> None:
     with pytest.raises(ValueError, match="line 2"):
-        km.ModelledDisk("name=sda\nnonsense=1\n")
+        ModelledDisk("name=sda\nnonsense=1\n")
 
 
 def test_parts_and_counters_come_from_the_library() -> None:
-    assert set(km.part_names()) < set(km.account_names())
-    assert {"queue_ns", "seek_ns", "flush_ns", "fault_ns"} <= set(km.part_names())
+    assert set(part_names()) < set(account_names())
+    assert {"queue_ns", "seek_ns", "flush_ns", "fault_ns"} <= set(part_names())
 
 
 def test_an_io_beyond_the_capacity_is_refused_before_it_does_harm() -> None:
-    geometry = km.Geometry()
-    disk = km.ModelledDisk(geometry.text())
+    geometry = Geometry()
+    disk = ModelledDisk(geometry.text())
 
     with pytest.raises(ValueError, match="beyond"):
-        disk.closed_loop(km.WRITE, [0, geometry.capacity_sectors - 7], 8, depth=1)
+        disk.closed_loop(WRITE, [0, geometry.capacity_sectors - 7], 8, depth=1)
 
-    last = disk.closed_loop(km.WRITE, [geometry.capacity_sectors - 8], 8, depth=1)
+    last = disk.closed_loop(WRITE, [geometry.capacity_sectors - 8], 8, depth=1)
     assert len(last.order) == 1

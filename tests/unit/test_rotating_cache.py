@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import kernel_model as km
+from kernel_model import Geometry
+from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, ModelledDisk
 
-DRIVE = km.Geometry()
+DRIVE = Geometry()
 MIB = 1 << 20
 MS = 1_000_000
 IDLE_NS = 50 * MS
@@ -32,47 +33,47 @@ def scattered(count: int, seed: int = 1) -> np.ndarray:
 
 
 def flush_ns(writes: int, seed: int) -> int:
-    disk = km.ModelledDisk(text())
-    ops = [km.WRITE] * writes + [km.FLUSH]
+    disk = ModelledDisk(text())
+    ops = [WRITE] * writes + [FLUSH]
     trace = disk.closed_loop(ops, [*scattered(writes, seed), 0], [8] * writes + [0], depth=1)
     return int(trace.latency_ns[-1])
 
 
 def test_a_cached_write_takes_its_overhead_and_the_link() -> None:
-    trace = km.ModelledDisk(text()).closed_loop(km.WRITE, scattered(100), 8, depth=1)
+    trace = ModelledDisk(text()).closed_loop(WRITE, scattered(100), 8, depth=1)
     assert set(trace.latency_ns) == {DRIVE.overhead_ns + 4096 * 1000 // 300}
     assert trace.part("seek_ns").sum() == 0
 
 
 def test_a_buffered_command_can_have_an_overhead_of_its_own() -> None:
-    trace = km.ModelledDisk(text(buffer_overhead_ns=40_000)).closed_loop(km.WRITE, [80, 800], 8, depth=1)
+    trace = ModelledDisk(text(buffer_overhead_ns=40_000)).closed_loop(WRITE, [80, 800], 8, depth=1)
     assert set(trace.part("overhead_ns")) == {40_000}
 
 
 def test_cached_writes_share_the_link() -> None:
-    trace = km.ModelledDisk(text()).arrivals(km.WRITE, [0, 4096], 2048, [0, 0])
+    trace = ModelledDisk(text()).arrivals(WRITE, [0, 4096], 2048, [0, 0])
     first, second = (int(time) for time in trace.complete_ns)
     assert second - first == MIB * 10**9 // 300_000_000
 
 
 def test_sequential_writes_reach_the_rate_of_the_surface_when_the_cache_is_full() -> None:
     sectors = 2048 * np.arange(400)
-    disk = km.ModelledDisk(text())
-    trace = disk.closed_loop(km.WRITE, sectors, 2048, depth=1)
+    disk = ModelledDisk(text())
+    trace = disk.closed_loop(WRITE, sectors, 2048, depth=1)
     seconds = float(trace.complete_ns[-1] - trace.complete_ns[100]) / 1e9
     assert 299 * MIB / seconds == pytest.approx(DRIVE.sustained_bytes_per_s(0), rel=0.02)
     assert int(trace.part("cache_ns").sum()) > 0
 
 
 def test_random_writes_are_destaged_faster_than_they_could_be_made_one_by_one() -> None:
-    cached = km.ModelledDisk(text()).closed_loop(km.WRITE, scattered(6000), 8, depth=1)
-    through = km.ModelledDisk(text(volatile_cache=0)).closed_loop(km.WRITE, scattered(6000), 8, depth=1)
+    cached = ModelledDisk(text()).closed_loop(WRITE, scattered(6000), 8, depth=1)
+    through = ModelledDisk(text(volatile_cache=0)).closed_loop(WRITE, scattered(6000), 8, depth=1)
     assert 2 < through.duration_ns / cached.duration_ns < 4
 
 
 def test_a_larger_destage_window_destages_faster() -> None:
     durations = [
-        km.ModelledDisk(text(destage_window=window)).closed_loop(km.WRITE, scattered(4000), 8, depth=1)
+        ModelledDisk(text(destage_window=window)).closed_loop(WRITE, scattered(4000), 8, depth=1)
         for window in (1, 4, 16)
     ]
     first, second, third = (trace.duration_ns for trace in durations)
@@ -90,17 +91,17 @@ def test_a_flush_takes_an_intercept_and_something_for_each_write() -> None:
 
 
 def test_a_flush_of_a_clean_cache_takes_its_overhead() -> None:
-    disk = km.ModelledDisk(text())
-    disk.closed_loop(km.WRITE, scattered(5), 8, depth=1)
+    disk = ModelledDisk(text())
+    disk.closed_loop(WRITE, scattered(5), 8, depth=1)
     disk.advance(disk.now_ns + 1000 * MS)
-    trace = disk.closed_loop(km.FLUSH, [0], 0, depth=1)
+    trace = disk.closed_loop(FLUSH, [0], 0, depth=1)
     assert list(trace.latency_ns) == [DRIVE.overhead_ns]
 
 
 def test_nothing_that_comes_after_a_flush_starts_before_it_is_complete() -> None:
     far = DRIVE.first_sector(2)
-    ops = [km.WRITE, km.FLUSH, km.READ, km.WRITE]
-    trace = km.ModelledDisk(text()).arrivals(ops, [far, 0, far, 8], [8, 0, 8, 8], [0, 10, 20, 30])
+    ops = [WRITE, FLUSH, READ, WRITE]
+    trace = ModelledDisk(text()).arrivals(ops, [far, 0, far, 8], [8, 0, 8, 8], [0, 10, 20, 30])
     done = [int(time) for time in trace.complete_ns]
     assert list(trace.order[:2]) == [0, 1]
     assert done[1] > done[0] + DRIVE.rotation_ns // 100
@@ -108,16 +109,16 @@ def test_nothing_that_comes_after_a_flush_starts_before_it_is_complete() -> None
 
 
 def test_a_drive_that_ignores_flushes_answers_at_once_and_destages_nothing() -> None:
-    disk = km.ModelledDisk(text() + "fault=ignores-flush\n")
-    trace = disk.closed_loop([km.WRITE, km.FLUSH], [800_000, 0], [8, 0], depth=1)
+    disk = ModelledDisk(text() + "fault=ignores-flush\n")
+    trace = disk.closed_loop([WRITE, FLUSH], [800_000, 0], [8, 0], depth=1)
     assert int(trace.latency_ns[1]) == DRIVE.overhead_ns
     assert disk.account()["destages"] == 0
 
 
 def test_a_fua_write_is_durable_when_it_completes_and_no_older_one_is_destaged_over_it() -> None:
-    disk = km.ModelledDisk(text(fua=1))
+    disk = ModelledDisk(text(fua=1))
     disk.record_durable(10)
-    trace = disk.arrivals(km.WRITE, [80_000, 80_000], 8, [0, 2 * MS], flags=[0, km.FUA])
+    trace = disk.arrivals(WRITE, [80_000, 80_000], 8, [0, 2 * MS], flags=[0, FUA])
     assert int(trace.part("rotation_ns")[1]) > 0
     assert [tuple(map(int, mark)) for mark in disk.durable] == [(80_000, 8, 2, int(trace.complete_ns[1]))]
     disk.advance(disk.now_ns + 1000 * MS)
@@ -125,31 +126,31 @@ def test_a_fua_write_is_durable_when_it_completes_and_no_older_one_is_destaged_o
 
 
 def test_a_write_that_is_overwritten_in_the_cache_reaches_the_medium_once() -> None:
-    disk = km.ModelledDisk(text())
-    disk.closed_loop(km.WRITE, [80_000] * 50 + [80_004] * 50, 8, depth=1)
-    disk.closed_loop(km.FLUSH, [0], 0, depth=1)
+    disk = ModelledDisk(text())
+    disk.closed_loop(WRITE, [80_000] * 50 + [80_004] * 50, 8, depth=1)
+    disk.closed_loop(FLUSH, [0], 0, depth=1)
     account = disk.account()
     assert account["write_bytes"] == 100 * 4096
     assert (account["media_write_bytes"], account["destages"]) == (12 * 512, 1)
 
 
 def test_neighbours_are_destaged_together() -> None:
-    disk = km.ModelledDisk(text())
+    disk = ModelledDisk(text())
     order = np.random.default_rng(3).permutation(64)
-    disk.closed_loop(km.WRITE, order * 8, 8, depth=4)
-    disk.closed_loop(km.FLUSH, [0], 0, depth=1)
+    disk.closed_loop(WRITE, order * 8, 8, depth=4)
+    disk.closed_loop(FLUSH, [0], 0, depth=1)
     assert disk.account()["destages"] == 1
 
 
 def test_a_read_of_what_was_just_written_needs_no_surface() -> None:
-    trace = km.ModelledDisk(text()).closed_loop([km.WRITE, km.READ], [80_000, 80_002], [8, 4], depth=1)
+    trace = ModelledDisk(text()).closed_loop([WRITE, READ], [80_000, 80_002], [8, 4], depth=1)
     assert int(trace.part("seek_ns")[1] + trace.part("rotation_ns")[1]) == 0
     assert int(trace.latency_ns[1]) < 2 * DRIVE.overhead_ns
 
 
 def test_an_idle_drive_destages_after_its_time() -> None:
-    disk = km.ModelledDisk(text())
-    written = disk.closed_loop(km.WRITE, scattered(3), 8, depth=1)
+    disk = ModelledDisk(text())
+    written = disk.closed_loop(WRITE, scattered(3), 8, depth=1)
     last = int(written.arrival_ns[-1])
     disk.advance(last + IDLE_NS - 1)
     assert disk.account()["destages"] == 0
@@ -158,56 +159,56 @@ def test_an_idle_drive_destages_after_its_time() -> None:
 
 
 def test_above_the_high_watermark_reads_share_the_surface_with_destaging() -> None:
-    disk = km.ModelledDisk(text(destage_high_bytes=MIB // 4))
-    disk.closed_loop(km.WRITE, scattered(60), 8, depth=1)
-    disk.closed_loop(km.READ, scattered(50, 2), 8, depth=1)
+    disk = ModelledDisk(text(destage_high_bytes=MIB // 4))
+    disk.closed_loop(WRITE, scattered(60), 8, depth=1)
+    disk.closed_loop(READ, scattered(50, 2), 8, depth=1)
     assert disk.account()["destages"] == 0
-    disk.closed_loop(km.WRITE, scattered(200, 3), 8, depth=1)
+    disk.closed_loop(WRITE, scattered(200, 3), 8, depth=1)
     before = disk.account()
-    disk.closed_loop(km.READ, scattered(50, 4), 8, depth=2)
+    disk.closed_loop(READ, scattered(50, 4), 8, depth=2)
     after = disk.account()
     assert after["destages"] - before["destages"] == pytest.approx(50, abs=2)
 
 
 def test_the_cache_is_limited_in_runs_as_well() -> None:
-    trace = km.ModelledDisk(text(write_cache_extents=16)).closed_loop(km.WRITE, scattered(17), 8, depth=1)
+    trace = ModelledDisk(text(write_cache_extents=16)).closed_loop(WRITE, scattered(17), 8, depth=1)
     assert int(trace.part("cache_ns")[:16].sum()) == 0
     assert int(trace.part("cache_ns")[16]) > 0
 
 
 def test_a_write_larger_than_the_cache_goes_through() -> None:
-    disk = km.ModelledDisk(text())
+    disk = ModelledDisk(text())
     disk.record_durable(10)
-    trace = disk.closed_loop(km.WRITE, [0], 9 * MIB // 512, depth=1)
+    trace = disk.closed_loop(WRITE, [0], 9 * MIB // 512, depth=1)
     assert int(disk.durable[0][3]) == int(trace.complete_ns[0])
 
 
 def test_data_that_are_overwritten_while_they_are_destaged_stay_dirty() -> None:
-    disk = km.ModelledDisk(text())
+    disk = ModelledDisk(text())
     disk.record_durable(10)
     far = DRIVE.first_sector(2)
-    disk.arrivals([km.WRITE, km.WRITE], [far, far], 8, [0, IDLE_NS + 1 * MS])
+    disk.arrivals([WRITE, WRITE], [far, far], 8, [0, IDLE_NS + 1 * MS])
     assert disk.account()["destages"] == 1
-    disk.closed_loop(km.FLUSH, [0], 0, depth=1)
+    disk.closed_loop(FLUSH, [0], 0, depth=1)
     assert [int(mark[2]) for mark in disk.durable] == [1, 2]
 
 
 def test_without_a_volatile_cache_a_sequential_write_loses_a_revolution() -> None:
-    trace = km.ModelledDisk(text(volatile_cache=0)).closed_loop(km.WRITE, 8 * np.arange(50), 8, depth=1)
+    trace = ModelledDisk(text(volatile_cache=0)).closed_loop(WRITE, 8 * np.arange(50), 8, depth=1)
     gaps = np.diff(trace.complete_ns.astype(np.int64))
     assert np.all(np.abs(gaps - DRIVE.rotation_ns) < 40_000)
 
 
 def test_discarded_data_need_not_be_destaged() -> None:
-    disk = km.ModelledDisk(text(discard=1))
-    disk.closed_loop([km.WRITE, km.DISCARD, km.FLUSH], [80_000, 80_000, 0], [8, 8, 0], depth=1)
+    disk = ModelledDisk(text(discard=1))
+    disk.closed_loop([WRITE, DISCARD, FLUSH], [80_000, 80_000, 0], [8, 8, 0], depth=1)
     assert disk.account()["media_write_bytes"] == 0
 
 
 def test_destaging_says_how_often_the_head_moved_and_what_its_time_was() -> None:
-    disk = km.ModelledDisk(text())
+    disk = ModelledDisk(text())
     far = DRIVE.capacity_sectors // 16 * 8
-    disk.closed_loop([km.WRITE, km.WRITE, km.FLUSH], [far, far // 2 // 8 * 8, 0], [8, 8, 0], depth=1)
+    disk.closed_loop([WRITE, WRITE, FLUSH], [far, far // 2 // 8 * 8, 0], [8, 8, 0], depth=1)
     account = disk.account()
     assert (account["destages"], account["destage_seeks"]) == (2, 2)
     parts = [account[f"destage_{part}_ns"] for part in ("seek", "rotation", "transfer")]
@@ -216,13 +217,13 @@ def test_destaging_says_how_often_the_head_moved_and_what_its_time_was() -> None
 
 
 def test_destaging_a_run_along_one_track_moves_the_head_once() -> None:
-    disk = km.ModelledDisk(text())
+    disk = ModelledDisk(text())
     far = DRIVE.capacity_sectors // 16 * 8
-    disk.closed_loop([km.WRITE] * 2 + [km.FLUSH], [far, far + 16, 0], [8, 8, 0], depth=1)
+    disk.closed_loop([WRITE] * 2 + [FLUSH], [far, far + 16, 0], [8, 8, 0], depth=1)
     assert (disk.account()["destages"], disk.account()["destage_seeks"]) == (2, 1)
 
 
 def test_a_drive_without_a_cache_destages_nothing() -> None:
-    disk = km.ModelledDisk(text(volatile_cache=0))
-    disk.closed_loop(km.WRITE, scattered(5), 8, depth=1)
+    disk = ModelledDisk(text(volatile_cache=0))
+    disk.closed_loop(WRITE, scattered(5), 8, depth=1)
     assert [value for key, value in disk.account().items() if key.startswith("destage")] == [0] * 6

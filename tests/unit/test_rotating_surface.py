@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import kernel_model as km
+from kernel_model import Geometry
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.lab.disk import driver_config
+from strata.lab.model import DISCARD, READ, WRITE, ModelledDisk
 from strata.spec.device import Device, device_folder, find_device, load_device
 from strata.spec.device_kinds.mechanism import mechanism
 
-DRIVE = km.Geometry()
-ALIGNED = km.Geometry(zones=((20_000, 2344), (20_000, 1736), (20_000, 1120)))
+DRIVE = Geometry()
+ALIGNED = Geometry(zones=((20_000, 2344), (20_000, 1736), (20_000, 1120)))
 MS = 1_000_000
 GIB = 1 << 30
 RING_BYTES, BAND_BYTES = 16 << 20, 4 << 20
@@ -29,9 +30,9 @@ def spare() -> int:
 
 
 def test_a_grown_defect_costs_the_way_to_its_spare_and_back() -> None:
-    sound = km.ModelledDisk(DRIVE.text()).closed_loop(km.READ, [0], 64, depth=1)
-    grown = km.ModelledDisk(DRIVE.text() + f"defect=32,{spare()}\n").closed_loop(km.READ, [0], 64, depth=1)
-    seek_ns = km.ModelledDisk(DRIVE.text()).seek_ns(DRIVE.zones[0][0])
+    sound = ModelledDisk(DRIVE.text()).closed_loop(READ, [0], 64, depth=1)
+    grown = ModelledDisk(DRIVE.text() + f"defect=32,{spare()}\n").closed_loop(READ, [0], 64, depth=1)
+    seek_ns = ModelledDisk(DRIVE.text()).seek_ns(DRIVE.zones[0][0])
     assert int(grown.part("seek_ns")[0]) == int(sound.part("seek_ns")[0]) + 2 * seek_ns
     extra = int(grown.latency_ns[0]) - int(sound.latency_ns[0])
     assert 2 * seek_ns < extra < 2 * seek_ns + 2 * DRIVE.rotation_ns
@@ -40,19 +41,19 @@ def test_a_grown_defect_costs_the_way_to_its_spare_and_back() -> None:
 
 @pytest.mark.parametrize(("sector", "sectors"), [(0, 32), (33, 64), (500, 100)])
 def test_only_what_includes_a_defect_is_slower(sector: int, sectors: int) -> None:
-    sound = km.ModelledDisk(DRIVE.text()).closed_loop(km.READ, [sector], sectors, depth=1)
-    grown = km.ModelledDisk(DRIVE.text() + f"defect=32,{spare()}\n").closed_loop(
-        km.READ, [sector], sectors, depth=1
+    sound = ModelledDisk(DRIVE.text()).closed_loop(READ, [sector], sectors, depth=1)
+    grown = ModelledDisk(DRIVE.text() + f"defect=32,{spare()}\n").closed_loop(
+        READ, [sector], sectors, depth=1
     )
     assert int(grown.latency_ns[0]) == int(sound.latency_ns[0])
 
 
 def test_reading_ahead_stops_before_a_defect() -> None:
     text = DRIVE.text(read_segments=4, read_segment_bytes=1 << 20) + f"defect=80,{spare()}\n"
-    disk = km.ModelledDisk(text)
-    disk.closed_loop(km.READ, [0], 8, depth=1)
+    disk = ModelledDisk(text)
+    disk.closed_loop(READ, [0], 8, depth=1)
     disk.advance(disk.now_ns + 100 * MS)
-    disk.closed_loop(km.READ, [spare()], 8, depth=1)
+    disk.closed_loop(READ, [spare()], 8, depth=1)
     assert disk.account()["media_read_bytes"] == (80 + 8) * 512
 
 
@@ -63,9 +64,7 @@ def test_a_write_of_parts_of_physical_sectors_takes_one_more_turn(
     sector: int, sectors: int, aligned: bool
 ) -> None:
     small, large = (
-        km.ModelledDisk(ALIGNED.text(physical_block_bytes=size)).closed_loop(
-            km.WRITE, [sector], sectors, depth=1
-        )
+        ModelledDisk(ALIGNED.text(physical_block_bytes=size)).closed_loop(WRITE, [sector], sectors, depth=1)
         for size in (512, 4096)
     )
     more = int(large.latency_ns[0]) - int(small.latency_ns[0])
@@ -87,7 +86,7 @@ def test_short_stroking_gains_what_the_intercept_lets_it_gain() -> None:
     assert gain(from_zero, 0.01) > 1.15 * gain(disk, 0.01)
 
 
-def shingled(**changed: object) -> km.ModelledDisk:
+def shingled(**changed: object) -> ModelledDisk:
     values = {
         "physical_block_bytes": 4096,
         "shingle_cache_bytes": RING_BYTES,
@@ -95,7 +94,7 @@ def shingled(**changed: object) -> km.ModelledDisk:
         "cleaning_idle_ns": 1000 * MS,
         "capacity_sectors": SHINGLED_SECTORS,
     }
-    return km.ModelledDisk(ALIGNED.text(**(values | changed)))
+    return ModelledDisk(ALIGNED.text(**(values | changed)))
 
 
 def random_blocks(count: int, seed: int = 1) -> np.ndarray:
@@ -105,7 +104,7 @@ def random_blocks(count: int, seed: int = 1) -> np.ndarray:
 def test_a_shingled_disk_takes_random_writes_fast_until_its_cache_is_full() -> None:
     ring_blocks = RING_BYTES // 4096
     disk = shingled()
-    trace = disk.closed_loop(km.WRITE, random_blocks(ring_blocks + 200), 8, depth=1)
+    trace = disk.closed_loop(WRITE, random_blocks(ring_blocks + 200), 8, depth=1)
     assert np.array_equal(trace.sum_ns, trace.latency_ns)
     fast, slow = trace.latency_ns[: ring_blocks - 200].mean(), trace.latency_ns[ring_blocks:].mean()
     assert fast < 1.2 * DRIVE.rotation_ns
@@ -119,19 +118,19 @@ def test_a_shingled_disk_takes_random_writes_fast_until_its_cache_is_full() -> N
 
 def test_a_shingled_disk_that_stands_idle_cleans_its_bands() -> None:
     disk = shingled()
-    disk.closed_loop(km.WRITE, random_blocks(50), 8, depth=1)
+    disk.closed_loop(WRITE, random_blocks(50), 8, depth=1)
     assert disk.account()["cleanings"] == 0
     disk.advance(disk.now_ns + 3_600_000 * MS)
     account = disk.account()
     assert account["cleanings"] == len(set(random_blocks(50) // (BAND_BYTES // 512)))
-    again = disk.closed_loop(km.WRITE, random_blocks(RING_BYTES // 4096 - 1, 2), 8, depth=1)
+    again = disk.closed_loop(WRITE, random_blocks(RING_BYTES // 4096 - 1, 2), 8, depth=1)
     assert int(again.part("cleaning_ns").sum()) == 0
 
 
 def test_a_shingled_disk_is_written_in_order_at_the_rate_of_its_surface() -> None:
     disk = shingled()
     count = 200
-    trace = disk.closed_loop(km.WRITE, 256 * np.arange(count), 256, depth=4)
+    trace = disk.closed_loop(WRITE, 256 * np.arange(count), 256, depth=4)
     seconds = float(trace.complete_ns[-1] - trace.complete_ns[0]) / 1e9
     assert (count - 1) * 256 * 512 / seconds == pytest.approx(ALIGNED.sustained_bytes_per_s(0), rel=0.01)
     disk.advance(disk.now_ns + 3_600_000 * MS)
@@ -141,9 +140,9 @@ def test_a_shingled_disk_is_written_in_order_at_the_rate_of_its_surface() -> Non
 
 def test_a_shingled_disk_reads_what_it_keeps_elsewhere_from_there() -> None:
     disk = shingled()
-    disk.closed_loop(km.WRITE, 256 * np.arange(8), 256, depth=4)
-    disk.closed_loop(km.WRITE, [800], 8, depth=1)
-    trace = disk.closed_loop(km.READ, [0, 792], [8, 24], depth=1)
+    disk.closed_loop(WRITE, 256 * np.arange(8), 256, depth=4)
+    disk.closed_loop(WRITE, [800], 8, depth=1)
+    trace = disk.closed_loop(READ, [0, 792], [8, 24], depth=1)
     # Its place, the ring, its place again.
     assert int(trace.part("seek_ns")[1]) >= 2 * 2_000_000
 
@@ -152,9 +151,9 @@ def test_discarding_a_band_lets_it_be_written_in_order_again() -> None:
     band = BAND_BYTES // 512
     whole = 256 * np.arange(band // 256)
     disk = shingled(discard=1)
-    disk.closed_loop(km.WRITE, whole, 256, depth=4)
-    disk.closed_loop(km.DISCARD, [0], band, depth=1)
-    disk.closed_loop(km.WRITE, whole, 256, depth=4)
+    disk.closed_loop(WRITE, whole, 256, depth=4)
+    disk.closed_loop(DISCARD, [0], band, depth=1)
+    disk.closed_loop(WRITE, whole, 256, depth=4)
     disk.advance(disk.now_ns + 3_600_000 * MS)
     assert disk.account()["cleanings"] == 0
 
@@ -173,7 +172,7 @@ def test_a_measured_seek_curve_is_taken_as_it_is(tmp_path: Path) -> None:
         'source = "measured", estimate = false }\nsustained_rate_outer'
     )
     device = changed_device(tmp_path, "sustained_rate_outer", table)
-    disk = km.ModelledDisk(driver_config(device, name="sda", backing_fd=3))
+    disk = ModelledDisk(driver_config(device, name="sda", backing_fd=3))
     assert [disk.seek_ns(distance) for distance in (1, 100, 10_000)] == [
         500_000,
         2_000_000,
@@ -191,13 +190,13 @@ def test_grown_defects_get_places_within_what_is_used(tmp_path: Path) -> None:
     part = driver_config(device, name="sda", backing_fd=3, capacity_bytes=50 * GIB)
     assert whole.count("\ndefect=") == 300
     assert 10 < part.count("\ndefect=") < 60
-    km.ModelledDisk(whole)
-    km.ModelledDisk(part)
+    ModelledDisk(whole)
+    ModelledDisk(part)
 
 
 def test_the_hp_97560_seeks_as_published() -> None:
     """3.24 + 0.400 sqrt(d) ms up to 383 cylinders, 8.00 + 0.008 d from there; 19 tracks a cylinder."""
-    disk = km.ModelledDisk(driver_config(find_device("hp-97560"), name="sda", backing_fd=3))
+    disk = ModelledDisk(driver_config(find_device("hp-97560"), name="sda", backing_fd=3))
     for cylinders in (1, 2, 4, 10, 50, 100, 200, 300):
         assert disk.seek_ns(19 * cylinders) / MS == pytest.approx(3.24 + 0.4 * cylinders**0.5, rel=0.02)
     for cylinders in (400, 800, 1600, 1961):

@@ -17,19 +17,8 @@ from strata.spec.step import Prerequisites
 ALL = Prerequisites(
     modules=("zfs",),
     features=(
-        *(
-            "filesystem:xfs",
-            "md:raid10",
-            "dm:thin-pool",
-            "dm:linear",
-            "driver:nbd",
-            "bcache",
-            "cgroup:memory",
-            "quota:v2",
-            "quota:xfs",
-            "xfs-scrub",
-        ),
-        "modelled-disks",
+        *("filesystem:xfs", "md:raid10", "dm:thin-pool", "dm:linear", "driver:nbd", "bcache"),
+        *("cgroup:memory", "quota:v2", "quota:xfs", "xfs-scrub", "modelled-disks"),
     ),
 )
 

@@ -32,17 +32,8 @@ from strata.errors import LabError
 from strata.files import refuse_exchangeable_path, sync
 
 KINDS: Final = (
-    "source",
-    "kernel",
-    "module-source",
-    "modules",
-    "image",
-    "agent",
-    "load",
-    "qemu-kernel",
-    "model",
-    "input",
-    "prepared",
+    *("source", "kernel", "module-source", "modules", "image", "agent", "load", "qemu-kernel", "model"),
+    *("input", "prepared"),
 )
 """In the order in which they depend on one another."""
 

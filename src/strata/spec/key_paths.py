@@ -16,16 +16,8 @@ Kind = Literal["devices", "stacks", "workloads"]
 KINDS: Final[tuple[Kind, ...]] = ("devices", "stacks", "workloads")
 HEAD: Final = "study"
 _OF_HEAD: Final = (
-    "kernel",
-    "cpu",
-    "cpus",
-    "memory",
-    "age",
-    "drives",
-    "phases",
-    "trace",
-    "time_limit",
-    "sample_interval",
+    *("kernel", "cpu", "cpus", "memory", "age", "drives", "phases", "trace", "time_limit"),
+    *("sample_interval",),
 )
 """The keys of ``[study]`` that belong to a trial, and so can differ from stack to stack."""
 _ANY: Final = "*"
