@@ -79,5 +79,9 @@ def test_ends_that_do_not_differ_are_refused_with_their_value(tree: Path) -> Non
 def test_ends_in_the_wrong_order_are_refused(tree: Path) -> None:
     with pytest.raises(StudyError, match="c9 is no ancestor of c3"):
         search(tree, float, good="c9", bad="c3")
+    git(tree, "checkout", "--quiet", "--orphan", "other")
+    git(tree, "commit", "--quiet", "--allow-empty", "--message", "100")
+    with pytest.raises(StudyError, match="c0 is no ancestor of other"):
+        search(tree, float, bad="other")
     with pytest.raises(LabError, match="git rev-parse failed"):
         search(tree, float, good="v5.0")

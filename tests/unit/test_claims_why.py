@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from execution_factory import RecordingDisplay
 from tipping_studies import TEXT, Response, measured, planted
+from typer.testing import CliRunner
 
 from command_line import refusal, shown, shown_json
+from strata.cli import app
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.results.store import ResultsFolder
 from strata.results.why import WHY_NAME, read_whys
@@ -214,6 +216,14 @@ def test_what_cannot_be_asked_is_refused_with_its_remedy(
     changed = snapshot.model_copy(update={"time_domain": "wall", "trials": {}})
     (folder / "results" / "study.json").write_text(changed.model_dump_json())
     assert "a real machine" in str(refusal(*words(folder)))
+
+
+@pytest.mark.parametrize("beside", ["--only=bsd", "--fail-on=reversed", "--page=p.md", "--markdown"])
+def test_options_of_the_judgement_are_refused_beside_why(folder: Path, beside: str) -> None:
+    done = CliRunner().invoke(app, ["claims", "results", "--why", "oltp.ext4", beside])
+
+    assert done.exit_code == 2
+    assert beside.partition("=")[0] in done.output
 
 
 def test_of_a_study_the_variations_are_listed(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from strata.errors import LabError
 from strata.lab.boot import boot_setting, kernel_arguments, memory_text
 from strata.lab.initrd import lab_bindings, lab_initrd
-from strata.lab.limits import check_memory
+from strata.lab.limits import check_memory, lies_on_disk
 from strata.lab.programs import PATH, LoadBuild, load_file, load_setting
 from strata.plan.model import Monitors, Plan, Trial
 from strata.spec.step import LOAD
@@ -47,6 +47,15 @@ def test_the_kernel_gets_its_memory_in_the_largest_unit(memory_bytes: int, text:
 @pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN, 1024 * MIB])
 def test_a_memory_that_every_machine_has_is_taken(memory_bytes: int, tmp_path: Path) -> None:
     check_memory(memory_bytes, tmp_path)
+
+
+def test_without_shared_memory_a_lab_has_its_memory_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.lab.limits._SHM", str(tmp_path / "shm"))
+
+    assert lies_on_disk(MEMORY_BYTES_MIN)
+    check_memory(MEMORY_BYTES_MIN, tmp_path)
 
 
 @pytest.mark.parametrize("memory_bytes", [MEMORY_BYTES_MIN - MIB, 1024 * MIB + 4096, 1 << 60])

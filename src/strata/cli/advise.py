@@ -62,7 +62,8 @@ def advise(  # noqa: PLR0917  typer makes options of them
     if must:
         from strata.advice.uses import requiring  # noqa: PLC0415
 
-        chosen = [requiring(each, asked_musts(must)) for each in chosen]
+        musts = asked_musts(must)
+        chosen = [requiring(each, musts) for each in chosen]
     if list_them:
         from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
 

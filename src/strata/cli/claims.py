@@ -92,6 +92,9 @@ def claims(  # noqa: PLR0917  typer makes options of them
         strata claims results/vps --json | jq '.claims[] | select(.verdict == "reversed")'
     """
     refuse_both(json=as_json, markdown=as_markdown)
+    beside = {"--only": only, "--fail-on": fail_on, "--page": page, "--markdown": as_markdown}
+    if why is not None and (unused := [name for name, given in beside.items() if given]):
+        raise typer.BadParameter("--why explains one claim, and does not judge", param_hint=", ".join(unused))
     is_study = place.suffix == ".toml" and not place.is_dir()
     if not is_study and scale != WHOLE:
         raise typer.BadParameter("results have a scale of their own", param_hint="--scale")

@@ -67,7 +67,7 @@ class Bisection:
         the newer, or that do not differ.
         """
         older, newer = (git(self.tree, "rev-parse", f"{each}^{{commit}}") for each in (good, bad))
-        if git(self.tree, "merge-base", older, newer) != older or older == newer:
+        if older == newer or git(self.tree, "rev-list", "-1", older, f"^{newer}"):
             raise StudyError(
                 f"{good} is no ancestor of {bad}",
                 place="--good, --bad",

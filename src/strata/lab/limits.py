@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +26,10 @@ def lies_on_disk(memory_bytes: int) -> bool:
 
     The host's page cache holds a part of it then: the lab is slower, and its results are the same.
     """
-    shm = os.statvfs(_SHM)
     own_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return memory_bytes > min(own_bytes, shm.f_blocks * shm.f_frsize)
+    with suppress(FileNotFoundError):
+        return memory_bytes > min(own_bytes, shutil.disk_usage(_SHM).total)
+    return True
 
 
 def check_memory(memory_bytes: int, folder: Path) -> None:
@@ -42,8 +45,7 @@ def check_memory(memory_bytes: int, folder: Path) -> None:
         )
     if not lies_on_disk(memory_bytes):
         return
-    disk = os.statvfs(next(each for each in (folder, *folder.parents) if each.is_dir()))
-    free_bytes = disk.f_bavail * disk.f_frsize
+    free_bytes = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir())).free
     if memory_bytes > free_bytes:
         raise LabError(
             f"this machine has no {format_size(memory_bytes)} of memory for a lab, and only "

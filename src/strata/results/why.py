@@ -86,7 +86,7 @@ class ClaimWhy(Frozen):
 
     results_sha256: str
     whole: bool
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...] = Field(min_length=1)
 
     @property
     def as_measured(self) -> Outcome:
