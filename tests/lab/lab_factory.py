@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,20 +15,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import pytest
 from pydantic import Field
 from rich.console import Console
 
+from strata.disks.machine import mounts_under
 from strata.execution.agenda import RETRIES
 from strata.execution.display import LineDisplay
 from strata.execution.run import Summary, run_study
 from strata.lab import Lab
+from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.results.events import Events, read_events
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.runners.base import PLAN_NAME, Runner, Task
+from strata.runners.assembled import loops_under
+from strata.runners.base import EVENTS_NAME, PLAN_NAME, Runner, Task
+from strata.runners.lab import LabRunner
 from strata.spec.device import Device, find_device
 from strata.spec.load import load_study
 from strata.spec.metric import Metric
@@ -65,6 +72,41 @@ def mix(*, duration: str = "2s", size: str = "128MiB") -> str:
         '\n[workloads.mix]\nworkload = "fio"\npreset = "random-mix-4k"\n'
         f'size = "{size}"\nwarmup = "500ms"\nduration = "{duration}"\n'
     )
+
+
+TWO_DISKS = """\
+[study]
+name = "disks"
+question = "Are the two disks alike?"
+seeds = [1, 2, 3]
+drives = "exact"
+phases = "fixed"
+cpu = "free"
+memory = "256MiB"
+[devices.one]
+model = "one.toml"
+[devices.two]
+model = "two.toml"
+[stacks.one]
+devices = ["one"]
+layers = []
+[stacks.two]
+devices = ["two"]
+layers = []
+[workloads.reads]
+workload = "fio"
+options = { rw = "randread", bs = "4k", ioengine = "psync", direct = 1 }
+"""
+
+
+def write_two_disks(folder: Path, load: str, overheads: Mapping[str, str]) -> None:
+    """A study of two drives alike but for the time of a command, by their names, and of random reads."""
+    plain = (Path(__file__).parents[2] / "devices/wd-re4-500gb.toml").read_text()
+    line = re.compile(r"^command_overhead = .*$", re.MULTILINE)
+    for name, value in overheads.items():
+        stated = f'command_overhead = {{ {value}, unit = "ms", source = "a test" }}'
+        (folder / f"{name}.toml").write_text(line.sub(stated, plain))
+    (folder / "study.toml").write_text(TWO_DISKS + load)
 
 
 class Script(Workload):
@@ -151,6 +193,19 @@ def public_folder() -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(path)
+
+
+@contextmanager
+def host_ground(study: str = "") -> Iterator[Path]:
+    """A folder for trials on this machine's kernel, which leave no loop device and no mount; needs root."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for loop devices")
+    with public_folder() as path:
+        (path / "study.toml").write_text(study)
+        (path / "scratch").mkdir(mode=0o755)
+        yield path
+        assert loops_under(path) == {}
+        assert mounts_under(path) == []
 
 
 def on_host(scratch: Path, results: Path) -> tuple[str, ...]:
@@ -250,28 +305,45 @@ def shell_step(name: str, script: str, *, expect: tuple[int, ...] = (0,)) -> Ste
 
 def bare_task(
     folder: Path,
-    device: str | Device,
+    device: str | Device | Mapping[str, Device],
     steps: Sequence[Step],
     *,
-    capacity_bytes: int,
+    capacity_bytes: int | None = None,
     trace: bool = False,
     disks: int = 1,
     modules: tuple[str, ...] = (),
     features: tuple[str, ...] = (),
 ) -> Task:
-    """A plan of these steps on modelled disks, ``${disk0}`` and so on, in a new attempt folder."""
-    folder.mkdir()
-    names = tuple(f"disk{index}" for index in range(disks))
+    """A plan of these steps on modelled disks, by name or ``${disk0}`` and so on, in an attempt folder.
+
+    Without ``capacity_bytes`` the disks are as large as their models.
+    """
+    folder.mkdir(exist_ok=True)
+    if not isinstance(device, Mapping):
+        model = find_device(device) if isinstance(device, str) else device
+        device = {f"disk{index}": model for index in range(disks)}
+    names = tuple(device)
     plan = Plan(
         trial=Trial(study="bare", stack="none", workload="steps", seed=1, id="none.steps.s1"),
         prerequisites=Prerequisites(modules=modules, features=features),
-        devices=tuple(PlanDevice(name=name, capacity_bytes=capacity_bytes) for name in names),
-        variables=(*names, "mount", "scratch"),
+        devices=tuple(
+            PlanDevice(name=name, capacity_bytes=capacity_bytes or each.capacity_bytes)
+            for name, each in device.items()
+        ),
+        variables=(*names, "mount", "mounts", "scratch", "stack"),
         environment=dict(ENVIRONMENT),
         monitors=Monitors(interval_ns=60 * NS_PER_S, disks=names),
         time_limit_ns=24 * 3600 * NS_PER_S,
         steps=tuple(steps),
     )
     (folder / PLAN_NAME).write_bytes(plan.to_json())
-    model = find_device(device) if isinstance(device, str) else device
-    return Task(plan=plan, devices=dict.fromkeys(names, model), folder=folder, trace=trace)
+    return Task(plan=plan, devices=device, folder=folder, trace=trace)
+
+
+def carried_out(lab: Lab, task: Task, power: Power | None = None) -> Events:
+    """What the agent says of a task in the lab, which must come to its end."""
+    LabRunner(lab).boot(task, power or Power())
+    events = read_events(task.folder / EVENTS_NAME)
+    assert events.end is not None
+    assert events.end.outcome == "ok", events.end
+    return events

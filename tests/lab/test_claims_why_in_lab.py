@@ -4,43 +4,14 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 
 import pytest
-from lab_factory import environment, hashes, public_folder, shared_lab, strata
+from lab_factory import environment, hashes, public_folder, shared_lab, strata, write_two_disks
 
 from strata.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-ROOT = Path(__file__).parents[2]
-STUDY = """\
-[study]
-name = "disks"
-question = "Are the two disks alike?"
-seeds = [1, 2, 3]
-drives = "exact"
-phases = "fixed"
-cpu = "free"
-memory = "256MiB"
-[devices.one]
-model = "one.toml"
-[devices.two]
-model = "two.toml"
-[stacks.one]
-devices = ["one"]
-layers = []
-[stacks.two]
-devices = ["two"]
-layers = []
-[workloads.reads]
-workload = "fio"
-size = "64MiB"
-warmup = "1s"
-duration = "10s"
-options = { rw = "randread", bs = "4k", ioengine = "psync", direct = 1 }
-"""
 CLAIMS = """\
 [[claims]]
 id = "alike"
@@ -62,13 +33,8 @@ why = "it may have been the other disk"
 
 def test_the_planted_reason_is_found_by_real_trials(lab: Lab) -> None:
     with public_folder() as folder:
-        plain = (ROOT / "devices/wd-re4-500gb.toml").read_text()
-        line = re.compile(r"^command_overhead = .*$", re.MULTILINE)
-        for name, time_ms in {"one": 0.2, "two": 20.0}.items():
-            value = f'value = {time_ms}, unit = "ms", source = "a test", estimate = false'
-            stated = f"command_overhead = {{ {value} }}"
-            (folder / f"{name}.toml").write_text(line.sub(stated, plain))
-        (folder / "study.toml").write_text(STUDY)
+        overheads = {"one": "value = 0.2, estimate = false", "two": "value = 20.0, estimate = false"}
+        write_two_disks(folder, 'size = "64MiB"\nwarmup = "1s"\nduration = "10s"\n', overheads)
         (folder / "study.claims.toml").write_text(CLAIMS)
         env = environment(folder / "cache", shared_lab(lab, folder / "shared"), HOME="/root")
         strata("run", "study.toml", "--results", "results", env=env, cwd=folder)

@@ -10,13 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from lab_factory import head, mix, on_host, public_folder, records, stacks, strata
+from lab_factory import head, host_ground, mix, on_host, records, stacks, strata
 
-from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
-from strata.runners.assembled import loops_under
 from strata.spec.load import load_study
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -33,14 +31,8 @@ STUDY = (
 
 @pytest.fixture
 def ground(lab: Lab) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, for loop devices")
-    with public_folder() as path:
-        (path / "study.toml").write_text(STUDY)
-        (path / "scratch").mkdir(mode=0o755)
+    with host_ground(STUDY) as path:
         yield path
-        assert loops_under(path) == {}
-        assert mounts_under(path) == []
 
 
 def span(results: Path, trial_id: str) -> tuple[int, int]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_factory import bare_task, shell_step
+from lab_factory import bare_task, carried_out, shell_step
 
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut
-from strata.results.events import Events, read_events
+from strata.results.events import Events
 from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
 from strata.spec.faults import Corrupt, Fault, Gone, Slow, Unreadable
@@ -44,11 +44,7 @@ def boot(
         disks=disks,
         features=("md:raid10",) if disks > 1 else (),
     )
-    LabRunner(lab).boot(task, Power())
-    events = read_events(task.folder / "events.jsonl")
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.end
-    return events
+    return carried_out(lab, task)
 
 
 def test_programs_meet_unreadable_corrupt_and_vanished_sectors(lab: Lab, tmp_path: Path) -> None:

@@ -6,18 +6,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_factory import bare_task, carried_out
 
 from strata.datasheet.formulas import random_read_ns_mean, sustained_bytes_per_s
 from strata.lab import Lab
-from strata.plan.compile import ENVIRONMENT
-from strata.plan.model import Monitors, Plan, PlanDevice, Trial
-from strata.results.events import Events, read_events
-from strata.runners.base import Task
-from strata.runners.lab import LabRunner
+from strata.results.events import Events
 from strata.spec.device import find_device
 from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.step import Step
@@ -80,22 +76,7 @@ class Measured:
 
 @pytest.fixture(scope="module")
 def measured(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    folder = tmp_path_factory.mktemp("disk")
-    plan = Plan(
-        trial=Trial(study="disk", stack="raw", workload="fio", seed=1, id="raw.fio.s1"),
-        devices=(PlanDevice(name="disk0", capacity_bytes=DEVICE.capacity_bytes),),
-        variables=("disk0", "mount", "scratch"),
-        environment=dict(ENVIRONMENT),
-        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=("disk0",)),
-        time_limit_ns=24 * 3600 * NS_PER_S,
-        steps=STEPS,
-    )
-    (folder / "plan.json").write_bytes(plan.to_json())
-    LabRunner(lab).run(Task(plan=plan, devices={"disk0": DEVICE}, folder=Path(folder)))
-    events = read_events(folder / "events.jsonl")
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.end
-    return Measured(events)
+    return Measured(carried_out(lab, bare_task(tmp_path_factory.mktemp("disk"), DEVICE, STEPS)))
 
 
 def test_random_reads_take_the_time_of_the_formula(measured: Measured) -> None:

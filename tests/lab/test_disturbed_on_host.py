@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from lab_factory import head, mix, public_folder, stacks
+from lab_factory import head, host_ground, mix, stacks
 from rich.console import Console
 
-from strata.disks.machine import mounts_under
 from strata.errors import LabError
 from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
@@ -27,7 +26,6 @@ from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 from strata.runners.watching import Surroundings
 from strata.spec.load import load_study
@@ -95,14 +93,8 @@ class Neighbourhood(LineDisplay):
 
 @pytest.fixture
 def ground(lab: Lab) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, for loop devices")
-    with public_folder() as path:
-        (path / "study.toml").write_text(head("quiet", [1], "256MiB") + stacks("ext4") + mix(size="16MiB"))
-        (path / "scratch").mkdir(mode=0o755)
+    with host_ground(head("quiet", [1], "256MiB") + stacks("ext4") + mix(size="16MiB")) as path:
         yield path
-        assert loops_under(path) == {}
-        assert mounts_under(path) == []
 
 
 @pytest.mark.slow

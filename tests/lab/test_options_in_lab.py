@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from lab_factory import bare_task, shell_step
+from lab_factory import bare_task, carried_out, shell_step
 
 from option_samples import LAYERS, making, names_of, settings_of, words_for
 from strata.lab import Lab
-from strata.lab.boot import Power
 from strata.layers.zfs.options import FILESYSTEM, PARAMETERS, POOL, VOLUME
 from strata.plan.catalogue import catalogue
-from strata.results.events import read_events
-from strata.runners.lab import LabRunner
 from strata.spec.layer import LayerContext, Provided
 from strata.spec.step import literal
 
@@ -55,11 +52,7 @@ def refused_in_lab(lab: Lab, folder: Path, script: str, *, modules: tuple[str, .
         modules=modules,
         features=("filesystem:f2fs",) if "f2fs" in script else (),
     )
-    LabRunner(lab).boot(task, Power())
-    events = read_events(task.folder / "events.jsonl")
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.steps["try"]
-    return set(events.output("try").splitlines())
+    return set(carried_out(lab, task).output("try").splitlines())
 
 
 def quoted(values: Iterable[str]) -> str:

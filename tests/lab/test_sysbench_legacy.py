@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from lab_factory import bare_task
+from lab_factory import bare_task, carried_out
 
 from strata.lab import Lab
-from strata.lab.boot import Power
-from strata.results.events import Events, read_events
-from strata.runners.lab import LabRunner
+from strata.results.events import Events
 from strata.spec.step import Step
 from strata.spec.workload import WorkloadContext
 from strata.workloads.sysbench.oltp import SysbenchOltp
@@ -46,11 +44,7 @@ PARAMETER = re.compile(r"\$\d+ = '([^']*)'")
 
 def boot(lab: Lab, folder: Path, steps: Sequence[Step]) -> Events:
     task = bare_task(folder / "attempt", "wd-re4-500gb", steps, capacity_bytes=1 << 30)
-    LabRunner(lab).boot(task, Power())
-    events = read_events(task.folder / "events.jsonl")
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.end
-    return events
+    return carried_out(lab, task)
 
 
 def run_steps(server: str, settings: dict[str, Any], extra: Sequence[tuple[str, str, str]]) -> list[Step]:

@@ -8,21 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab_factory import bare_task
 
 from strata.lab import Lab
-from strata.plan.compile import ENVIRONMENT
-from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.results.events import Events, read_events
 from strata.results.troubles import trouble_in_events
-from strata.runners.base import Task
 from strata.runners.lab import LabRunner
-from strata.spec.device import find_device
-from strata.spec.step import Command, Prerequisites, Step
-from strata.units import NS_PER_S
+from strata.spec.step import Command, Step
 
 pytestmark = pytest.mark.lab
 
-DEVICE = find_device("samsung-870-evo-1tb")
+DEVICE = "samsung-870-evo-1tb"
 GROUP = "/sys/fs/cgroup/${stack}_guest"
 
 
@@ -38,20 +34,10 @@ def step(name: str, *argv: str, undo: Sequence[str] = (), **fields: Any) -> Step
 
 
 def run(lab: Lab, folder: Path, *steps: Step) -> tuple[Events, list[str]]:
-    plan = Plan(
-        trial=Trial(study="teardown", stack="none", workload="none", seed=1, id="none.none.s1"),
-        prerequisites=Prerequisites(features=("driver:loop", "dm:zero")),
-        devices=(PlanDevice(name="disk0", capacity_bytes=1 << 30),),
-        variables=("disk0", "mount", "mounts", "scratch", "stack"),
-        environment=dict(ENVIRONMENT),
-        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=("disk0",)),
-        time_limit_ns=3600 * NS_PER_S,
-        steps=steps,
-    )
-    (folder / "plan.json").write_bytes(plan.to_json())
-    LabRunner(lab).run(Task(plan=plan, devices={"disk0": DEVICE}, folder=folder))
+    task = bare_task(folder, DEVICE, steps, capacity_bytes=1 << 30, features=("driver:loop", "dm:zero"))
+    LabRunner(lab).run(task)
     events = read_events(folder / "events.jsonl")
-    return events, trouble_in_events(plan, events)
+    return events, trouble_in_events(task.plan, events)
 
 
 def test_a_bound_loop_device_and_a_control_group_leave_nothing(lab: Lab, tmp_path: Path) -> None:

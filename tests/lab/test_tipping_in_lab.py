@@ -4,41 +4,14 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 
 import pytest
-from lab_factory import environment, hashes, public_folder, shared_lab, strata
+from lab_factory import environment, hashes, public_folder, shared_lab, strata, write_two_disks
 
 from strata.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-ROOT = Path(__file__).parents[2]
-STUDY = """\
-[study]
-name = "disks"
-question = "Which disk for random reads?"
-seeds = [1, 2, 3]
-drives = "exact"
-phases = "fixed"
-cpu = "free"
-[devices.one]
-model = "one.toml"
-[devices.two]
-model = "two.toml"
-[stacks.one]
-devices = ["one"]
-layers = []
-[stacks.two]
-devices = ["two"]
-layers = []
-[workloads.reads]
-workload = "fio"
-size = "256MiB"
-duration = "2s"
-options = { rw = "randread", bs = "4k", ioengine = "psync", direct = 1 }
-"""
 USES = """\
 [uses.disk]
 title = "Random reads"
@@ -52,24 +25,14 @@ fits = [{ workload = "fio" }]
 STATED_MS, PLANTED_MS, END_MS = 0.2, 2.0, 4.0
 
 
-def write(folder: Path) -> None:
-    """Two drives alike but for the time of a command: that of the first is uncertain, the other's exact."""
-    plain = (ROOT / "devices/wd-re4-500gb.toml").read_text()
-    line = re.compile(r"^command_overhead = .*$", re.MULTILINE)
-    both = {
-        "one": f"value = {STATED_MS}, low = 0.1, high = {END_MS}",
-        "two": f"value = {PLANTED_MS}, low = {PLANTED_MS}, high = {PLANTED_MS}",
-    }
-    for name, values in both.items():
-        stated = f'command_overhead = {{ {values}, unit = "ms", source = "a test", estimate = true }}'
-        (folder / f"{name}.toml").write_text(line.sub(stated, plain))
-    (folder / "study.toml").write_text(STUDY)
-    (folder / "uses.toml").write_text(USES)
-
-
 def test_the_planted_tipping_point_is_found_by_real_trials(lab: Lab) -> None:
     with public_folder() as folder:
-        write(folder)
+        overheads = {
+            "one": f"value = {STATED_MS}, low = 0.1, high = {END_MS}, estimate = true",
+            "two": f"value = {PLANTED_MS}, low = {PLANTED_MS}, high = {PLANTED_MS}, estimate = true",
+        }
+        write_two_disks(folder, 'size = "256MiB"\nduration = "2s"\n', overheads)
+        (folder / "uses.toml").write_text(USES)
         env = environment(folder / "cache", shared_lab(lab, folder / "shared"), HOME="/root")
         strata("run", "study.toml", "--results", "results", env=env, cwd=folder)
         asked = ("tipping", "results", "--use", "disk", "--uses", "uses.toml", "--study", "study.toml")

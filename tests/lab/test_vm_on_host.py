@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import head, public_folder, records, run_text
+from lab_factory import head, host_ground, records, run_text
 
 from present import present
-from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.plan.compile import ENVIRONMENT
-from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 from strata.runners.kernel import Kernel
 from strata.runners.machines import has_kvm
@@ -47,15 +44,10 @@ FSYNCS = 256
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, for loop devices")
     if not shutil.which("qemu-system-x86_64", path=ENVIRONMENT["PATH"]):
         pytest.skip("this machine lacks qemu-system-x86_64")
-    with public_folder() as path:
-        (path / "scratch").mkdir(mode=0o755)
+    with host_ground() as path:
         yield path
-        assert loops_under(path) == {}
-        assert mounts_under(path) == []
 
 
 @pytest.mark.parametrize(

@@ -4,24 +4,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from lab_factory import environment, public_folder, records, shared_lab, strata
+from lab_factory import bare_task, carried_out, environment, public_folder, records, shared_lab, strata
 
 from strata.datasheet.measure import Subject
 from strata.lab import Lab
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
-from strata.plan.compile import ENVIRONMENT
-from strata.plan.model import Monitors, Plan, PlanDevice, Trial
-from strata.results.events import Events, read_events
-from strata.runners.base import Task
-from strata.runners.lab import LabRunner
-from strata.spec.device import Device, find_device
+from strata.results.events import Events
+from strata.spec.device import find_device
 from strata.spec.provisioning import provision
 from strata.spec.step import Step
 from strata.units import NS_PER_S
@@ -59,25 +54,7 @@ STEPS = (
 
 @pytest.fixture(scope="module")
 def events(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Events:
-    return run(lab, tmp_path_factory.mktemp("volumes"), DEVICES, STEPS)
-
-
-def run(lab: Lab, folder: Path, devices: Mapping[str, Device], steps: tuple[Step, ...]) -> Events:
-    plan = Plan(
-        trial=Trial(study="volumes", stack="raw", workload="fio", seed=1, id="raw.fio.s1"),
-        devices=tuple(PlanDevice(name=name, capacity_bytes=d.capacity_bytes) for name, d in devices.items()),
-        variables=(*devices, "mount", "scratch"),
-        environment=dict(ENVIRONMENT),
-        monitors=Monitors(interval_ns=60 * NS_PER_S, disks=tuple(devices)),
-        time_limit_ns=24 * 3600 * NS_PER_S,
-        steps=steps,
-    )
-    (folder / "plan.json").write_bytes(plan.to_json())
-    LabRunner(lab).run(Task(plan=plan, devices=devices, folder=folder))
-    found = read_events(folder / "events.jsonl")
-    assert found.end is not None
-    assert found.end.outcome == "ok", found.end
-    return found
+    return carried_out(lab, bare_task(tmp_path_factory.mktemp("volumes"), DEVICES, STEPS))
 
 
 def job(events: Events, step: str) -> dict[str, Any]:
@@ -122,10 +99,8 @@ def test_a_provisioned_volume_with_slow_phases_is_equal_on_a_second_run(lab: Lab
     assert not refused
     often = {"slow_share": 30, "slow_length_mean": 20}
     devices = {"cloud": Subject(volume).with_values(often).device}
-    runs = []
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        runs.append(run(lab, tmp_path / name, devices, (fio("cloud", "randread", 1, 2000),)))
+    steps = (fio("cloud", "randread", 1, 2000),)
+    runs = [carried_out(lab, bare_task(tmp_path / name, devices, steps)) for name in ("first", "second")]
 
     jobs = [job(each, "cloud-randread-1") for each in runs]
     assert jobs[0] == jobs[1]

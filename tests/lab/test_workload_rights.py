@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from lab_factory import bare_task, head, stacks
+from lab_factory import bare_task, carried_out, head, stacks
 
 from small_loads import small_load
 from strata.lab import Lab
-from strata.lab.boot import Power
 from strata.plan.compile import compile_trial
-from strata.results.events import Events, read_events
+from strata.results.events import Events
 from strata.runners.base import PLAN_NAME, Task
-from strata.runners.lab import LabRunner
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
 from strata.spec.device import find_device
@@ -51,19 +49,11 @@ MARIADB = {
 REFUSALS = ("must be", "only roles with", "only superusers", "denied")
 
 
-def boot(lab: Lab, task: Task) -> Events:
-    LabRunner(lab).boot(task, Power())
-    events = read_events(task.folder / "events.jsonl")
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.end
-    return events
-
-
 def refused_by(lab: Lab, folder: Path, steps: Sequence[Step], tries: Sequence[Step]) -> Events:
     """Boot with a server; every attempt must fail, and the last step see that nothing was written."""
     look = Step(id="look", phase="inspect", title="Look", argv=("test", "!", "-e", "/tmp/reached"))
     task = bare_task(folder / "attempt", "null", [*steps, *tries, look], capacity_bytes=1 << 30)
-    return boot(lab, task)
+    return carried_out(lab, task)
 
 
 def test_postgresql_refuses_a_load_files_and_programs(lab: Lab, tmp_path: Path) -> None:
@@ -125,7 +115,7 @@ def test_what_a_load_writes_belongs_to_a_user_who_is_not_root(lab: Lab, tmp_path
     folder.mkdir()
     (folder / PLAN_NAME).write_bytes(plan.to_json())
 
-    events = boot(lab, Task(plan, {"disk0": find_device("wd-re4-500gb")}, folder, trace=False))
+    events = carried_out(lab, Task(plan, {"disk0": find_device("wd-re4-500gb")}, folder, trace=False))
 
     owners = dict(line.split(" ", 1)[::-1] for line in events.output("roots").splitlines())
     assert len(owners) > 1
@@ -148,4 +138,4 @@ def test_a_load_reaches_a_device_without_a_filesystem(lab: Lab, tmp_path: Path, 
     folder.mkdir()
     (folder / PLAN_NAME).write_bytes(plan.to_json())
 
-    boot(lab, Task(plan, dict.fromkeys(("a", "b"), find_device("null")), folder, trace=False))
+    carried_out(lab, Task(plan, dict.fromkeys(("a", "b"), find_device("null")), folder, trace=False))

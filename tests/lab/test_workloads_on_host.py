@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import head, public_folder, records, run_text, stacks
+from lab_factory import head, host_ground, records, run_text, stacks
 
 from small_loads import LOWEST, SMALL, small_load
-from strata.disks.machine import mounts_under
 from strata.lab import Lab
-from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
@@ -26,13 +23,8 @@ TOO_FAST = "shorter than half a second"
 
 @pytest.fixture(scope="module")
 def ground(lab: Lab) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, for loop devices")
-    with public_folder() as path:
-        (path / "scratch").mkdir(mode=0o755)
+    with host_ground() as path:
         yield path
-        assert loops_under(path) == {}
-        assert mounts_under(path) == []
 
 
 @pytest.mark.parametrize(

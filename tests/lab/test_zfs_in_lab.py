@@ -7,13 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from lab_factory import bare_task, shell_step
+from lab_factory import bare_task, carried_out, shell_step
 
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage
-from strata.results.events import Events, read_events
-from strata.runners.lab import LabRunner
+from strata.results.events import Events
 from strata.spec.step import Step
 
 pytestmark = pytest.mark.lab
@@ -53,12 +52,8 @@ def boot(lab: Lab, folder: Path, steps: tuple[Step, ...] = STEPS) -> tuple[Event
     task = bare_task(folder, "wd-re4-500gb", steps, capacity_bytes=2 << 30, disks=4, modules=("zfs",))
     with ExitStack() as opened:
         images = [opened.enter_context(DiskImage(folder)) for _ in range(4)]
-        LabRunner(lab).boot(task, Power(images))
-        hashes = [image.sha256() for image in images]
-    events = read_events(folder / "events.jsonl")
-    assert events.end is not None
-    assert events.end.outcome == "ok", events.end
-    return events, hashes
+        events = carried_out(lab, task, Power(images))
+        return events, [image.sha256() for image in images]
 
 
 def test_a_pool_of_two_mirrors_does_all_it_should_the_same_each_time(lab: Lab, tmp_path: Path) -> None:
@@ -80,7 +75,6 @@ def test_a_lab_that_is_not_asked_for_modules_loads_none(lab: Lab, tmp_path: Path
     task = bare_task(
         tmp_path / "attempt", "wd-re4-500gb", (shell_step("look", "ls /sys/module"),), capacity_bytes=1 << 30
     )
-    LabRunner(lab).boot(task, Power())
 
-    loaded = read_events(task.folder / "events.jsonl").output("look").split()
+    loaded = carried_out(lab, task).output("look").split()
     assert not {"spl", "zfs"} & set(loaded)
