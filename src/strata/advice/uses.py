@@ -27,7 +27,16 @@ from pydantic.fields import FieldInfo
 from strata.errors import StudyError
 from strata.plan.workload_sheet import example_table
 from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
-from strata.spec.names import Diagnostic, KebabName, Path, checked, is_kebab, kebab_remedy, nearest
+from strata.spec.names import (
+    Diagnostic,
+    KebabName,
+    Path,
+    checked,
+    is_kebab,
+    kebab_remedy,
+    nearest,
+    require_known,
+)
 from strata.spec.registry import Catalogue
 from strata.spec.workload import Workload
 from strata.workloads.keys import key
@@ -356,9 +365,7 @@ def _patterns(
 
 def chosen_uses(uses: Mapping[str, Use], names: Iterable[str]) -> list[Use]:
     wanted = list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in uses:
-            raise StudyError(f'there is no use "{name}"', place="--use", remedy=nearest(name, uses))
+    require_known("use", wanted, uses, "--use")
     return [uses[name] for name in wanted] if wanted else list(uses.values())
 
 

@@ -55,8 +55,6 @@ class ProbeOutput:
 
 
 class Probe(ABC):
-    """One thing that is tried."""
-
     name: ClassVar[str]
     title: ClassVar[str]  # the row's heading in the matrix
     question: ClassVar[str]

@@ -17,7 +17,7 @@ from strata.capabilities.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
-from strata.errors import PlanError, RunError, StudyError
+from strata.errors import PlanError, RunError
 from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import lab_bytes, stopped_by_signals, worker_cpus
 from strata.files import make_folder, read_plain, write_durably
@@ -27,7 +27,7 @@ from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
 from strata.runners.lab import LabRunner
 from strata.spec.device import Device
-from strata.spec.names import nearest
+from strata.spec.names import require_known
 from strata.spec.study import Study
 from strata.spec.survival import Survival
 from strata.traces.table import Trace, parse_records
@@ -44,10 +44,7 @@ _Found = TypeVar("_Found")
 
 def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
     """The probes of these names, in the matrix' order; all without a name."""
-    known = {probe.name: probe for probe in PROBES}
-    for name in names:
-        if name not in known:
-            raise StudyError(f'there is no probe "{name}"', place="--probe", remedy=nearest(name, known))
+    require_known("probe", names, {probe.name for probe in PROBES}, "--probe")
     return [probe for probe in PROBES if not names or probe.name in names]
 
 

@@ -116,12 +116,9 @@ def asked_musts(names: Sequence[str]) -> list[str]:
     """The capabilities of ``--must``, each once. Raises StudyError."""
     from strata.advice.uses import DURABLE  # noqa: PLC0415
     from strata.capabilities.probes import PROBES  # noqa: PLC0415
-    from strata.spec.names import nearest  # noqa: PLC0415
+    from strata.spec.names import require_known  # noqa: PLC0415
 
-    known = [DURABLE, *(probe.name for probe in PROBES)]
-    for name in names:
-        if name not in known:
-            raise StudyError(f'there is no capability "{name}"', place="--must", remedy=nearest(name, known))
+    require_known("capability", names, [DURABLE, *(probe.name for probe in PROBES)], "--must")
     return list(dict.fromkeys(names))
 
 

@@ -234,10 +234,7 @@ def _existing(file: Path, place: str) -> Path:
 
 
 def _chosen(judged: list[Judgement], ids: Sequence[str], place: str) -> list[Judgement]:
-    from strata.spec.names import nearest  # noqa: PLC0415
+    from strata.spec.names import require_known  # noqa: PLC0415
 
-    known = [each.claim.id for each in judged]
-    for wanted in ids:
-        if wanted not in known:
-            raise StudyError(f'there is no claim "{wanted}"', place=place, remedy=nearest(wanted, known))
+    require_known("claim", ids, [each.claim.id for each in judged], place)
     return [each for each in judged if not ids or each.claim.id in ids]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """The options of the search."""
-
     budget: str
     seeds: int
     study: Path | None

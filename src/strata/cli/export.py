@@ -60,7 +60,7 @@ def export(
         )
     source = ResultsFolder.open(results)
     target = output if output is not None else source.safe_path("export")
-    exports.check_target(target)
+    exports.earlier(target)  # refuse it before the results are read
     chosen: Any = formats or exports.FORMATS
     known = read_capabilities(source)
     written = exports.export(

@@ -35,8 +35,6 @@ _CAPACITY_BYTES_MIN: Final = 16 * GIB
 
 
 class Use(StrEnum):
-    """A use for which there is a template."""
-
     HOME_SERVER = "home-server"
     DATABASE_NVME = "database-nvme"
     FOUR_GUESTS = "four-guests"

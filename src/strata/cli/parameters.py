@@ -31,10 +31,6 @@ def complete_results(incomplete: str) -> list[str]:
     return _matching(incomplete, (each.parent for each in _below(_folder(incomplete), f"*/{_STUDY}")))
 
 
-def complete_results_or_study(incomplete: str) -> list[str]:
-    return [*complete_results(incomplete), *complete_study(incomplete)]
-
-
 def complete_trial(incomplete: str) -> list[str]:
     """``RESULTS/TRIAL``; results folders until one is typed."""
     folder = _folder(incomplete)
@@ -84,7 +80,7 @@ WHOLE: Final = "100%"
 COMPLETERS: Final[Mapping[str, Callable[..., list[str]]]] = {
     "STUDY": complete_study,
     "RESULTS": complete_results,
-    "RESULTS|STUDY": complete_results_or_study,
+    "RESULTS|STUDY": lambda incomplete: [*complete_results(incomplete), *complete_study(incomplete)],
     "TRIAL": complete_trial,
     "STACK.WORKLOAD.sSEED": complete_trial_id,
     "DEVICE": complete_device,
@@ -157,7 +153,6 @@ Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--
 
 
 def asked_scale(text: str) -> float:
-    """The share of ``--scale``."""
     from strata.units import parse_share  # noqa: PLC0415  it loads pydantic
 
     try:

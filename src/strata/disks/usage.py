@@ -25,8 +25,6 @@ _MD_MEMBER: Final = re.compile(r"([A-Za-z0-9_-]+)\[[0-9]+\]")
 
 @dataclass(frozen=True)
 class Use:
-    """A use of a disk or of one of its partitions."""
-
     kind: UseKind
     device: str  # the kernel's name
     clause: str  # the use, as half a sentence after that name

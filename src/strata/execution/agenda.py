@@ -33,8 +33,6 @@ machine is busy, and a fourth would not be better."""
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """A trial that is to be run."""
-
     plan: Plan
     spec_sha256: str
     devices: Mapping[str, Device]
@@ -46,8 +44,6 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Agenda:
-    """The work of a run."""
-
     study: Study  # with its added seeds
     snapshot: StudySnapshot  # for study.json; it has all trials, also those not chosen for this run
     to_run: tuple[PlannedTrial, ...]  # in the order to run them

@@ -57,8 +57,6 @@ class Stop:
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcome of a run."""
-
     kept: tuple[TrialKey, ...]  # trials that had their result before
     valid: tuple[TrialKey, ...]  # trials measured by this run
     invalid: dict[TrialKey, tuple[str, ...]]  # each failed trial with the reasons

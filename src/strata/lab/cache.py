@@ -40,8 +40,6 @@ KINDS: Final = (
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of an entry, by name."""
-
     # Stated by the project: hashes of its files, versions, switches. When they change, the entry is stale.
     wanted: Mapping[str, str]
     # Added by this machine: the compiler, the mirror's version of a package. A change makes the next build

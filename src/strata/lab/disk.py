@@ -159,7 +159,6 @@ def root_text(sectors: int) -> str:
 
 
 def text_file(text: str, owned: ExitStack) -> int:
-    """A nameless file with ``text``."""
     descriptor = owned_by(os.memfd_create("strata-text", os.MFD_CLOEXEC), owned)
     os.pwrite(descriptor, text.encode(), 0)
     return descriptor

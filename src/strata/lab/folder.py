@@ -134,7 +134,6 @@ def _remove_tree(name: str, folder: int) -> None:
 
 
 def names_in(folder: int) -> set[str]:
-    """The names in a folder, given by its descriptor."""
     with os.scandir(folder) as found:
         return {each.name for each in found}
 

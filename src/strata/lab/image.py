@@ -148,8 +148,6 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class ImageBuild(Build):
-    """A finished root image."""
-
     FILE: ClassVar[str] = "root.squashfs"
     packages: Mapping[str, str]  # the version of every package in it
     locked: bool  # whether these are exactly the locked versions

@@ -37,8 +37,6 @@ _CHECKPATCH_IGNORED: Final = "COMMIT_LOG_LONG_LINE,FILE_PATH_CHANGES,MISSING_SIG
 
 @dataclass(frozen=True)
 class KernelBuild(Build):
-    """A finished kernel."""
-
     FILE: ClassVar[str] = "linux"
     release: str  # the answer of ``uname -r`` in the lab
     source: str  # the source's version: the Debian package's, or the kernel's for a tarball
@@ -269,7 +267,6 @@ def _options(text: str) -> dict[str, str]:
 
 
 def _compile(shop: Workshop, tree: Path, log: Path, *, expected_objects: int) -> None:
-    """Compile a prepared tree."""
     recipe, jobs = shop.recipe, shop.jobs
     with shop.progress.step(f"kernel: compiling with {jobs} jobs", total=expected_objects) as step:
         step.advance(count_objects(tree))  # of an earlier build in the same tree

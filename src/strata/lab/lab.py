@@ -106,7 +106,8 @@ def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
 
 @functools.cache
 def _groups_for(folder: Path, kernel: Kernel, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
-    return Recipe.read(folder, kernel).groups_for(prerequisites)
+    recipe = Recipe.read(folder, kernel)
+    return recipe.with_needs(*(each.name for each in recipe.groups if each.meets(prerequisites)))
 
 
 def module_bindings(plan: Plan) -> list[dict[str, str]]:
@@ -193,7 +194,6 @@ class Project:
         return program_wanted(part, self.root) if stated is None else stated()
 
     def kind(self, part: Part) -> str:
-        """The kind of cache entry that a part is."""
         return part if self.group(part) is None else MODULES
 
     def find(

@@ -85,8 +85,6 @@ def build_modules(shop: Workshop, groups: Sequence[ModuleGroup], kernel: Entry) 
 
 @dataclass(frozen=True)
 class _Build:
-    """The build of one group."""
-
     shop: Workshop
     group: ModuleGroup
     kernel: Entry

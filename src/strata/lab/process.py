@@ -112,7 +112,6 @@ def _telling(lines: list[str]) -> str:
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """The standard output of a program."""
     try:
         done = subprocess.run(
             list(argv), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

@@ -32,8 +32,6 @@ _BESIDES: Final = {"tests", "benches", "examples"}  # in a crate's folder, but n
 
 @dataclass(frozen=True)
 class AgentBuild(Build):
-    """A finished agent."""
-
     FILE: ClassVar[str] = "strata-agent"
 
 
@@ -146,8 +144,6 @@ _INITIAL_PATH: Final = "strata/programs/load"
 
 @dataclass(frozen=True)
 class LoadBuild(Build):
-    """A finished load generator."""
-
     FILE: ClassVar[str] = "strata-load"
 
 

@@ -121,10 +121,6 @@ class Recipe:
     def group(self, name: str) -> ModuleGroup:
         return next(each for each in self.groups if each.name == name)
 
-    def groups_for(self, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
-        """The groups that a plan with these prerequisites needs, in load order."""
-        return self.with_needs(*(each.name for each in self.groups if each.meets(prerequisites)))
-
     def with_needs(self, *names: str) -> tuple[ModuleGroup, ...]:
         """These groups and the groups that they need, in load order."""
         found: set[str] = set()

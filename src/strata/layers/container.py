@@ -83,7 +83,6 @@ def socket_of(context: LayerContext) -> str:
 
 
 def root_steps(context: LayerContext, root: str) -> Iterable[Step]:
-    """The steps that fill the root of a container."""
     folders = (f"{root}/{name}" for name in _FOLDERS.split())
     yield context.step(
         "root-folders",

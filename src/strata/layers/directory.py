@@ -20,7 +20,6 @@ class CopiedFolder(Layer):
     no_periods = "They are of the filesystem below."
 
     def folder(self, context: LayerContext) -> str:
-        """The folder that is copied."""
         return context.within(f"{context.lower[0]}/{context.name}")
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:

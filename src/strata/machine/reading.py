@@ -92,8 +92,6 @@ def _clocks() -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Process:
-    """A process."""
-
     pid: int
     parent: int
     started: int  # in ticks since the boot; distinguishes processes with the same pid

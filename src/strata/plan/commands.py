@@ -38,7 +38,7 @@ def build_commands(study: Study, stack: str) -> list[str]:
     disks, which hold zeros in a trial only.
     """
     declared = study.stacks[stack]
-    steps = [step for part in declared.parts for step in _steps(study, _on_used_disks(part))]
+    steps = [step for part in declared.parts for step in _steps(study, part)]
     nodes = {step.argv[5]: step.argv[4] for step in steps if step.argv[:4] == _COPIED_NODE}
     kept = [step for step in steps if _acts(step, steps, nodes)]
     lines = [_OF_TRIALS.sub("", line) for step in kept for line in _lines(step, nodes)]
@@ -47,30 +47,23 @@ def build_commands(study: Study, stack: str) -> list[str]:
     return [*_head(study, declared, lines), *(f"{name}=$(uuidgen)" for name in uuids.values()), *lines]
 
 
-def _on_used_disks(stack: Stack) -> Stack:
-    return replace(stack, layers=tuple(layer.on_used_disks() for layer in stack.layers))
-
-
 def _steps(study: Study, stack: Stack) -> Iterator[Step]:
-    for layer, context in placed_layers(study, stack, 1):
+    used = replace(stack, layers=tuple(layer.on_used_disks() for layer in stack.layers))
+    for layer, context in placed_layers(study, used, 1):
         if not (stack.own and layer.beside):  # which the stack's own layers have made
             yield from (step for step in layer.build(context) if step.phase == "build")
 
 
 def _acts(step: Step, steps: Sequence[Step], nodes: dict[str, str]) -> bool:
     """Whether a machine needs the step: it changes something, or another one needs what it finds."""
-    if step.argv[:4] == _COPIED_NODE or (step.argv[0] == "mkdir" and _is_folder_of(step.argv[-1], nodes)):
+    if step.argv[0] == "mkdir" and any(node.startswith(f"{step.argv[-1]}/") for node in nodes):
         return False
-    if step.argv[0] == "tee" and step.argv[1].endswith("-volume-key"):
+    if step.argv[:4] == _COPIED_NODE or (step.argv[0] == "tee" and step.argv[1].endswith("-volume-key")):
         return False
     if step.argv[0] not in _READING:
         return True
     needed = f"${{{step.binds}}}"
     return step.binds is not None and any(needed in str((each.argv, each.stdin)) for each in steps)
-
-
-def _is_folder_of(folder: str, nodes: dict[str, str]) -> bool:
-    return any(node.startswith(f"{folder}/") for node in nodes)
 
 
 def _head(study: Study, stack: Stack, lines: Sequence[str]) -> Iterator[str]:

@@ -65,8 +65,6 @@ class LayerPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one workload runs."""
-
     name: str
     seed: int
     load: Workload

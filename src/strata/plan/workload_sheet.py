@@ -32,8 +32,6 @@ _EXAMPLE: Final = "example"
 
 @dataclass(frozen=True)
 class WorkloadSheet:
-    """The facts of one workload."""
-
     name: str
     summary: str
     rationale: str

@@ -9,7 +9,6 @@ from strata.spec.processor import ProcessorParameter, Program
 
 
 def processor_toml(title: str, parameters: Mapping[str, ProcessorParameter]) -> str:
-    """A processor file."""
     lines = [f"{name} = {{ {_pairs(dict(each))} }}\n" for name, each in parameters.items()]
     return f"title = {_toml(title)}\n\n[parameters]\n{''.join(lines)}"
 

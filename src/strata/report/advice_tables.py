@@ -286,7 +286,6 @@ def _standing_plain(standing: Standing, advice: Advice) -> dict[str, Any]:
 
 
 def use_plain(use: Use) -> dict[str, Any]:
-    """A use as it stands in a file of uses."""
     weights = {
         each.name: {
             **picked(each, "weight", "why"),

@@ -33,8 +33,6 @@ _SHORT_FROM: Final = 10_000
 
 @dataclass(frozen=True)
 class Line:
-    """One curve."""
-
     name: str  # for the legend
     points: Sequence[tuple[float, float]]  # (x, y), rising in x
     style: str = "line"  # line; theory (dashed and grey); dots; or steps: a value holds until the next

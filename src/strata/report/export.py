@@ -78,9 +78,9 @@ def export(
     target = target.resolve()
     check_reportable(results, reference)
     chosen = [each for each in FORMATS if each in set(formats)]
-    earlier = _earlier(target)
+    before = earlier(target)
     if not force:
-        _refuse_changed(target, earlier, chosen)
+        _refuse_changed(target, before, chosen)
     written = []
     make_folder(target)
     for path, content in _files(results, chosen, reference, capabilities):
@@ -89,7 +89,7 @@ def export(
         write_durably(target / path, content, wait=False)
         kind = _SUFFIXES[Path(path).suffix]
         written.append(Exported(path, kind, len(content), hashlib.sha256(content).hexdigest()))
-    kept = _without_stale(target, earlier, written, chosen)
+    kept = _without_stale(target, before, written, chosen)
     manifest = {
         "export_version": MANIFEST_VERSION,
         "study": results.snapshot.name,
@@ -124,13 +124,8 @@ def _files(
             yield f"figures/{figure.name}.png", to_png(drawn)
 
 
-def check_target(target: Path) -> None:
-    """Raise ResultError if an export may not be written to a folder, before the results are read."""
-    _earlier(target)
-
-
-def _earlier(target: Path) -> dict[str, str]:
-    """The hashes of an earlier export's files, by path."""
+def earlier(target: Path) -> dict[str, str]:
+    """The hashes of an earlier export's files, by path. Raises ResultError for a folder of other files."""
     with explained(target, "use the folder"):
         if target.exists() and not target.is_dir():
             raise ResultError("it is a file", place=str(target), remedy="name a folder, which may be new")
@@ -167,10 +162,10 @@ def _is_inside(name: str) -> bool:
     return Path(name).suffix in _SUFFIXES and (len(parts) == 1 or (len(parts) == 2 and parts[0] == "figures"))
 
 
-def _refuse_changed(target: Path, earlier: dict[str, str], formats: Sequence[Format]) -> None:
+def _refuse_changed(target: Path, before: dict[str, str], formats: Sequence[Format]) -> None:
     changed = [
         name
-        for name, sha256 in earlier.items()
+        for name, sha256 in before.items()
         if _SUFFIXES[Path(name).suffix] in formats
         and (target / name).is_file()
         and hashlib.sha256(read_plain(target / name)).hexdigest() != sha256
@@ -185,12 +180,12 @@ def _refuse_changed(target: Path, earlier: dict[str, str], formats: Sequence[For
 
 
 def _without_stale(
-    target: Path, earlier: dict[str, str], written: Sequence[Exported], formats: Sequence[Format]
+    target: Path, before: dict[str, str], written: Sequence[Exported], formats: Sequence[Format]
 ) -> dict[str, str]:
     """The earlier export's files of other formats, which stay; stale ones of these formats are removed."""
     paths = {each.path for each in written}
     kept = {}
-    for name, sha256 in earlier.items():
+    for name, sha256 in before.items():
         if _SUFFIXES[Path(name).suffix] not in formats:
             kept[name] = sha256
         elif name not in paths:

@@ -47,8 +47,6 @@ class Disk:
 
 @dataclass(frozen=True)
 class Level:
-    """One layer of a stack."""
-
     name: str
     keys: Mapping[str, str]  # as declared
     provides: Interface | Literal[""] = ""  # empty where only the title of the stack is known
@@ -114,7 +112,6 @@ def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
 
 
 def draw(study: Study, stack: str) -> Drawing:
-    """A stack of a study, from its layers' declarations."""
     found = study.stacks[stack]
     further = (
         _draw(study, part, f"{name} at {part.mount.removeprefix(PLACE)}")

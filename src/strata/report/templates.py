@@ -14,7 +14,6 @@ from strata.report.table import html
 
 
 def page_templates(package: str = "strata.report") -> Environment:
-    """The templates of ``package``, and the report's."""
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "strata.report"))]),
         autoescape=True,

@@ -118,7 +118,6 @@ def _leads(found: UseTipping) -> str:
 
 
 def tipping_plain(use: str, found: UseTipping) -> dict[str, Any]:
-    """For JSON."""
     return {
         "use": use,
         **picked(found, "leaders", "whole"),

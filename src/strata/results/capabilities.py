@@ -54,8 +54,6 @@ class Capability(Frozen):
 
 
 class ProbeTitle(Frozen):
-    """A row of the matrix."""
-
     name: str
     title: str
     question: str = ""

@@ -87,14 +87,9 @@ class Search:
             return None
         others = (each.model_copy(update={"headline": False}) for each in kept.record.metrics)
         counted = next((name for name in REACHED if kept.record.metric(name) is not None), "requests_per_s")
-        found = Metric.of(found_name(counted), rate, "1/s", headline=True)
+        found = Metric.of(counted.replace("_per_s", "_within_target_per_s"), rate, "1/s", headline=True)
         trial = Trial.of(kept.record.trial.study, key)
         return kept.record.model_copy(update={"trial": trial, "metrics": (found, *others)})
-
-
-def found_name(counted: str) -> str:
-    """The metric of a search's result: ``transactions_within_target_per_s``."""
-    return counted.replace("_per_s", "_within_target_per_s")
 
 
 def finds(snapshot: StudySnapshot) -> dict[str, Find]:

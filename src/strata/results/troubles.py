@@ -48,9 +48,12 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
     if events.start is None:
         return ["the agent never spoke: the lab did not boot, or the agent could not be started"]
     reasons: list[str] = []
-    if events.start.trial not in {None, *(each.trial.id for each in _carried_out(plan))}:
+    # A plan with a restart comes to the agent in two parts.
+    carried_out = (plan, *(parts_of(plan) or ()))
+    hashes = (sha256_hex(each.to_json()) for each in carried_out)
+    if events.start.trial not in {None, *(each.trial.id for each in carried_out)}:
         reasons.append(f"the events are those of another trial, {events.start.trial}")
-    elif events.start.plan_sha256 not in {"", *_plan_hashes(plan)}:  # empty: it could not be read
+    elif events.start.plan_sha256 not in {"", *hashes}:  # empty: it could not be read
         reasons.append("the agent carried out another plan than this trial's")
     steps = {step.id: step for step in plan.steps}
     for run in events.steps.values():
@@ -65,15 +68,6 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
     reasons += _end_trouble(events, explained=bool(reasons))
     reasons += [f"step {each.id} was not run" for each in plan.steps if each.id not in events.steps][:1]
     return reasons
-
-
-def _carried_out(plan: Plan) -> tuple[Plan, ...]:
-    """The plans that an agent may have: a plan with a restart comes to it in two parts."""
-    return (plan, *(parts_of(plan) or ()))
-
-
-def _plan_hashes(plan: Plan) -> set[str]:
-    return {sha256_hex(each.to_json()) for each in _carried_out(plan)}
 
 
 def _teardown_trouble(events: Events) -> list[str]:

@@ -33,8 +33,6 @@ Kind = Literal["mount", "pool", "dm", "md", "bcache", "nbd", "loop"]
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """A part of what a trial assembles."""
-
     kind: Kind
     name: str  # for a block device that in /sys/block
     label: str = ""  # the name that people know: a file, a name of the device mapper
@@ -50,7 +48,6 @@ class Part:
 
     @property
     def taken_down(self) -> str:
-        """Its removal, in words."""
         done = {"mount": "unmounted", "loop": "detached", "pool": "exported", "bcache": "stopped"}
         return f"{done.get(self.kind, 'removed')} {self}"
 

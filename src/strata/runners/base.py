@@ -64,8 +64,6 @@ class Identity:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a trial."""
-
     step: str  # the title of the current step; empty before the first
     phase: str
     trial_ns: int  # since the trial's start, in the runner's time domain
@@ -73,8 +71,6 @@ class Progress:
 
 @dataclass(frozen=True)
 class Task:
-    """One attempt at a trial."""
-
     plan: Plan
     devices: Mapping[str, Device]  # the models of the plan's devices, by name; only the lab reads them
     folder: Path  # the attempt's folder, which already holds plan.json

@@ -60,8 +60,6 @@ class Conditioned:
 
 @dataclass(frozen=True)
 class Drive:
-    """A real drive."""
-
     name: str  # in the study
     node: Path  # which the caller has checked
     state: str  # of `PRECONDITIONS`
@@ -155,7 +153,8 @@ class Conditioning:
         return self._used() if drive.state == "used" else self._steady()
 
     def _used(self) -> Conditioned:
-        part, scattered = (_default_part(name) for name in ("used_filled", "used_scattered"))
+        defaults = (Flash.parameters[name].default for name in ("used_filled", "used_scattered"))
+        part, scattered = (float(each or 0) / 100 for each in defaults)
         size_bytes = int(self.drive.size_bytes * part) // _BLOCK_BYTES * _BLOCK_BYTES
         again_bytes = int(size_bytes * scattered)
         purged = self._purge()
@@ -295,10 +294,6 @@ class Conditioning:
                 remedy="see `dmesg` and the disk's health (`strata disks`)",
             )
         return output
-
-
-def _default_part(name: str) -> float:
-    return float(Flash.parameters[name].default or 0) / 100
 
 
 def _left(done_bytes: int, size_bytes: int, passed_s: float) -> str:

@@ -48,8 +48,6 @@ def _only_the_lab(feature: str) -> str | None:
 
 @dataclass(frozen=True)
 class Kernel(Machine):
-    """A machine's kernel."""
-
     attached: Callable[[Path], Attached | None] = attached  # the file of a loop device
     detach: Callable[[Path, Attached], str | None] = detach  # only from this file; returns why not
 

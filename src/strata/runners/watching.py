@@ -85,7 +85,6 @@ class Surroundings:
         return state_of(self.machine, list(dict.fromkeys([*disks, *filter(None, (self.disk,))])))
 
     def _second(self, cancel: threading.Event | None = None) -> Window:
-        """A second without a trial."""
         before = self.machine.reading()
         (cancel or threading.Event()).wait(_SECOND_S)
         return window_between(before, self.machine.reading(), Own(alone=(os.getpid(),), disk=self.disk))

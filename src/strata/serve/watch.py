@@ -40,8 +40,6 @@ _LOCKS: Final = Path("/proc/locks")
 
 @dataclass(frozen=True)
 class TrialNow:
-    """A trial as it is now."""
-
     id: str
     stack: str
     workload: str
@@ -57,8 +55,6 @@ class TrialNow:
 
 @dataclass(frozen=True)
 class StudyNow:
-    """A study as it is now."""
-
     key: str
     place: str
     name: str

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, StrictStr
+
+from strata.errors import StudyError
 
 Path = tuple[str | int, ...]
 """The keys and indices that lead from the top of a file to a value."""
@@ -94,3 +96,10 @@ def nearest(wrong: str, valid: Iterable[str], similarity: float = 0.6) -> str:
     if len(names) > _LISTED_MAX:
         return f"none of the {len(names)} valid names is near; the reference lists them"
     return "valid here: " + ", ".join(f'"{name}"' for name in names)
+
+
+def require_known(what: str, names: Iterable[str], known: Collection[str], place: str) -> None:
+    """Raise StudyError for a name that is none of the known ones."""
+    for name in names:
+        if name not in known:
+            raise StudyError(f'there is no {what} "{name}"', place=place, remedy=nearest(name, known))

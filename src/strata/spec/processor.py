@@ -128,7 +128,6 @@ class Program(BaseModel):
     estimate: StrictBool
 
     def scaled(self, factor: float) -> Program:
-        """The program with all its prices times a factor."""
         names = ("system_call_ns", "page_fault_ns", "read_ps_per_byte", "write_ps_per_byte")
         return self.model_copy(update={name: getattr(self, name) * factor for name in names})
 

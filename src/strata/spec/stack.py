@@ -62,7 +62,6 @@ class Stack:
         return {"devices": list(self.devices), "layers": layers, **shared, **settings, **further}
 
     def on_host(self) -> Stack:
-        """The stack as it is built on a host."""
         others = {name: each.on_host() for name, each in self.filesystems.items()}
         return replace(self, layers=tuple(layer.on_host() for layer in self.layers), filesystems=others)
 
@@ -132,7 +131,6 @@ class Stack:
 
     @property
     def device_names(self) -> tuple[str, ...]:
-        """The disks and partitions that it names."""
         devices = (name for each in self.parts for name in each.devices)
         return (*devices, *(name for layer in self.every_layer for name in names_of(layer)))
 

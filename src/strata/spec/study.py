@@ -22,7 +22,6 @@ from pydantic import (
     StrictStr,
 )
 
-from strata.errors import StudyError
 from strata.spec.design import (
     SEED_MAX,
     SEEDS_DECLARED_MAX,
@@ -41,7 +40,7 @@ from strata.spec.find import OpenLoop, find_of, probe_name, probed
 from strata.spec.inputs import InputFile
 from strata.spec.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, Kernel
 from strata.spec.matrix import Matrix
-from strata.spec.names import KebabName, checked, disk_of, nearest
+from strata.spec.names import KebabName, checked, disk_of, require_known
 from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.price import Price, PriceText
@@ -441,8 +440,5 @@ def _without_none(**entries: Any) -> dict[str, Any]:
 
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
     """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
-    for name in names or []:
-        if name not in study.stacks:
-            remedy = nearest(name, study.stacks)
-            raise StudyError(f'there is no stack "{name}"', place="--stack", remedy=remedy)
+    require_known("stack", names or [], study.stacks, "--stack")
     return [name for name in study.stacks if not names or name in names]

@@ -36,11 +36,6 @@ class FlashSheet(DataSheet):
     def readable(self) -> Subject:
         return self._in_state("filled")
 
-    @property
-    def _has_far_tails(self) -> bool:
-        """Whether percentiles are published that take millions of reads."""
-        return any(name.endswith("_p99999") for name in self.device.published)
-
     def _in_state(self, state: str) -> Subject:
         device = self.device
         used_bytes = min(device.capacity_bytes, _USED_BYTES)
@@ -53,8 +48,9 @@ class FlashSheet(DataSheet):
         empty, used, steady = (self._in_state(state) for state in ("fresh", "used", "steady"))
         depth, count, name = min(32, self.device.queue_depth), 400_000 // self.divisor, STEADY_WRITES
         settled = self.random(steady, WRITE, depth, count, how=", steady state", warm_up=0.5, name=name)
+        has_far_tails = any(name.endswith("_p99999") for name in self.device.published)
         return [
-            *self.reads(50_000, for_latencies=2_000_000 if self._has_far_tails else 200_000),
+            *self.reads(50_000, for_latencies=2_000_000 if has_far_tails else 200_000),
             *self.fresh_writes(empty, WRITES, ", fresh"),
             self.random(used, WRITE, depth, count, how=", used", warm_up=0.5, name=_USED_WRITES),
             settled,

@@ -15,7 +15,6 @@ IMAGE: Final = "root"
 
 
 def incus(context: LayerContext, name: str, title: str, *argv: str, **fields: Any) -> Step:
-    """A step of the client."""
     own = context.of_tenant
     environment = environment_of(context)
     return own.step(name, title, "incus", "--quiet", *argv, environment=environment, cwd=own.cwd, **fields)

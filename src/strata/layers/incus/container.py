@@ -210,7 +210,6 @@ def _daemon(context: LayerContext) -> list[Step]:
 
 
 def _image(context: LayerContext) -> Iterable[Step]:
-    """The image that the container is made of."""
     folder = f"{folder_of(context)}/image"
     root, archive = f"{folder}/rootfs", f"{folder}.tar"
     yield from root_steps(context, root)

@@ -29,7 +29,6 @@ NEEDS: Final = Prerequisites(
 
 
 def disk(vm: Vm) -> str:
-    """The machine's disk."""
     return "/dev/sda" if vm.bus == "virtio-scsi" else "/dev/vda"
 
 

@@ -192,7 +192,6 @@ class CommandWorkload(OpenLoop, ArchiveWorkload):
         return self.prices
 
     def commands(self, phase: str) -> list[tuple[str, CommandTable]]:
-        """The commands of a list, each with its name."""
         given: list[CommandTable] = getattr(self, phase)
         return [(each.name or f"{phase}-{number}", each) for number, each in enumerate(given, 1)]
 
