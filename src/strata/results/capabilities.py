@@ -6,7 +6,6 @@ docs/reference/result-format.md describes it for readers of the JSON.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from strata.errors import ResultError
-from strata.files import explained, make_folder, write_durably
-from strata.results.reading import read_model
+from strata.files import make_folder
+from strata.results.reading import read_findings, write_model
 from strata.results.record import Fingerprint, Frozen, TimeDomain
 from strata.results.store import ResultsFolder
 
@@ -25,7 +24,6 @@ CAPABILITIES_NAME: Final = "capabilities.json"
 FINDINGS_NAME: Final = "capabilities"
 """The folder beside it that keeps each cell with its sources."""
 
-_ANEW: Final = "remove the file and run `strata capabilities` again; the findings are kept beside it"
 
 Verdict = Literal["yes", "no", "partial", "failed"]
 """``failed``: the probe came to no verdict, because something else went wrong."""
@@ -184,8 +182,7 @@ def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabiliti
             }
         )
     make_folder(folder.path)
-    text = json.dumps(found.model_dump(mode="json"), indent=1, ensure_ascii=False)
-    write_durably(path, text.encode() + b"\n")
+    write_model(path, found)
     return found
 
 
@@ -198,9 +195,5 @@ def refuse_other_study(folder: ResultsFolder, study: str) -> None:
 
 
 def _read(path: Path) -> Capabilities | None:
-    with explained(path, "read the file"):
-        if not path.exists():
-            return None
     version = ("capabilities_version", CAPABILITIES_VERSION)
-    older = f"use the Strata that wrote it, or {_ANEW}"
-    return read_model(Capabilities, path, version, damaged=_ANEW, older=older)
+    return read_findings(Capabilities, path, version, "strata capabilities")

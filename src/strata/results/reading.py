@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from strata.errors import ResultError
-from strata.files import explained, read_plain
+from strata.files import explained, read_plain, write_durably
 from strata.plan.model import sha256_hex
 from strata.results.record import RESULT_VERSION, STUDY_VERSION, ResultRecord, StudySnapshot, record_sha256
 from strata.spec.histogram import BadHistogram, bins
@@ -119,6 +119,21 @@ def read_model(
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
     return _validated(model, _json_object(content, path, damaged), version, path, (damaged, older))
+
+
+def read_findings(model: type[Model], path: Path, version: tuple[str, int], again: str) -> Model | None:
+    """The content of a file that ``again``, a command, makes beside results; None if there is none."""
+    with explained(path, "read the file"):
+        if not path.exists():
+            return None
+    anew = f"remove the file and run `{again}` again; what it measured is kept beside it"
+    older = f"use the Strata that wrote it, or {anew}"
+    return read_model(model, path, version, damaged=anew, older=older)
+
+
+def write_model(path: Path, model: BaseModel) -> None:
+    text = json.dumps(model.model_dump(mode="json"), indent=1, ensure_ascii=False)
+    write_durably(path, text.encode() + b"\n")
 
 
 def _validated(

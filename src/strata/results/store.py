@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ from strata.files import (
     temporary_name,
     write_durably,
 )
-from strata.results.reading import Sealed, read_record, read_snapshot, result_text
+from strata.results.reading import Sealed, read_record, read_snapshot, result_text, write_model
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.spec.trial import TrialKey
 
@@ -207,9 +206,8 @@ class ResultsFolder:
             else:
                 folder._refuse_foreign()
         make_folder(folder.path)
-        text = json.dumps(snapshot.model_dump(mode="json"), indent=1, ensure_ascii=False)
         # First, so that a folder without it, as a killed run may leave one, has nothing of value.
-        write_durably(folder.study_path, text.encode() + b"\n")
+        write_model(folder.study_path, snapshot)
         make_folder(folder.trials_path)
         return folder
 

@@ -6,15 +6,13 @@ The trials behind it are results folders of their own, in the folder ``tipping``
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Final, Literal
 
 from pydantic import Field
 
-from strata.files import explained, write_durably
 from strata.plan.model import canonical_json, sha256_hex
-from strata.results.reading import read_model
+from strata.results.reading import read_findings, write_model
 from strata.results.record import Frozen, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.units import format_size, percent
@@ -25,7 +23,6 @@ TRIALS_NAME: Final = "tipping"
 """The folder of the trials, a results folder for each value that was tried."""
 SEEDS: Final = 3
 """The seeds of a value by default: the fewest with an interval."""
-_ANEW: Final = "remove the file and run `strata tipping` again; the trials are kept beside it"
 
 Kind = Literal["disk", "memory", "workload", "weight"]
 Outcome = Literal["tips", "stays", "cannot say"]
@@ -189,13 +186,10 @@ def read_tipping(folder: ResultsFolder) -> Tipping | None:
 
     Raises ResultError if the file is damaged or of another version.
     """
-    path = folder.path / TIPPING_NAME
-    with explained(path, "read the file"):
-        if not path.exists():
-            return None
-    older = f"use the Strata that wrote it, or {_ANEW}"
     version = ("tipping_version", TIPPING_VERSION)
-    found = read_model(Tipping, path, version, damaged=_ANEW, older=older)
+    found = read_findings(Tipping, folder.path / TIPPING_NAME, version, "strata tipping")
+    if found is None:
+        return None
     present = identity_of(folder.study())
     uses = {name: each for name, each in found.uses.items() if each.results_sha256 == present}
     return found.model_copy(update={"uses": uses}) if uses else None
@@ -207,5 +201,4 @@ def write_tipping(folder: ResultsFolder, use: str, found: UseTipping) -> None:
     before = read_tipping(folder)
     uses = {**(before.uses if before else {}), use: found}
     content = Tipping(study=folder.study().name, uses=uses)
-    text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)
-    write_durably(folder.path / TIPPING_NAME, text.encode() + b"\n")
+    write_model(folder.path / TIPPING_NAME, content)

@@ -6,15 +6,13 @@ The trials behind it are results folders of their own, in the folder ``why`` bes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from strata.files import explained, write_durably
 from strata.plan.model import canonical_json, sha256_hex
-from strata.results.reading import read_model
+from strata.results.reading import read_findings, write_model
 from strata.results.record import Frozen
 from strata.results.store import ResultsFolder
 from strata.results.tipping import identity_of
@@ -25,7 +23,6 @@ WHY_NAME: Final = "why.json"
 WHY_TRIALS_NAME: Final = "why"
 AS_MEASURED: Final = "as measured"
 REPRODUCED: Final = "reproduced"
-_ANEW: Final = "remove the file and run `strata claims --why ID` again; the trials are kept beside it"
 
 
 class Variation(Frozen):
@@ -118,19 +115,15 @@ def read_whys(folder: ResultsFolder) -> Mapping[str, ClaimWhy]:
 
     Raises ResultError if the file is damaged or of another version.
     """
-    path = folder.path / WHY_NAME
-    with explained(path, "read the file"):
-        if not path.exists():
-            return {}
-    older = f"use the Strata that wrote it, or {_ANEW}"
-    found = read_model(Whys, path, ("why_version", WHY_VERSION), damaged=_ANEW, older=older)
-    present = identity_of(folder.study())
-    return {name: each for name, each in found.claims.items() if each.results_sha256 == present}
+    version = ("why_version", WHY_VERSION)
+    found = read_findings(Whys, folder.path / WHY_NAME, version, "strata claims --why ID")
+    present = identity_of(folder.study()) if found else ""
+    claims = found.claims if found else {}
+    return {name: each for name, each in claims.items() if each.results_sha256 == present}
 
 
 def write_why(folder: ResultsFolder, claim: str, found: ClaimWhy) -> None:
     """Keep the findings for a claim, beside those for other claims."""
     folder.refuse_unsafe()
     content = Whys(study=folder.study().name, claims={**read_whys(folder), claim: found})
-    text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)
-    write_durably(folder.path / WHY_NAME, text.encode() + b"\n")
+    write_model(folder.path / WHY_NAME, content)
