@@ -58,12 +58,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
         _write_uses(write_uses)
         if results is None:
             return
-    chosen = _weighted(asked_uses(uses, use or []), weights or [])
-    if must:
-        from strata.advice.uses import requiring  # noqa: PLC0415
-
-        musts = asked_musts(must)
-        chosen = [requiring(each, musts) for each in chosen]
+    chosen = _adjusted(asked_uses(uses, use or []), weights or [], asked_musts(must or []))
     if list_them:
         from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
 
@@ -122,14 +117,12 @@ def asked_musts(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _weighted(uses: list[Use], weights: list[str]) -> list[Use]:
-    from strata.advice.uses import reweighted  # noqa: PLC0415
+def _adjusted(uses: list[Use], weights: list[str], musts: list[str]) -> list[Use]:
+    from strata.advice.uses import requiring, reweighted  # noqa: PLC0415
 
-    if not weights:
-        return uses
-    if len(uses) != 1:
+    if weights and len(uses) != 1:
         raise StudyError("weights belong to one use", place="--weights", remedy="name one use with --use")
-    return [reweighted(uses[0], weights)]
+    return [requiring(reweighted(each, weights), musts) for each in uses]
 
 
 def _write_uses(file: Path) -> None:
