@@ -15,27 +15,12 @@ from strata.cli import app
 from strata.lab import Lab
 from strata.lab.cache import Cache, cache_root
 from strata.spec.kernel import DEFAULT_VERSION
+from study_texts import HEAD, disk, pgbench
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]  # two kernels are compiled, and parts of six more
 
-STUDY = """\
-[study]
-name = "fsync"
-question = "Which commit changed fsync on ext4?"
-seeds = [1]
-
-[devices.disk0]
-model = "wd-re4-500gb"
-
-[stacks.ext4]
-layers = [{ layer = "ext4" }]
-
-[workloads.oltp]
-workload = "pgbench"
-scale = 1
-clients = 4
-duration = "10s"
-"""
+STUDY = HEAD + disk("disk0") + '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n'
+STUDY += pgbench("oltp").replace("clients = 1", "clients = 4")
 
 
 def test_the_commit_that_adds_a_flush_is_found_and_the_flush_is_named(lab: Lab, tmp_path: Path) -> None:

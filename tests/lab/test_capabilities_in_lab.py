@@ -11,23 +11,12 @@ from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capability
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
+from study_texts import HEAD, SSD, disk, fio
 
 pytestmark = pytest.mark.lab
 
-STUDY = """\
-[study]
-name = "mirrors"
-question = "Which mirror heals?"
-seeds = [1]
-[devices.disk0]
-model = "samsung-870-evo-1tb"
-capacity = "1GiB"
-[devices.disk1]
-model = "samsung-870-evo-1tb"
-capacity = "1GiB"
-[devices.ssd]
-model = "samsung-870-evo-1tb"
-capacity = "256MiB"
+DISKS = disk("disk0", SSD, "1GiB") + disk("disk1", SSD, "1GiB") + disk("ssd", SSD, "256MiB")
+STACKS = """\
 [stacks.btrfs]
 devices = ["disk0", "disk1"]
 layers = [{ layer = "btrfs", data = "raid1" }]
@@ -40,11 +29,6 @@ layers = [{ layer = "zpool", vdev = "mirror", special = ["ssd"] }, { layer = "zf
 [stacks.md-lvm-ext4]
 devices = ["disk0", "disk1"]
 layers = [{ layer = "md", level = 1 }, { layer = "lvm", size = "512MiB" }, { layer = "ext4" }]
-[workloads.mix]
-workload = "fio"
-preset = "random-mix-4k"
-size = "64MiB"
-duration = "1s"
 """
 PROBES = ["corruption-healed", "disk-loss", "grow", "restore-older", "snapshot"]
 
@@ -52,7 +36,7 @@ PROBES = ["corruption-healed", "disk-loss", "grow", "restore-older", "snapshot"]
 @pytest.fixture(scope="module")
 def survey(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Survey:
     folder = tmp_path_factory.mktemp("capabilities")
-    (folder / "study.toml").write_text(STUDY)
+    (folder / "study.toml").write_text(HEAD + DISKS + STACKS + fio("mix"))
     return Survey(load_study(folder / "study.toml", catalogue()), LabRunner(lab), folder / "found")
 
 

@@ -10,24 +10,11 @@ from lab_factory import mix, run_text
 
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
+from study_texts import HEAD, disk
 
 pytestmark = pytest.mark.lab
 
-STUDY = """\
-[study]
-name = "cached"
-question = "Does it help?"
-seeds = [1]
-
-[devices.disk]
-model = "wd-re4-500gb"
-
-[devices.ssd]
-model = "samsung-860-evo-500gb"
-{capacity}
-[stacks.cached]
-layers = [{{ layer = "{layer}", cache = "ssd" }}, {{ layer = "ext4" }}]
-"""
+CACHED = '[stacks.cached]\nlayers = [{{ layer = "{}", cache = "ssd" }}, {{ layer = "ext4" }}]\n'
 
 
 @pytest.mark.parametrize(
@@ -36,11 +23,12 @@ layers = [{{ layer = "{layer}", cache = "ssd" }}, {{ layer = "ext4" }}]
         ("dm-cache", ""),
         ("bcache", ""),
         # Its tables for the whole drive would take 8.2 GiB.
-        pytest.param("dm-writecache", 'capacity = "16GiB"\n', marks=pytest.mark.slow),
+        pytest.param("dm-writecache", "16GiB", marks=pytest.mark.slow),
     ],
 )
 def test_a_cache_on_a_drive_of_500_gb_works(layer: str, capacity: str, lab: Lab, tmp_path: Path) -> None:
-    text = STUDY.format(layer=layer, capacity=capacity) + mix(size="16MiB")
+    disks = disk("disk") + disk("ssd", "samsung-860-evo-500gb", capacity)
+    text = HEAD + disks + CACHED.format(layer) + mix(size="16MiB")
 
     summary = run_text(text, tmp_path, LabRunner(lab))
 

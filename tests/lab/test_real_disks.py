@@ -17,6 +17,7 @@ from lab_factory import STRATA, environment, public_folder, records, shared_lab,
 from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.runners.leftovers import processes_of
+from study_texts import disk
 
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 MIB = 1 << 20
@@ -28,12 +29,7 @@ name = "two-disks"
 question = "One disk or two?"
 seeds = [{SEED}]
 phases = "fixed"
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "1GiB"
-[devices.disk1]
-model = "wd-re4-500gb"
-capacity = "1GiB"
+{disk("disk0", capacity="1GiB")}{disk("disk1", capacity="1GiB")}
 [stacks.ext4]
 devices = ["disk0"]
 layers = [{{ layer = "ext4" }}]

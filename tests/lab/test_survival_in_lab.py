@@ -15,18 +15,12 @@ from strata.plan.catalogue import catalogue
 from strata.results.capabilities import PowerCutFinding, lost_words
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
+from study_texts import disk
 
 pytestmark = pytest.mark.lab
 
-DISKS = """\
-[devices.disk0]
-model = "wd-re4-500gb"
-capacity = "4GiB"
-[devices.liar]
-model = "wd-re4-500gb"
-capacity = "4GiB"
-faults = [{ fault = "ignores-flush" }]
-"""
+LIAR = disk("liar", capacity="4GiB") + 'faults = [{ fault = "ignores-flush" }]\n'
+DISKS = disk("disk0", capacity="4GiB") + LIAR
 HEAD = """\
 [study]
 name = "survival"

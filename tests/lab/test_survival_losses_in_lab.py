@@ -17,6 +17,7 @@ from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from strata.spec.survival import REBUILT
 from strata.units import NS_PER_S
+from study_texts import SSD, disk
 
 pytestmark = pytest.mark.lab
 
@@ -27,12 +28,7 @@ question = "Which stack goes on without its disks?"
 seeds = [1]
 phases = "fixed"
 """
-DISK = """\
-[devices.disk{}]
-model = "samsung-870-evo-1tb"
-capacity = "256MiB"
-"""
-DISKS = "".join(map(DISK.format, range(3)))
+DISKS = "".join(disk(f"disk{index}", SSD, "256MiB") for index in range(3))
 # So little that MD rebuilds at full speed beside it: other requests slow it down to 1 MB/s.
 MAIL = """\
 [workloads.mail]

@@ -6,13 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from results_factory import plan_of
 
 from strata.errors import LabError
 from strata.lab.boot import boot_setting, kernel_arguments, memory_text
 from strata.lab.initrd import lab_bindings, lab_initrd
 from strata.lab.limits import check_memory, lies_on_disk
 from strata.lab.programs import PATH, LoadBuild, load_file, load_setting
-from strata.plan.model import Monitors, Plan, Trial
+from strata.plan.model import Plan
 from strata.spec.step import LOAD
 from strata.spec.study import MEMORY_BYTES_MIN
 
@@ -20,15 +21,7 @@ MIB = 1 << 20
 
 
 def plan_with(*variables: str) -> Plan:
-    return Plan(
-        trial=Trial(study="study", stack="a", workload="b", seed=1, id="a.b.s1"),
-        devices=(),
-        variables=variables,
-        environment={},
-        monitors=Monitors(interval_ns=1, disks=()),
-        time_limit_ns=1,
-        steps=(),
-    )
+    return plan_of("a", "b", 1).model_copy(update={"variables": variables})
 
 
 def test_a_lab_without_a_stated_memory_boots_as_it_always_has() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from results_factory import plan_of
 
 from strata.errors import LabError
 from strata.lab.cache import Cache, Inputs, cache_root
@@ -18,22 +19,15 @@ from strata.lab.modules import Module, ModulesBuild
 from strata.lab.programs import AgentBuild
 from strata.lab.progress import SILENCE
 from strata.lab.variant import variant_spec
-from strata.plan.model import Monitors, Plan, Trial
+from strata.plan.model import Plan
 from strata.runners.lab import LabRunner
 from strata.spec.step import Prerequisites
 
 
 def plan_with(*modules: str, features: tuple[str, ...] = ()) -> Plan:
-    return Plan(
-        trial=Trial(study="study", stack="a", workload="b", seed=1, id="a.b.s1"),
-        prerequisites=Prerequisites(modules=modules, features=features),
-        devices=(),
-        variables=(),
-        environment={},
-        monitors=Monitors(interval_ns=1, disks=()),
-        time_limit_ns=1,
-        steps=(),
-    )
+    prerequisites = Prerequisites(modules=modules, features=features)
+    update = {"prerequisites": prerequisites, "devices": (), "variables": ()}
+    return plan_of("a", "b", 1).model_copy(update=update)
 
 
 @pytest.fixture
