@@ -52,6 +52,19 @@ def test_capacity_and_price_are_of_whole_disks_also_where_a_study_uses_a_part(tm
     assert facts.memory_bytes == 256 << 20
 
 
+def test_the_memory_of_a_machine_holds_what_its_own_layers_take(tmp_path: Path) -> None:
+    below = '{{ layer = "zpool", arc_max = "128MiB" }}, {{ layer = "zvol" }}, {{ layer = "vm" }}, '
+    layers = below + '{{ layer = "zpool", arc_max = "64MiB" }}, {{ layer = "zfs" }}'
+    study = STUDY.replace(
+        '{{ layer = "zpool", vdev = "mirror", arc_max = "256MiB" }}, {{ layer = "zfs" }}', layers
+    )
+    study = study.replace("[stacks.mirror]", '[stacks.mirror]\ndevices = ["disk0"]')
+
+    facts = found(tmp_path, study.replace(HEAD, HEAD + 'memory = "1GiB"\n').format(price="", other=""))
+
+    assert facts.memory_bytes == (128 + 256) << 20
+
+
 def test_the_datasets_of_one_pool_share_its_capacity(tmp_path: Path) -> None:
     dataset = '[stacks.mirror.filesystems.wal]\nlayers = [{ layer = "zfs" }]\nmount = "/wal"\n\n'
     facts = found(tmp_path, text().replace("[stacks.async]", f"{dataset}[stacks.async]"))

@@ -48,7 +48,7 @@ def lacking_cpus(plan: Plan) -> str | None:
         return None
     return (
         "a virtual machine has one processor unless its emulator is QEMU: in User-Mode Linux several would "
-        "wait for one another in loops that do not enter the lab's kernel, and in these virtual time stands"
+        "wait for one another in loops that do not enter the lab's kernel, and virtual time stands still then"
     )
 
 

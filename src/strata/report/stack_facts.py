@@ -40,7 +40,7 @@ class StackFacts:
         survives: Whether it survived the loss of any disk when that was tried.
         price: Of all its disks.
         price_per_tb: Of a usable terabyte.
-        memory_bytes: The memory of its layers: the ARC, tables of caches.
+        memory_bytes: The memory of its layers: the ARC, tables of caches, a virtual machine.
         risks: The settings by which a power failure loses acknowledged data, and the losses by power cuts.
         cuts_survived: The power cuts that lost nothing acknowledged, if all of them did.
         unable: The changes that it cannot make while it is mounted.
@@ -82,7 +82,12 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         per_tb = Price(price.amount * _TB / usable_bytes, price.currency)
     layers = stack.every_layer
     named = stack.capacities(capacities)
-    memory = sum(each.kernel_memory_bytes() + each.tables_bytes(named) for each in layers)
+    # The memory of what is in a virtual machine is a part of the machine's.
+    machine = next((index for index, each in enumerate(layers, 1) if each.machine_bytes()), None)
+    memory = sum(
+        each.kernel_memory_bytes() + each.tables_bytes(named) + each.machine_bytes()
+        for each in layers[:machine]
+    )
     cuts = [cut for cut in capabilities.cuts if cut.stack == name] if capabilities is not None else []
     risks = [risk for workload in study.workloads for risk in study.power_risks(name, workload)]
     risks += filter(None, [lost_words(cuts)])
