@@ -168,6 +168,16 @@ _LAYERS: Final = {
         1,
         '{ layer = "vm", emulator = "qemu", bus = "virtio-scsi", cache = "directsync" }, { layer = "xfs" }',
     ),
+    "layer-vm-qcow2": (
+        1,
+        '{ layer = "xfs" }, { layer = "qcow2", cache = "writeback", discard = false, l2_cache = "1MiB" }, '
+        '{ layer = "vm", cache = "writeback" }, { layer = "ext4" }',
+    ),
+    "layer-vm-qemu-raw": (
+        1,
+        '{ layer = "ext4" }, { layer = "raw" }, { layer = "vm", emulator = "qemu", cache = "unsafe" }, '
+        '{ layer = "xfs" }',
+    ),
     "layer-vm-writethrough": (
         1,
         '{ layer = "vm", memory = "128MiB", cache = "writethrough", aio = "io_uring" }, { layer = "xfs" }',

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -81,11 +82,80 @@ def test_plans_without_a_machine_do_not_speak_of_one(tmp_path: Path) -> None:
         ('{ layer = "vm", cache = "writeback", aio = "native" }', "1GiB", "without the page cache only"),
         ('{ layer = "vm", queues = 2 }', "1GiB", "one request queue for each processor"),
         ('{ layer = "vm", bus = "virtio-scsi" }', "1GiB", "has no virtio-scsi"),
+        (
+            '{ layer = "xfs" }, { layer = "raw", server = "loop" }, { layer = "vm" }',
+            "1GiB",
+            "opens the image",
+        ),
+        (
+            '{ layer = "xfs" }, { layer = "qcow2", cache = "none" }, { layer = "vm", cache = "unsafe" }',
+            "1GiB",
+            'with cache = "unsafe"',
+        ),
+        (
+            '{ layer = "xfs" }, { layer = "raw", aio = "io_uring" }, { layer = "vm" }',
+            "1GiB",
+            'with aio = "native"',
+        ),
     ],
 )
 def test_machines_that_cannot_be_are_refused(tmp_path: Path, layers: str, memory: str, cause: str) -> None:
     with pytest.raises(DiagnosticsError, match=cause):
         study_of(tmp_path, layers, memory)
+
+
+@pytest.mark.parametrize("emulator", ["uml", "qemu"])
+@pytest.mark.parametrize(
+    ("image", "options"),
+    [
+        ("raw", '{ layer = "raw", cache = "writeback", discard = false }'),
+        ("qcow2", '{ layer = "qcow2", l2_cache = "1MiB" }'),
+    ],
+)
+def test_a_machine_opens_an_image_directly_below_with_its_own_cache(
+    tmp_path: Path, emulator: str, image: str, options: str
+) -> None:
+    machine = f'{{ layer = "vm", emulator = "{emulator}", cache = "writeback" }}'
+    plan = plan_of(tmp_path, f'{{ layer = "xfs" }}, {options}, {machine}')
+
+    opening = next(step for step in plan.steps if "--blockdev" in step.argv)
+    found = [json.loads(word) for word in opening.argv if word.startswith("{")]
+    nodes = {node["node-name"]: node for node in found if "driver" in node}
+
+    assert opening.id == ("vm-serve" if emulator == "uml" else "vm-start")
+    assert nodes["file"]["filename"] == f"${{mounts}}/xfs/image.{image}"
+    assert nodes["file"]["aio"] == "threads"
+    assert (nodes["disk"]["driver"], nodes["disk"]["file"]) == (image, "file")
+    for name in ("file", "disk"):
+        assert nodes[name]["cache"] == {"direct": False, "no-flush": False}
+        assert nodes[name]["discard"] == ("ignore" if image == "raw" else "unmap")
+    assert [step.id for step in plan.steps if step.id.startswith(f"{image}-")] == [f"{image}-make"]
+    assert "nbd" not in str((plan.prerequisites, plan.variables))
+
+
+def test_an_image_below_another_layer_than_a_machine_is_a_block_device(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "lvm" }, { layer = "vm" }')
+
+    assert {"qcow2-serve", "qcow2-connect"} <= {step.id for step in plan.steps}
+    assert "driver:nbd" in plan.prerequisites.features
+
+
+@pytest.mark.parametrize("between", ["", '{ layer = "lvm" }, '])
+def test_data_are_written_back_by_the_machines_kernel_before_a_snapshot_below_it(
+    tmp_path: Path, between: str
+) -> None:
+    layers = f'{{ layer = "xfs" }}, {{ layer = "qcow2" }}, {between}{{ layer = "vm" }}'
+    text = TEXT.format(layers=layers, memory="1GiB") + 'before_measure = ["snapshot"]\n'
+
+    plan = compile_trial(read(tmp_path, text), "stack", "load", 1)
+
+    machines = {step.id: step.machine for step in plan.steps}
+    serving = next(step for step in plan.steps if "--chardev" in step.argv)
+    (monitor,) = (word for word in serving.argv if word.startswith("socket,id=monitor"))
+    taking = next(step for step in plan.steps if step.id == "qcow2-snapshot-snapshot")
+    assert machines["qcow2-snapshot-sync"] == machines["fio-measure"] is not None
+    assert machines["qcow2-snapshot-snapshot"] is machines["qcow2-drop-drop"] is None
+    assert f"path={taking.argv[3]}," in monitor
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ class LayerContext:
         provided: The capacities and the geometry of these.
         devices: The names of the study's devices whose content the layer destroys: below it, or in its keys.
         tenant: The one of ``tenants`` whose share is acted on, as by a snapshot of one tenant's volume.
+        below: The layer directly below, if there is one.
+        machine: The socket of the virtual machine that runs what is above.
         capacities: The capacities of all of the study's devices in bytes, by name.
     """
 
@@ -141,6 +143,8 @@ class LayerContext:
     tenants: tuple[str, ...] = ()  # that share the layer, if it is the uppermost shared one
     tenant: str | None = None
     capacities: Mapping[str, int] = field(default_factory=dict, hash=False)
+    below: Layer | None = field(default=None, hash=False)
+    machine: str | None = None
 
     @property
     def of_tenant(self) -> LayerContext:
@@ -352,6 +356,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def on_host(self) -> Self:
         """The same layer as it is built on a host."""
+        return self
+
+    def under(self, upper: Layer) -> Self:
+        """The same layer as it is built directly below ``upper``."""
         return self
 
     def power_risks(self) -> Iterable[str]:

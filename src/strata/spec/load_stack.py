@@ -40,7 +40,9 @@ class StackReader:
     def stack(self, name: str, table: StackTable) -> Stack | None:
         path: Keys = ("stacks", name)
         self.check_settings(table.settings, (*path, "settings"))
-        placed = [*self.layers(table.layers, (*path, "layers")), *self.layers(table.each, (*path, "each"))]
+        placed = _joined(
+            [*self.layers(table.layers, (*path, "layers")), *self.layers(table.each, (*path, "each"))]
+        )
         layers = tuple(layer for _, layer in placed if layer is not None)
         disks = {each: used.capacity_bytes for each, used in self.devices.items()}
         capacities = with_parts(layers, disks, AMPLE_BYTES)
@@ -73,7 +75,7 @@ class StackReader:
     ) -> Stack | None:
         """A further filesystem of a stack, on its disks or partitions; ``used`` are those in use."""
         path: Keys = ("stacks", stack.name, "filesystems", name)
-        placed = self.layers(table.layers, (*path, "layers"))
+        placed = _joined(self.layers(table.layers, (*path, "layers")))
         if stack.each:
             cause = "a stack whose tenants have layers of their own has no further filesystems"
             self.found.add(path, cause, "leave it out, or `each`")
@@ -213,6 +215,14 @@ class StackReader:
             self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))
             return False
         return sound
+
+
+def _joined(placed: list[_Placed]) -> list[_Placed]:
+    """The layers, each as it is below the next."""
+    return [
+        (path, layer.under(upper) if layer is not None and upper is not None else layer)
+        for (path, layer), (_, upper) in zip(placed, [*placed[1:], ((), None)], strict=False)
+    ]
 
 
 def _join_remedy(requires: LowerInterface, provided: Provided, catalogue: Catalogue) -> str:

@@ -215,15 +215,22 @@ class Stack:
         self, named: Sequence[tuple[str, Layer]], base: LayerContext, *, top: str
     ) -> list[LayerContext]:
         contexts: list[LayerContext] = []
-        lower, provided, devices = base.lower, base.provided, base.devices
+        lower, provided, devices, below = base.lower, base.provided, base.devices, base.below
         for index, (name, layer) in enumerate(named):
             own = tuple(dict.fromkeys([*(() if layer.beside else devices), *names_of(layer)]))
             mount = top if index == len(named) - 1 else f"${{mounts}}/{name}"
-            context = LayerContext(name, base.seed, lower, provided, own, mount, capacities=base.capacities)
+            context = LayerContext(
+                name, base.seed, lower, provided, own, mount, capacities=base.capacities, below=below
+            )
             contexts.append(context)
             if layer.beside:
                 continue
-            lower, provided, devices = (layer.path(context),), layer.provided(provided), ()
+            lower, provided, devices, below = (layer.path(context),), layer.provided(provided), (), layer
+        machine = None
+        for index in reversed(range(len(named))):
+            contexts[index] = replace(contexts[index], machine=machine)
+            if named[index][1].machine_bytes():
+                machine = named[index][1].machine(contexts[index])
         return contexts
 
 

@@ -2,16 +2,17 @@
 """Image files on a filesystem, given as block devices, and the raw format.
 
 qemu-img makes the file. A server of QEMU opens it and exports it over a Unix socket, to which the kernel's
-network block device connects; a raw file can be given to the kernel's loop driver instead.
+network block device connects; a raw file can be given to the kernel's loop driver instead. The QEMU of a
+virtual machine directly above opens the file itself: there is no server then, and no device.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self, cast
 
-from pydantic import Field, StrictBool
+from pydantic import Field, PrivateAttr, StrictBool
 
 from strata.layers.options import multiple_of
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
@@ -19,10 +20,14 @@ from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
+if TYPE_CHECKING:
+    from strata.layers.vm.vm import Vm
+
 Cache = Literal["none", "writeback", "directsync"]
 
 EXPORT: Final = "image"  # the name of the export, and in the storage daemon of the image's node
 FILE_NODE: Final = "file"
+MACHINE_DISK: Final = "disk"  # the name of the image's node in the QEMU of a virtual machine
 
 _CAPACITY_BYTES_MIN: Final = 1 << 20
 _MAKE_LIMIT_NS_MIN: Final = 600 * NS_PER_S
@@ -58,10 +63,11 @@ class ImageFile(Layer):
     """Size of the virtual disk; default: three quarters of what the filesystem below can hold"""
     cache: Cache = Field("none", examples=["writeback"])
     """As QEMU means it: `none` bypasses the page cache below (O_DIRECT), `writeback` uses it, `directsync`
-    bypasses it and makes every write durable before it is acknowledged"""
+    bypasses it and makes every write durable before it is acknowledged. Directly below a `vm` its `cache`
+    holds"""
     aio: Literal["native", "threads", "io_uring"] | None = Field(None, examples=["threads"])
-    """How the server reads and writes the file; default: `native` (Linux AIO), with the cache `writeback`
-    `threads`"""
+    """How the server reads and writes the file; directly below a `vm` its `aio` holds; default: `native`
+    (Linux AIO), with the cache `writeback` `threads`"""
     discard: StrictBool = True
     """Whether what is discarded above becomes a hole in the file"""
     sector: Literal[512, 4096] = Field(512, examples=[4096])
@@ -69,10 +75,21 @@ class ImageFile(Layer):
     nocow: StrictBool = False
     """The file attribute No_COW on btrfs; elsewhere without effect"""
 
+    _machine: Vm | None = PrivateAttr(None)  # directly above
+
+    def under(self, upper: Layer) -> Self:
+        if not upper.machine_bytes():
+            return self
+        opened = self.model_copy()
+        opened._machine = cast("Vm", upper)
+        return opened
+
     def caches_direct_io(self) -> bool:
         return self.cache == "writeback"
 
     def needs(self) -> Prerequisites:
+        if self._machine is not None:
+            return self.prerequisites
         if self.server == "loop":
             return self.prerequisites | Prerequisites(tools=("losetup",), features=("driver:loop",))
         tools = {"qemu-nbd", "nbd-client", self.server}
@@ -92,6 +109,9 @@ class ImageFile(Layer):
                 f"the filesystem below holds {describe_size(lower.smallest_bytes)}, too little for an image",
                 remedy="raise the `capacity` of the device",
             )
+        if self._machine is not None:
+            yield from self._contradictions(self._machine)
+            return
         if self.aio == "native" and self.cache == "writeback":
             yield Diagnostic(
                 "Linux AIO is asynchronous on files without page cache only, and QEMU refuses it elsewhere",
@@ -111,6 +131,18 @@ class ImageFile(Layer):
             cause = "a loop device always passes discards on"
             yield Diagnostic(cause, remedy=f"{no_loop}leave it out", key="discard")
 
+    def _contradictions(self, machine: Vm) -> Iterable[Diagnostic]:
+        if self.server != "qemu-storage-daemon":
+            cause = "the QEMU of the vm above opens the image by itself"
+            yield Diagnostic(cause, remedy="leave it out", key="server")
+        for key, holds in (("cache", machine.cache), ("aio", machine.aio_of)):
+            if key in self.model_fields_set and getattr(self, key) not in (None, holds):
+                yield Diagnostic(
+                    f'the vm above opens the image by itself, with {key} = "{holds}"',
+                    remedy=f"leave it out, and write the `{key}` of the vm",
+                    key=key,
+                )
+
     def provided(self, lower: Provided) -> Provided:
         return super().provided(lower).with_sectors(self.sector)
 
@@ -122,6 +154,8 @@ class ImageFile(Layer):
         return size_bytes - size_bytes % _CAPACITY_BYTES_MIN
 
     def path(self, context: LayerContext) -> str:
+        if self._machine is not None:
+            return self.file(context)
         return f"${{loop-{context.name}}}" if self.server == "loop" else f"${{nbd-{context.name}}}"
 
     def file(self, context: LayerContext) -> str:
@@ -149,6 +183,8 @@ class ImageFile(Layer):
         return [make, *self.assemble(context)]
 
     def assemble(self, context: LayerContext) -> list[Step]:
+        if self._machine is not None:
+            return []
         if self.server == "loop":
             return [self._attach(context)]
         argv = self._daemon_argv(context) if self.server == "qemu-storage-daemon" else self._nbd_argv(context)
@@ -179,35 +215,45 @@ class ImageFile(Layer):
     def allocated_bytes(self, stdout: str) -> int:
         return int(stdout) * SECTOR_BYTES
 
-    def nodes(self, context: LayerContext) -> tuple[dict[str, object], dict[str, object]]:
-        """The storage daemon's two nodes: of the file, and of the format on it."""
+    def nodes(self, path: str) -> tuple[dict[str, object], dict[str, object]]:
+        """QEMU's two nodes: of the file at the path, and of the format on it."""
+        opening = self._machine or self
         common = {
-            "cache": {"direct": self.cache != "writeback", "no-flush": False},
+            "cache": {"direct": opening.is_direct, "no-flush": opening.cache == "unsafe"},
             "discard": "unmap" if self.discard else "ignore",
         }
-        file = {"node-name": FILE_NODE, "driver": "file", "filename": self.file(context), "aio": self._aio}
-        image = {"node-name": EXPORT, "driver": self.image_format, "file": FILE_NODE}
+        file = {"node-name": FILE_NODE, "driver": "file", "filename": path, "aio": opening.aio_of}
+        image = {"node-name": self.node, "driver": self.image_format, "file": FILE_NODE}
         return {**file, **common}, {**image, **common, **self.opened_with()}
+
+    @property
+    def node(self) -> str:
+        return EXPORT if self._machine is None else MACHINE_DISK
 
     def export(self) -> dict[str, object]:
         names = dict.fromkeys(("id", "node-name", "name"), EXPORT)
         return {"type": "nbd", **names, "writable": True, "writethrough": self.cache == "directsync"}
 
     @property
-    def _aio(self) -> str:
-        return self.aio or ("threads" if self.cache == "writeback" else "native")
+    def is_direct(self) -> bool:
+        return self.cache != "writeback"
+
+    @property
+    def aio_of(self) -> str:
+        return self.aio or ("native" if self.is_direct else "threads")
 
     def _daemon_argv(self, context: LayerContext) -> list[str]:
-        file, image = self.nodes(context)
+        file, image = self.nodes(self.file(context))
         return [
             "qemu-storage-daemon",
             *("--blockdev", json.dumps(file), "--blockdev", json.dumps(image)),
             *("--nbd-server", f"addr.type=unix,addr.path={self.socket(context)}"),
             *("--export", json.dumps(self.export())),
-            *self.monitor_argv(context),
+            *self.monitor_argv(f"${{scratch}}/{context.name}", "--monitor", "chardev=monitor"),
         ]
 
-    def monitor_argv(self, context: LayerContext) -> list[str]:
+    def monitor_argv(self, place: str, *option: str) -> list[str]:
+        """QEMU's options for a monitor at ``PLACE.qmp``, if the image needs one; ``option`` is QEMU's own."""
         return []
 
     def _nbd_argv(self, context: LayerContext) -> list[str]:
@@ -216,7 +262,7 @@ class ImageFile(Layer):
         return [
             *("qemu-nbd", "--persistent", "--shared=1"),
             *(f"--socket={self.socket(context)}", f"--export-name={EXPORT}"),
-            *(f"--cache={self.cache}", f"--aio={self._aio}"),
+            *(f"--cache={self.cache}", f"--aio={self.aio_of}"),
             f"--discard={'unmap' if self.discard else 'ignore'}",
             f"json:{json.dumps(image)}",
         ]
@@ -254,7 +300,8 @@ class Raw(ImageFile):
         "qemu-storage-daemon", examples=["qemu-nbd"]
     )
     """What serves the file as a block device: one of QEMU's servers, to which the kernel connects a network
-    block device over a Unix socket, or the kernel's loop driver"""
+    block device over a Unix socket, or the kernel's loop driver. Directly below a `vm` nothing: its QEMU
+    opens the file"""
 
     def resize(self, context: LayerContext, capacity_bytes: int, *, grow: bool) -> list[Step] | None:
         """Only of a loop device; a connected NBD device keeps its size."""

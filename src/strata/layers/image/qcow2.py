@@ -59,7 +59,8 @@ class Qcow2(ImageFile):
     """`off`: clusters are allocated when they are written; `metadata`: the tables are made; `falloc`: the
     clusters' blocks are allocated, too; `full`: zeros are written"""
     server: Literal["qemu-storage-daemon", "qemu-nbd"] = Field("qemu-storage-daemon", examples=["qemu-nbd"])
-    """What serves the image; only the storage daemon takes snapshots while it runs"""
+    """What serves the image; only the storage daemon takes snapshots while it runs. Directly below a `vm`
+    nothing: its QEMU opens the file, and takes snapshots"""
     cluster_bytes: Annotated[Size, power_of_two(SECTOR_BYTES, 2 << 20)] = Field(
         64 << 10, alias="cluster", examples=["2MiB"]
     )
@@ -135,37 +136,47 @@ class Qcow2(ImageFile):
         """The check of qemu-img, which also fails on leaked clusters."""
         return "qemu-img", "check", self.file(context)
 
-    def monitor_argv(self, context: LayerContext) -> list[str]:
-        listening = f"socket,id=monitor,path={_monitor(context)},server=on,wait=off"
-        return ["--chardev", listening, "--monitor", "chardev=monitor"]
+    def monitor_argv(self, place: str, *option: str) -> list[str]:
+        return ["--chardev", f"socket,id=monitor,path={place}.qmp,server=on,wait=off", *option]
 
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """An internal snapshot, in the image's own file.
 
         The layers above do not notice it, so their dirty data are written first, as the device mapper or the
-        agent in a virtual machine would have a filesystem do.
+        agent in a virtual machine would have a filesystem do: by the kernel of the machine, if there is one.
         """
         if self.server != "qemu-storage-daemon":
             return None
-        command = _command("blockdev-snapshot-internal-sync", device=EXPORT, name=name)
+        command = _command("blockdev-snapshot-internal-sync", device=self.node, name=name)
         title = "Write back what is above the qcow2 image"
         return [
-            context.act("sync", title, "sync", time_limit_ns=_SNAPSHOT_LIMIT_NS),
-            _qmp(context, "snapshot", f"Take the snapshot {name} of the qcow2 image", command),
+            context.act("sync", title, "sync", machine=context.machine, time_limit_ns=_SNAPSHOT_LIMIT_NS),
+            self._qmp(context, "snapshot", f"Take the snapshot {name} of the qcow2 image", command),
         ]
 
     def drop_snapshot(self, context: LayerContext, name: str) -> list[Step]:
-        command = _command("blockdev-snapshot-delete-internal-sync", device=EXPORT, name=name)
-        return [_qmp(context, "drop", f"Drop the snapshot {name} of the qcow2 image", command)]
+        command = _command("blockdev-snapshot-delete-internal-sync", device=self.node, name=name)
+        return [self._qmp(context, "drop", f"Drop the snapshot {name} of the qcow2 image", command)]
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        """The daemon closes the image meanwhile, because only qemu-img can go back to a snapshot."""
+        """The daemon closes the image meanwhile, because only qemu-img can go back to a snapshot.
+
+        A virtual machine directly above is down.
+        """
         if self.server != "qemu-storage-daemon":
             return None
-        file, image = self.nodes(context)
+        apply = context.act(
+            "apply",
+            f"Go back to the snapshot {name} of the qcow2 image",
+            *("qemu-img", "snapshot", "-q", "-a", name, self.file(context)),
+            time_limit_ns=_SNAPSHOT_LIMIT_NS,
+        )
+        if self._machine is not None:
+            return [apply]
+        file, image = self.nodes(self.file(context))
         detach = ("nbd-client", "-d", self.path(context))
         disconnect = context.act("disconnect", "Disconnect the qcow2 image", *detach)
-        close = _qmp(
+        close = self._qmp(
             context,
             "close",
             "Close the qcow2 image",
@@ -174,13 +185,7 @@ class Qcow2(ImageFile):
             _command("blockdev-del", **{"node-name": EXPORT}),
             _command("blockdev-del", **{"node-name": FILE_NODE}),
         )
-        apply = context.act(
-            "apply",
-            f"Go back to the snapshot {name} of the qcow2 image",
-            *("qemu-img", "snapshot", "-q", "-a", name, self.file(context)),
-            time_limit_ns=_SNAPSHOT_LIMIT_NS,
-        )
-        reopen = _qmp(
+        reopen = self._qmp(
             context,
             "reopen",
             "Open the qcow2 image again",
@@ -192,16 +197,12 @@ class Qcow2(ImageFile):
         connect = self.connect(context).model_copy(update={"undo": None, "cwd": "${scratch}"})
         return [disconnect, close, apply, reopen, connect]
 
-
-def _monitor(context: LayerContext) -> str:
-    return f"${{scratch}}/{context.name}.qmp"
+    def _qmp(self, context: LayerContext, name: str, title: str, *commands: str) -> Step:
+        """A step that sends QEMU commands, or waits for its events, one after the other."""
+        place = f"${{scratch}}/{context.name}" if self._machine is None else context.machine
+        argv = ("python3", "-c", _QMP_CLIENT, f"{place}.qmp", *commands)
+        return context.act(name, title, *argv, time_limit_ns=_SNAPSHOT_LIMIT_NS)
 
 
 def _command(name: str, /, **arguments: object) -> str:
     return json.dumps({"execute": name, "arguments": arguments})
-
-
-def _qmp(context: LayerContext, name: str, title: str, *commands: str) -> Step:
-    """A step that sends the storage daemon commands, or waits for its events, one after the other."""
-    argv = ("python3", "-c", _QMP_CLIENT, _monitor(context), *commands)
-    return context.act(name, title, *argv, time_limit_ns=_SNAPSHOT_LIMIT_NS)

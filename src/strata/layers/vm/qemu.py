@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata.layers.vm.uml import LINE, disk_node, folder_of, start_step
+from strata.layers.vm.uml import LINE, disk_argv, folder_of, start_step
 from strata.spec.layer import LayerContext, RealTime
 from strata.spec.step import (
     MACHINE_ROOT,
@@ -70,4 +70,4 @@ def _disk_argv(vm: Vm, context: LayerContext) -> list[str]:
     device = ["-device", f"virtio-blk-pci,num-queues={queues},{options}"]
     if vm.bus == "virtio-scsi":
         device = ["-device", f"virtio-scsi-pci,num_queues={queues}", "-device", f"scsi-hd,{options}"]
-    return ["-blockdev", disk_node(vm, context), *device]
+    return [*disk_argv(vm, context, "-mon", "chardev=monitor,mode=control"), *device]

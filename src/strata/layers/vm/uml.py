@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from strata.layers.image.file import MACHINE_DISK, ImageFile
 from strata.spec.layer import LayerContext
 from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, Command, Prerequisites, Step
 from strata.spec.trial import derive_seed
@@ -82,19 +83,25 @@ def start_step(
     )
 
 
-def disk_node(vm: Vm, context: LayerContext) -> str:
-    """The block node ``disk`` of QEMU or its storage daemon: the device below."""
+def disk_argv(vm: Vm, context: LayerContext, *monitor: str) -> list[str]:
+    """Options of QEMU or its storage daemon for the block node ``disk``: the device or image file below.
+
+    ``monitor`` is its option for a monitor.
+    """
+    path, image = context.lower[0], context.below
+    if isinstance(image, ImageFile):
+        nodes = [word for node in image.nodes(path) for word in ("--blockdev", json.dumps(node))]
+        return [*image.monitor_argv(socket(context), *monitor), *nodes]
     cache = {"direct": vm.is_direct, "no-flush": vm.cache == "unsafe"}
-    return json.dumps(
-        {
-            "node-name": "disk",
-            "driver": "host_device",
-            "filename": context.lower[0],
-            "aio": vm.aio_of,
-            "cache": cache,
-            "discard": "unmap",
-        }
-    )
+    node = {
+        "node-name": MACHINE_DISK,
+        "driver": "host_device",
+        "filename": path,
+        "aio": vm.aio_of,
+        "cache": cache,
+        "discard": "unmap",
+    }
+    return ["--blockdev", json.dumps(node)]
 
 
 def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
@@ -109,8 +116,9 @@ def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
     }
     return [
         "qemu-storage-daemon",
-        *("--blockdev", disk_node(vm, context), "--blockdev", json.dumps(root)),
-        *("--export", _export("disk", folder, context.provided.sector_bytes, vm.writes_through)),
+        *disk_argv(vm, context, "--monitor", "chardev=monitor"),
+        *("--blockdev", json.dumps(root)),
+        *("--export", _export(MACHINE_DISK, folder, context.provided.sector_bytes, vm.writes_through)),
         *("--export", _export("root", folder, None, None)),
     ]
 

@@ -22,7 +22,8 @@ class Vm(Layer):
     """A virtual machine: the layers above run under a second kernel.
 
     The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk or
-    virtio-scsi, which QEMU serves from the block device below. All steps above run in the machine.
+    virtio-scsi, which QEMU serves from the block device below, or from the file of an image directly below.
+    All steps above run in the machine.
     """
 
     family = "images and guests"
@@ -48,7 +49,7 @@ class Vm(Layer):
     `directsync` and `writethrough` are the same with every write made durable before it is acknowledged;
     `unsafe` is `writeback` that ignores flushes"""
     aio: Literal["native", "threads", "io_uring"] | None = Field(None, examples=["threads"])
-    """How QEMU reads and writes the block device; default: `native` (Linux AIO) where the page cache is
+    """How QEMU reads and writes what is below; default: `native` (Linux AIO) where the page cache is
     bypassed, `threads` elsewhere"""
     cpus: int = Field(1, ge=1, le=_CPUS_MAX, examples=[2])
     """Processors of the machine. With `uml` it has one, and trials with more are skipped"""
@@ -69,7 +70,7 @@ class Vm(Layer):
 
     @property
     def aio_of(self) -> str:
-        """How QEMU reads and writes the block device."""
+        """How QEMU reads and writes what is below."""
         return self.aio or ("native" if self.is_direct else "threads")
 
     @property
