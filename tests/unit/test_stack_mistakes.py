@@ -45,7 +45,7 @@ MISTAKES = [
         1,
         f"{LAYER}[0]",
         "zvol takes a pool, but stands on one block device (disk0)",
-        "put a layer between them: zpool",
+        "\n  put a layer between them: zpool",
     ),
     (
         '{ layer = "lvm" }, { layer = "md", level = 0 }',

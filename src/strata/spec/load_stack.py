@@ -196,7 +196,8 @@ class StackReader:
             if provided is not None and not fits:
                 shown = f"{provided} ({below})" if below else str(provided)
                 cause = f"{layer.layer} takes {requires}, but stands on {shown}"
-                self.found.add(path, cause, _join_remedy(requires, provided, self.catalogue))
+                remedy = _join_remedy(requires, provided, self.catalogue, is_lowest=path == placed[0][0])
+                self.found.add(path, cause, remedy)
                 provided, sound = None, False
             if provided is None:
                 count = _AMPLE_COUNT if requires.maximum is None else requires.maximum
@@ -225,7 +226,9 @@ def _joined(placed: list[_Placed]) -> list[_Placed]:
     ]
 
 
-def _join_remedy(requires: LowerInterface, provided: Provided, catalogue: Catalogue) -> str:
+def _join_remedy(
+    requires: LowerInterface, provided: Provided, catalogue: Catalogue, *, is_lowest: bool
+) -> str:
     if requires.kind != provided.kind:
         between = [
             name
@@ -233,8 +236,9 @@ def _join_remedy(requires: LowerInterface, provided: Provided, catalogue: Catalo
             if layer.requires.kind == provided.kind and layer.provides == requires.kind
             if requires.fits(1) and not layer.is_container
         ]
-        remedy = "remove one of the two layers"
-        return f"{remedy}, or put a layer between them: {', '.join(between)}" if between else remedy
+        choices = [] if is_lowest else ["remove one of the two layers"]
+        choices += [f"put a layer between them: {', '.join(between)}"] if between else []
+        return ", or ".join(choices)
     if requires.maximum == 0:
         return "leave `devices` out: it stands on nothing"
     if provided.count > 1:
