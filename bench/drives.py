@@ -2,8 +2,8 @@
 """``python -m bench.drives``: the coverage of intervals over plausible drives, on the disk models.
 
 A drive of each model is drawn for each of many seeds, and measured with accesses of its own. The geometric
-mean over all of them is the truth; an interval of n seeds should hold it in 95 of 100 studies. It prints the
-table of docs/explanation/disk-models.md.
+mean over all of them is the truth; an interval of n seeds should hold it in 95 of 100 studies, and the range for
+another seed should hold one more drive that is drawn. It prints the table of docs/explanation/disk-models.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from strata.spec.device import Device, find_device
 from strata.spec.device_kinds.flash import precondition
 from strata.spec.plausible import plausible_drive
 from strata.spec.trial import derive_seed
+from strata.statistics.interval import prediction
 from strata.statistics.selftest import interval_of_means
 from strata.units import SECTOR_BYTES
 
@@ -89,14 +90,18 @@ def levels(name: str, measure: Callable[[Measured], float], count: int, *, drive
     return np.log([measure(Measured(device, seed, drives=drives)) for seed in range(count)])
 
 
-def coverage(values: Floats, n: int, studies: int) -> tuple[float, float]:
-    """The share of studies of n seeds whose interval holds the mean of all, and the median half-width."""
+def coverage(values: Floats, n: int, studies: int) -> tuple[float, float, float]:
+    """Of studies of n seeds: whose interval holds the mean of all, its median half-width, whose range for
+    another seed holds one more drive.
+    """
     rng = np.random.default_rng(derive_seed(1, "studies", str(n)))
-    samples = values[np.array([rng.choice(len(values), n, replace=False) for _ in range(studies)])]
+    drawn = values[np.array([rng.choice(len(values), n + 1, replace=False) for _ in range(studies)])]
+    samples, another = drawn[:, :n], drawn[:, n]
     low, high = interval_of_means(samples)
-    truth = values.mean()
-    held = (low <= truth) & (truth <= high)
-    return float(held.mean()), float(np.median(high - low)) / 2
+    held = (low <= values.mean()) & (values.mean() <= high)
+    lowest, highest = prediction(samples)
+    predicted = (lowest <= another) & (another <= highest)
+    return float(held.mean()), float(np.median(high - low)) / 2, float(predicted.mean())
 
 
 def main() -> None:
@@ -112,7 +117,7 @@ def main() -> None:
             values = levels(name, measure, arguments.drives)
             exact = levels(name, measure, max(50, arguments.drives // 10), drives=False)
             found = [coverage(values, n, arguments.studies) for n in SEEDS]
-            cells = " | ".join(f"{100 * held:.1f} (±{100 * half:.1f} %)" for held, half in found)
+            cells = " | ".join(f"{100 * held:.1f} (±{100 * half:.1f} %), {100 * other:.1f}" for held, half, other in found)
             print(
                 f"| {name} | {title} | {100 * values.std():.1f} % | {100 * exact.std():.1f} % | {cells} |",
                 flush=True,

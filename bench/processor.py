@@ -12,6 +12,7 @@ A last table has the lab's cost: its own processor time per operation beside the
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import os
 import subprocess
@@ -101,6 +102,12 @@ def compare(host: Path, lab: Path) -> Iterator[Cell]:
                     yield Cell(stack, workload, figure, values, said[figure], figure != "processor_ns")
 
 
+def missing(trials: Sequence[str], cells: Iterable[Cell]) -> list[str]:
+    """The trials, such as ``zfs.tar`` or ``ext4.*``, of which there is no cell."""
+    found = {f"{each.stack}.{each.workload}" for each in cells}
+    return [each for each in trials if not fnmatch.filter(found, each)]
+
+
 def costs(host: Path, lab: Path) -> Iterator[Cost]:
     """Of each cell that was run in the lab."""
     cheapest = {
@@ -162,6 +169,8 @@ def main() -> None:
         measure(folder, asked.trial or TRIALS, asked.repeats)
         cells = list(compare(folder / "host", folder / "lab"))
         spent = list(costs(folder / "host", folder / "lab"))
+        for each in missing(asked.trial or TRIALS, cells):
+            print(f"bench: no cell of {each} was measured on both sides", file=sys.stderr)
     if asked.json:
         parts = {
             name: [each for each in cells if each.is_rate is rate]

@@ -153,7 +153,7 @@ def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: Stud
                 assert f"| {summary.n} |" in row
     for line in text.partition("## What the stacks give")[0].splitlines():
         if line.startswith("|"):
-            assert line.count("|") == 7
+            assert line.count("|") == 8
     assert "## The commands that build the stacks on a real machine" in text
     assert "strata run made.toml" in text
 

@@ -320,5 +320,5 @@ def test_the_methods_say_what_an_interval_covers() -> None:
 
     assert "periodic work" in default
     assert "drives that may be of these models" in default
-    exact = "Intervals over seeds cover other layouts and accesses and other angles of the platters"
+    exact = "An interval is of the mean over other layouts and accesses and other angles of the platters."
     assert covered_words({"drives": "exact", "phases": "fixed"}).startswith(exact)

@@ -72,7 +72,7 @@ def _limited(plan: Plan, events: Events, processor: Processor, load: Workload) -
     if not processor.is_free:
         detail += f", and {used.busy_ns / used.window_ns:.2f} of {used.processors} processors computed"
     if any(each.is_paced for each in loads):
-        yield Check(name=LIMITED, verdict="yes", detail=f"the study sets its pace; {detail}")
+        yield Check(name=LIMITED, verdict="yes", detail=f"it waited for the study's own pace: {detail}")
         return
     # One at a time, requests go to one disk of several, and disks and processor take turns: of all disks
     # together the sum counts. A load's disks are idle while it starts, and that its processors are not
@@ -86,7 +86,16 @@ def _limited(plan: Plan, events: Events, processor: Processor, load: Workload) -
         verdict = "no"
     else:
         detail += "; in so short a window the load's start counts"
+    waited = {"yes": _limit(busy, used.busy_ns / used.window_ns), "no": "neither disks nor processors"}
+    detail = f"it waited for {waited[verdict]}: {detail}" if verdict in waited else detail
     yield Check(name=LIMITED, verdict=verdict, detail=detail)
+
+
+def _limit(disks: float, processors: float) -> str:
+    """The limit of a load, by the busy shares of disks and processors."""
+    if max(disks, processors) < _BUSY_MIN:
+        return "disks and processors in turn"
+    return "the disks" if disks >= processors else "the processors"
 
 
 def _disks_busy(disks_ns: Mapping[str, int], window_ns: int) -> str:

@@ -45,6 +45,8 @@ CELLS: Final = (
     Column("method", meaning="geometric mean, arithmetic mean, or percentile of the merged histogram"),
     Column("interval_low", "1", meaning="95 % interval of the estimate; empty with too few seeds"),
     Column("interval_high", "1", meaning="its upper end"),
+    Column("prediction_low", "1", meaning="from here another seed's value lies in 95 of 100 cases"),
+    Column("prediction_high", "1", meaning="up to here"),
     Column("minimum", "1", meaning="the lowest seed's"),
     Column("maximum", "1", meaning="the highest seed's"),
     Column("best", meaning="the workload's stack with the best estimate of the metric"),
@@ -102,7 +104,7 @@ def _kind(kind: MetricKind) -> dict[str, Any]:
 
 
 def _summary(summary: Summary) -> tuple[Any, ...]:
-    ends = ends_plain(summary.interval).values()
+    ends = (end for each in (summary.interval, summary.prediction) for end in ends_plain(each).values())
     return (summary.n, summary.estimate, summary.method, *ends, summary.minimum, summary.maximum)
 
 

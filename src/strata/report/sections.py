@@ -75,6 +75,9 @@ def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
     }
 
 
+_RANGES: Final = ("95 % interval", "seeds from – to", "another seed (95 %)", "to the best (95 % interval)")
+
+
 def comparison_table(results: StudyResults, workload: str, standing: Standing) -> Table:
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
@@ -83,15 +86,17 @@ def comparison_table(results: StudyResults, workload: str, standing: Standing) -
     for stack, summary in summaries.items():
         ranked = "not ranked" if results.unranked(stack, workload) else gain_words(against.get(stack))
         to_best = "best" if stack == standing.best else ranked
-        interval = summary.interval
-        ends = between(interval.low, interval.high, kind.unit) if interval else None
+        ends, another = (
+            between(each.low, each.high, kind.unit) if each else None
+            for each in (summary.interval, summary.prediction)
+        )
         seeds = between(summary.minimum, summary.maximum, kind.unit) if summary.n > 1 else None
-        rows.append((stack, summary.n, summary.estimate, ends, seeds, to_best))
+        rows.append((stack, summary.n, summary.estimate, ends, seeds, another, to_best))
     method = next(iter(summaries.values())).method
     heads = columns(
         *(("stack", "stack"), ("n", "count")),
         ("value" if method == "merged histogram" else "mean", kind.unit),
-        *((title, "figure") for title in ("95 % interval", "seeds from – to", "to the best (95 % interval)")),
+        *((title, "figure") for title in _RANGES),
     )
     note = "more is better" if kind.better == "higher" else "less is better"
     return Table(heads, rows, sentence_case(metric_title(kind)), note)

@@ -41,7 +41,10 @@ def covered_words(described: Mapping[str, Any]) -> str:
         prices = described.get("processor", {})
         if any(value for name, value in prices.items() if name not in {"model", "processors"}):
             named.append("other processors of this kind (each seed draws prices)")
-    return f"Intervals over seeds cover {listed(named)}; not what the models leave out."
+    return (
+        f"An interval is of the mean over {listed(named)}. A single one of them may lie outside: the range for"
+        " another seed says how far. Neither covers what the models leave out."
+    )
 
 
 def heading(kind: MetricKind) -> str:

@@ -266,12 +266,12 @@ class _Watch:
         if program_s - self._program_s_first > self._spin_limit_s:
             found = f"{who} spins without entering the kernel, for {self._spin_limit_s:g} processor seconds"
             remedy = (
-                "computing takes no virtual time: if it would come to an end, raise --stall-limit; if it "
-                "waits by spinning it never does: see the table in how-to/run-a-study"
+                "its computing is priced at its next system call: if it would make one, raise --stall-limit; if "
+                "it waits by spinning it never does: see the table in how-to/run-a-study"
             )
         elif used_s - self._used_s_first > self._stall_limit_s:
             found = f"{who} spins or computes without waiting, for {limit} processor seconds"
-            remedy = "computing takes no virtual time: if it was only slow, raise --stall-limit"
+            remedy = "if it was only slow, raise --stall-limit"
         elif self._asleep_s > self._stall_limit_s:
             found = f"all the lab's processes slept for {limit} s, {who} ran last"
             remedy = "the lab is blocked: see console.log in the attempt's folder, and run the trial again"

@@ -91,6 +91,15 @@ def student(
     return estimate - error * quantile, estimate + error * quantile
 
 
+def prediction(values: Floats) -> tuple[Floats, Floats]:
+    """Low and high ends between which another value lies in 95 of 100 cases, for each row of normal values.
+
+    The variance of a new value and that of the mean add up (G. Hahn, W. Meeker, "Statistical Intervals", 1991).
+    """
+    n = values.shape[-1]
+    return student(np.asarray(values.mean(axis=-1)), standard_error(values) * np.sqrt(n + 1), n - 1)
+
+
 def _transformed(quantile: float, skewness: Floats) -> Floats:
     # As the skewness goes to zero, the limit is the quantile, while the formula becomes 0/0.
     none = np.abs(skewness) < 1e-6

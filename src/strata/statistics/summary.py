@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from strata.statistics.interval import PRACTICAL_ZONE, Interval
+from strata.statistics.interval import PRACTICAL_ZONE, STUDENT, Interval, prediction
 from strata.statistics.level import (
     Level,
     MeanLevel,
@@ -127,6 +127,14 @@ class Summary:
     def outliers(self) -> tuple[Outlier, ...]:
         """The seeds that are far from the others, but part of the estimate."""
         return outliers(self.values)
+
+    @cached_property
+    def prediction(self) -> Interval | None:
+        """Where another seed's value, so another drive's, lies in 95 of 100 cases; None without an interval."""
+        if self.interval is None or self.minimum <= 0:
+            return None
+        low, high = prediction(np.log(np.array([*self.values.values()], dtype=np.float64)))
+        return Interval(float(np.exp(low)), float(np.exp(high)), STUDENT)
 
     @property
     def n(self) -> int:
