@@ -2,8 +2,9 @@
 """``python -m bench.drives``: the coverage of intervals over plausible drives, on the disk models.
 
 A drive of each model is drawn for each of many seeds, and measured with accesses of its own. The geometric
-mean over all of them is the truth; an interval of n seeds should hold it in 95 of 100 studies, and the range for
-another seed should hold one more drive that is drawn. It prints the table of docs/explanation/disk-models.md.
+mean over all of them is the truth; an interval of n seeds should hold it in 95 of 100 studies, and the range
+for another seed should hold one more drive that is drawn. It prints
+the table of docs/explanation/disk-models.md.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ def main() -> None:
             values = levels(name, measure, arguments.drives)
             exact = levels(name, measure, max(50, arguments.drives // 10), drives=False)
             found = [coverage(values, n, arguments.studies) for n in SEEDS]
-            cells = " | ".join(f"{100 * held:.1f} (±{100 * half:.1f} %), {100 * other:.1f}" for held, half, other in found)
+            cells = " | ".join(
+                f"{100 * held:.1f} (±{100 * half:.1f} %), {100 * other:.1f}" for held, half, other in found
+            )
             print(
                 f"| {name} | {title} | {100 * values.std():.1f} % | {100 * exact.std():.1f} % | {cells} |",
                 flush=True,

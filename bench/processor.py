@@ -102,7 +102,7 @@ def compare(host: Path, lab: Path) -> Iterator[Cell]:
                     yield Cell(stack, workload, figure, values, said[figure], figure != "processor_ns")
 
 
-def missing(trials: Sequence[str], cells: Iterable[Cell]) -> list[str]:
+def missing(trials: Sequence[str], cells: Sequence[Cell]) -> list[str]:
     """The trials, such as ``zfs.tar`` or ``ext4.*``, of which there is no cell."""
     found = {f"{each.stack}.{each.workload}" for each in cells}
     return [each for each in trials if not fnmatch.filter(found, each)]

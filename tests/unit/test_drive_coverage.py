@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intervals hold the mean over all plausible drives, and predictions one more drive, as often as they promise."""
+"""Intervals hold the mean over plausible drives, and predictions one more drive, as often as they promise."""
 
 from __future__ import annotations
 

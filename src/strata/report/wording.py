@@ -42,8 +42,8 @@ def covered_words(described: Mapping[str, Any]) -> str:
         if any(value for name, value in prices.items() if name not in {"model", "processors"}):
             named.append("other processors of this kind (each seed draws prices)")
     return (
-        f"An interval is of the mean over {listed(named)}. A single one of them may lie outside: the range for"
-        " another seed says how far. Neither covers what the models leave out."
+        f"An interval is of the mean over {listed(named)}. A single one of them may lie outside: the range"
+        " for another seed says how far. Neither covers what the models leave out."
     )
 
 

@@ -266,8 +266,8 @@ class _Watch:
         if program_s - self._program_s_first > self._spin_limit_s:
             found = f"{who} spins without entering the kernel, for {self._spin_limit_s:g} processor seconds"
             remedy = (
-                "its computing is priced at its next system call: if it would make one, raise --stall-limit; if "
-                "it waits by spinning it never does: see the table in how-to/run-a-study"
+                "its computing is priced at its next system call: if it would make one, raise --stall-limit; "
+                "if it waits by spinning it never does: see the table in how-to/run-a-study"
             )
         elif used_s - self._used_s_first > self._stall_limit_s:
             found = f"{who} spins or computes without waiting, for {limit} processor seconds"

@@ -94,7 +94,7 @@ def student(
 def prediction(values: Floats) -> tuple[Floats, Floats]:
     """Low and high ends between which another value lies in 95 of 100 cases, for each row of normal values.
 
-    The variance of a new value and that of the mean add up (G. Hahn, W. Meeker, "Statistical Intervals", 1991).
+    The variances of a new value and of the mean add up (G. Hahn, W. Meeker, "Statistical Intervals", 1991).
     """
     n = values.shape[-1]
     return student(np.asarray(values.mean(axis=-1)), standard_error(values) * np.sqrt(n + 1), n - 1)

@@ -130,7 +130,7 @@ class Summary:
 
     @cached_property
     def prediction(self) -> Interval | None:
-        """Where another seed's value, so another drive's, lies in 95 of 100 cases; None without an interval."""
+        """Where another seed's value, so another drive's, lies in 95 of 100 cases; None if unknown."""
         if self.interval is None or self.minimum <= 0:
             return None
         low, high = prediction(np.log(np.array([*self.values.values()], dtype=np.float64)))
