@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plans of each layer and workload as text, so that a change of what is executed is seen in review.
 
-A step is a line: phase, id, command, then every other field that differs from its default. Lines that a plan
-shares with the plainest one, ext4's, stand there alone; ``as in layer-ext4`` names the steps among them.
+A step is a line: phase, id, command, then every other field that differs from its default. A line that
+several plans share stands in the first of them alone; ``as in layer-ext4`` names the steps that stand there.
+Of the fields beside the steps only what differs from the first plan's is shown.
 The JSON of a plan follows from these fields; its form is tested where it is read (crates/agent,
 docs/reference/plan-format.md). ``pytest tests/golden --update-golden`` rewrites the files.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,27 +29,45 @@ TENANTS = ("workload-tenants", "workload-tenants-images", "workload-tenants-lvm"
 REVIEWED = [name for name in CASES if not name.startswith("workload-tenants") or name in TENANTS]
 
 
-PLAINEST = "layer-ext4"
+class Plans:
+    """The plans of all cases as text, in their order: a step's line stands in the first plan that has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plans = {name: compile_case(name, folder) for name in REVIEWED}
+        self._first: dict[str, str] = {}
+        for name, plan in self.plans.items():
+            for step in plan.steps:
+                self._first.setdefault(_step_line(step), name)
+        self._usual = dict(_header(self.plans[REVIEWED[0]]))
+
+    def text(self, name: str) -> str:
+        usual = {} if name == REVIEWED[0] else self._usual
+        header = dict(_header(self.plans[name]))
+        lines = [f"{key}: {value}" for key, value in header.items() if value != usual.get(key)]
+        steps = [(self._first[_step_line(step)], step) for step in self.plans[name].steps]
+        for is_new, run in groupby(steps, key=lambda each: each[0] == name):
+            if is_new:
+                lines += [_step_line(step) for _, step in run]
+                continue
+            known = groupby(run, key=lambda each: each[0])
+            shared = (f"{first}: {' '.join(step.id for _, step in each)}" for first, each in known)
+            lines.append(f"as in {'; '.join(shared)}")
+        return "\n".join(lines) + "\n"
 
 
-def plan_text(plan: Plan, plainest: Collection[str] = ()) -> str:
-    lines = [line for line in _header(plan) if line not in plainest]
-    for shared, steps in groupby(plan.steps, key=lambda step: _step_line(step) in plainest):
-        if shared:
-            lines.append(f"as in {PLAINEST}: {' '.join(step.id for step in steps)}")
-        else:
-            lines += map(_step_line, steps)
-    return "\n".join(lines) + "\n"
-
-
-def _header(plan: Plan) -> Iterator[str]:
-    for key, value in plan.model_dump(mode="json", exclude={"steps"}).items():
-        yield f"{key}: {_compact(value)}"
+def _header(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The fields beside the steps; disks and usual variables, which follow from the devices, are left out."""
+    fields = plan.model_dump(mode="json", exclude={"steps"})
+    implied = {*(each["name"] for each in fields["devices"]), "mount", "mounts", "scratch", "stack"}
+    fields["variables"] = [each for each in fields["variables"] if each not in implied]
+    assert fields["monitors"].pop("disks") == [each["name"] for each in fields["devices"]]
+    for key, value in fields.items():
+        yield key, _compact(value)
 
 
 @pytest.fixture(scope="module")
-def plainest(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return plan_text(compile_case(PLAINEST, tmp_path_factory.mktemp("plainest"))).splitlines()
+def plans(tmp_path_factory: pytest.TempPathFactory) -> Plans:
+    return Plans(tmp_path_factory.mktemp("plans"))
 
 
 def _step_line(step: Step) -> str:
@@ -64,10 +83,9 @@ def _compact(value: Any) -> str:
 
 @pytest.mark.parametrize("name", REVIEWED)
 def test_the_plan_is_the_one_that_was_reviewed(
-    name: str, plainest: list[str], tmp_path: Path, request: pytest.FixtureRequest
+    name: str, plans: Plans, request: pytest.FixtureRequest
 ) -> None:
-    file = FOLDER / f"{name}.txt"
-    text = plan_text(compile_case(name, tmp_path), () if name == PLAINEST else plainest)
+    file, text = FOLDER / f"{name}.txt", plans.text(name)
     if request.config.getoption("--update-golden"):
         file.write_text(text)
 
