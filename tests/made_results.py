@@ -48,64 +48,33 @@ _WINDOW_S: Final = 30
 _SHARES: Final = np.concatenate([np.linspace(0.005, 0.985, 50), 1 - np.geomspace(0.012, 1e-5, 18)])
 _QUESTION: Final = "Which stack should hold databases, files, mail and pages on four 7200 rpm disks?"
 _MD10: Final = '{ layer = "md", level = 10 }'
+_BTRFS: Final = '{ layer = "btrfs", data = "raid10", metadata = "raid10"'
 _POOL: Final = '{ layer = "zpool", vdev = "mirror", width = 2 }'
 
 # Stacks with their layers, how good they are at reading and at synchronous writing.
 _STACKS: Final[tuple[tuple[str, str, float, float], ...]] = (
     ("ext4", f'{_MD10}, {{ layer = "ext4" }}', 1.0, 1.0),
     ("xfs", f'{_MD10}, {{ layer = "xfs" }}', 1.04, 1.13),
-    ("btrfs", '{ layer = "btrfs", data = "raid10", metadata = "raid10" }', 1.01, 0.31),
+    ("btrfs", f"{_BTRFS} }}", 1.01, 0.31),
     ("zfs-16k", f'{_POOL}, {{ layer = "zfs", recordsize = "16KiB" }}', 0.62, 0.92),
     ("ext4-thin", f'{_MD10}, {{ layer = "lvm-thin" }}, {{ layer = "ext4" }}', 0.93, 0.84),
     ("xfs-raid5", '{ layer = "md", level = 5 }, { layer = "xfs" }', 1.09, 0.44),
     ("zfs", f'{_POOL}, {{ layer = "zfs" }}', 0.87, 0.55),
-    (
-        "btrfs-nocow",
-        '{ layer = "btrfs", data = "raid10", metadata = "raid10", cow = false }',
-        1.0,
-        0.82,
-    ),
+    ("btrfs-nocow", f"{_BTRFS}, cow = false }}", 1.0, 0.82),
     ("ext4-crypt", f'{_MD10}, {{ layer = "crypt" }}, {{ layer = "ext4" }}', 0.99, 0.99),
     ("f2fs", f'{_MD10}, {{ layer = "f2fs" }}', 0.9, 0.71),
 )
 # Workloads with their tables, what they count, how many a second, how much of them is synchronous writing.
-_WORKLOADS: Final[tuple[tuple[str, str, str, float, float], ...]] = (
-    (
-        "postgresql",
-        'workload = "pgbench"\nscale = 10\nclients = 10\nduration = "30s"',
-        "transactions",
-        352.0,
-        0.9,
-    ),
-    ("mail", 'workload = "load"\npersonality = "varmail"\nduration = "30s"', "operations", 1420.0, 1.0),
-    (
-        "files",
-        'workload = "load"\npersonality = "fileserver"\nfiles = 2000\nduration = "30s"',
-        "operations",
-        13_300.0,
-        0.3,
-    ),
-    (
-        "mariadb",
-        'workload = "sysbench-oltp"\nserver = "mariadb"\nduration = "30s"',
-        "transactions",
-        354.0,
-        0.8,
-    ),
-    (
-        "pages",
-        'workload = "load"\npersonality = "webserver"\nfiles = 20_000\nduration = "30s"',
-        "operations",
-        9_100.0,
-        0.1,
-    ),
-    (
-        "random-mix",
-        'workload = "fio"\npreset = "random-mix-4k"\nsize = "1GiB"\nduration = "30s"',
-        "operations",
-        760.0,
-        0.5,
-    ),
+_WORKLOADS: Final[tuple[tuple[str, str, str, float, float], ...]] = tuple(
+    (name, f'workload = {table}\nduration = "30s"', counted, per_s, synchronous)
+    for name, table, counted, per_s, synchronous in (
+        ("postgresql", '"pgbench"\nscale = 10\nclients = 10', "transactions", 352.0, 0.9),
+        ("mail", '"load"\npersonality = "varmail"', "operations", 1420.0, 1.0),
+        ("files", '"load"\npersonality = "fileserver"\nfiles = 2000', "operations", 13_300.0, 0.3),
+        ("mariadb", '"sysbench-oltp"\nserver = "mariadb"', "transactions", 354.0, 0.8),
+        ("pages", '"load"\npersonality = "webserver"\nfiles = 20_000', "operations", 9_100.0, 0.1),
+        ("random-mix", '"fio"\npreset = "random-mix-4k"\nsize = "1GiB"', "operations", 760.0, 0.5),
+    )
 )
 
 

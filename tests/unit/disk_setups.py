@@ -104,6 +104,10 @@ def twin(tree: Tree) -> None:
     tree.disk("sdc").write("sys/block/sdc/serial", "S1")
 
 
+def mapped(tree: Tree) -> Tree:
+    return made(tree, "dm-5", "sdb").link("dev/mapper/x", "../dm-5")
+
+
 def dm_by_id(tree: Tree) -> None:
     made(tree, "dm-5", "sdb").link("dev/disk/by-id/dm-name-x", "../../dm-5")
 
@@ -150,20 +154,8 @@ IN_USE: list[Setup] = [
     ("other-namespace", other_namespace, SDA, "sda is mounted at /inner", "umount"),
     ("swap", lambda t: t.swap("/dev/sda"), SDA, "sda is a swap area in use", "swapoff"),
     ("partition-swap", lambda t: t.swap(f"/dev/{t.part('sda', 3)}"), SDA, "sda3 is a swap area", "swapoff"),
-    (
-        "dm",
-        lambda t: made(t, "dm-1", "sda", "x", "c"),
-        SDA,
-        "held by dm-1 (device mapper c)",
-        "dmsetup remove",
-    ),
-    (
-        "lvm-mounted",
-        mounted_above,
-        SDA,
-        "held by dm-0 (LVM vg-home), which is mounted at /home",
-        "vgchange -an",
-    ),
+    ("dm", lambda t: made(t, "dm-1", "sda", "x", "c"), SDA, "by dm-1 (device mapper c)", "dmsetup remove"),
+    ("lvm", mounted_above, SDA, "by dm-0 (LVM vg-home), which is mounted at /home", "vgchange -an"),
     ("luks", lambda t: made(t, "dm-1", "sda", "CRYPT-L", "s"), SDA, "dm-1 (dm-crypt s)", "cryptsetup close"),
     ("multipath", lambda t: made(t, "dm-1", "sda", "mpath-36", "m"), SDA, "by dm-1 (multipath m)", OTHER),
     ("array", lambda t: made(t, "md0", "sda"), SDA, "sda is held by the MD array md0", "mdadm --stop"),
@@ -200,20 +192,8 @@ NAMES: list[Setup] = [
         for where, why in LINKS.items()
     ),
     ("id-unlike", lambda t: t.link(f"{IDS}/mine", "../../sda"), f"{BY_ID}/mine", "not the serial", OWN_NAME),
-    (
-        "id-of-other",
-        lambda t: t.link(f"{IDS}/a-X9", "../../sda"),
-        f"{BY_ID}/a-X9",
-        "not the serial",
-        OWN_NAME,
-    ),
-    (
-        "own-link",
-        leading("home/disk", "../dev/sda"),
-        "/home/disk",
-        "a link outside /dev/disk/by-id",
-        OWN_NAME,
-    ),
+    ("other-id", lambda t: t.link(f"{IDS}/a-X", "../../sda"), f"{BY_ID}/a-X", "not the serial", OWN_NAME),
+    ("own-link", leading("home/disk", "../dev/sda"), "/home/disk", "outside /dev/disk/by-id", OWN_NAME),
     ("out-of-dev", leading(f"{IDS}/a-Q", "../../../tmp/sda"), f"{BY_ID}/a-Q", "no device of /dev", LIST),
     ("glob", lambda t: t, f"{BY_ID}/ata-*", "a pattern can mean any number of disks", LIST),
     ("braces", lambda t: t, "/dev/sd{a,b}", "a pattern can mean any number of disks", LIST),
@@ -229,21 +209,9 @@ NAMES: list[Setup] = [
 KINDS: list[Setup] = [
     ("dm-name", lambda t: made(t, "dm-5", "sdb"), "/dev/dm-5", "is made by the device mapper", DISKS),
     ("md-name", lambda t: made(t, "md5", "sdb"), "/dev/md5", "md5 is no disk: it is made by MD", DISKS),
-    (
-        "mapper",
-        lambda t: made(t, "dm-5", "sdb").link("dev/mapper/x", "../dm-5"),
-        "/dev/mapper/x",
-        "mapper",
-        DISKS,
-    ),
+    ("mapper", mapped, "/dev/mapper/x", "mapper", DISKS),
     ("id-of-dm", dm_by_id, f"{BY_ID}/dm-name-x", "dm-5 is no disk", DISKS),
-    (
-        "zvol",
-        lambda t: t.disk("zd0", "Z1"),
-        f"{BY_ID}/ata-DISK_Z1",
-        "zd0 is no disk: it is made by ZFS",
-        DISKS,
-    ),
+    ("zvol", lambda t: t.disk("zd0", "Z1"), f"{BY_ID}/ata-DISK_Z1", "no disk: it is made by ZFS", DISKS),
     *((name, disk(f"{name}0"), N1, f"{name}0 is a disk across the network", THERE) for name in NETWORK),
     ("iscsi", iscsi, N1, "sdi is a disk across the network (iscsi)", THERE),
     ("nvme-tcp", disk("nvme1n1", device__transport="tcp"), N1, "across the network (nvme-tcp)", THERE),
@@ -256,19 +224,7 @@ KINDS: list[Setup] = [
     ("no-medium", disk("sdc", 0, removable="1"), N1, "sdc has no medium in it", "insert a medium"),
     ("size-0", disk("sdc", 0), N1, "sdc has a size of 0", OTHER),
     ("small", disk("sdc", GIB), N1, "sdc has 1 GiB, and the study's device 4 GiB", "name a larger disk"),
-    (
-        "deleted",
-        lambda t: t.loop("loop1", "/a (deleted)", 5),
-        "/dev/loop1",
-        "has been deleted",
-        "attach a file",
-    ),
-    (
-        "loop-over-disk",
-        behind_loop,
-        "/dev/loop1",
-        "stands on a block device (/dev/sda)",
-        "name that disk itself",
-    ),
+    ("deleted", lambda t: t.loop("loop1", "/a (deleted)", 5), "/dev/loop1", "been deleted", "attach a file"),
+    ("loop-over-disk", behind_loop, "/dev/loop1", "on a block device (/dev/sda)", "name that disk itself"),
 ]
 SETUPS = [*IN_USE, *NAMES, *KINDS]

@@ -38,6 +38,7 @@ clients = { key = "workloads.oltp.clients", values = [1, 4] }
 """
 )
 FACTORS = TEXT.partition("[matrix]\n")[2]
+CLIENTS = "workloads.oltp.clients"
 
 
 def read(tmp_path: Path, text: str) -> Study:
@@ -161,51 +162,27 @@ def test_a_mistake_in_the_value_of_a_device_is_led_back_to_the_factor(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("factors", "key", "cause"),
+    ("factor", "values", "more", "key", "cause"),
     [
+        ("stacks.zfs.layers.zfs.recordsize", '["8KiB"]', "", "matrix.x.values", "two values"),
+        ("stacks.nfs.layers.zfs.atime", "[1, 2]", "", "matrix.x.key", 'no "nfs" in stacks'),
+        ("stacks.zfs.layers.xfs.atime", "[1, 2]", "", "matrix.x.key", 'has no "xfs"'),
+        ("study.seeds", "[1, 2]", "", "matrix.x.key", "not a key of a device, a stack or a workload"),
+        (CLIENTS, "[4, 4]", "", "matrix.x.values[1]", 'called "4", too'),
+        (CLIENTS, "[[1], [2]]", "", "matrix.x.values[0]", "gives no name"),
+        (CLIENTS, "[4, -1]", "", "matrix.x.values[1]", "too small"),
+        (CLIENTS, "[4, 8]", "[[exclude]]\nx = 5", "exclude[0].x", "no value of x"),
+        (CLIENTS, "[4, 8]", "[[exclude]]\nx = [4, 8]", "workloads.oltp", "leaves nothing of it"),
         (
-            'x = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB"] }',
-            "matrix.x.values",
-            "two values",
-        ),
-        (
-            'x = { key = "stacks.nfs.layers.zfs.atime", values = [1, 2] }',
-            "matrix.x.key",
-            'no "nfs" in stacks',
-        ),
-        ('x = { key = "stacks.zfs.layers.xfs.atime", values = [1, 2] }', "matrix.x.key", 'has no "xfs"'),
-        (
-            'x = { key = "study.seeds", values = [1, 2] }',
-            "matrix.x.key",
-            "not a key of a device, a stack or a workload",
-        ),
-        ('x = { key = "workloads.oltp.clients", values = [4, 4] }', "matrix.x.values[1]", 'called "4", too'),
-        (
-            'x = { key = "workloads.oltp.clients", values = [[1], [2]] }',
-            "matrix.x.values[0]",
-            "gives no name",
-        ),
-        ('x = { key = "workloads.oltp.clients", values = [4, -1] }', "matrix.x.values[1]", "too small"),
-        (
-            'x = { key = "workloads.oltp.clients", values = [4, 8] }\n[[exclude]]\nx = 5',
-            "exclude[0].x",
-            "no value of x",
-        ),
-        (
-            'x = { key = "workloads.oltp.clients", values = [4, 8] }\n[[exclude]]\nx = [4, 8]',
-            "workloads.oltp",
-            "leaves nothing of it",
-        ),
-        (
-            'x = { key = "workloads.oltp.clients", values = [4, 8] }\n'
-            'y = { key = "workloads.oltp.clients", values = [1, 2] }',
-            "matrix.y",
-            "another factor sets",
+            *(CLIENTS, "[4, 8]", f'y = {{ key = "{CLIENTS}", values = [1, 2] }}'),
+            *("matrix.y", "another factor sets"),
         ),
     ],
 )
-def test_a_mistake_is_told_where_it_stands(tmp_path: Path, factors: str, key: str, cause: str) -> None:
-    found = mistakes(tmp_path, factors)
+def test_a_mistake_is_told_where_it_stands(  # noqa: PLR0917  the columns of the table
+    tmp_path: Path, factor: str, values: str, more: str, key: str, cause: str
+) -> None:
+    found = mistakes(tmp_path, f'x = {{ key = "{factor}", values = {values} }}\n{more}')
 
     assert any(where == key and cause in what for where, what in found), found
 
