@@ -25,10 +25,7 @@ _LAYERS: Final = {
     ),
     "layer-btrfs-attribute": (1, '{ layer = "btrfs", cow = "attribute" }'),
     "layer-ext3": (1, '{ layer = "ext3", barriers = false }'),
-    "layer-ext4-quota": (
-        1,
-        '{ layer = "ext4", project_quota = true, align = false, barriers = false }',
-    ),
+    "layer-ext4-quota": (1, '{ layer = "ext4", project_quota = true, align = false, barriers = false }'),
     "layer-xfs-quota": (1, '{ layer = "xfs", project_quota = true, align = false }'),
     "layer-f2fs": (1, '{ layer = "f2fs", mkfs = ["-l", "strata"], mount = ["noatime"] }'),
     "layer-f2fs-quota": (1, '{ layer = "f2fs", project_quota = true, barriers = false }'),
@@ -156,10 +153,7 @@ _LAYERS: Final = {
         '{ layer = "ext4" }, { layer = "raw" }, { layer = "guest", memory = "256MiB" }, { layer = "xfs" }',
     ),
     "layer-incus": (1, '{ layer = "incus", memory = "128MiB" }'),
-    "layer-incus-lvm-thin": (
-        1,
-        '{ layer = "incus", pool = "lvm-thin", filesystem = "xfs" }',
-    ),
+    "layer-incus-lvm-thin": (1, '{ layer = "incus", pool = "lvm-thin", filesystem = "xfs" }'),
     "layer-incus-zfs": (1, '{ layer = "incus", pool = "zfs", arc_max = "64MiB", write_max = "20MB/s" }'),
     "layer-incus-dir": (1, '{ layer = "xfs" }, { layer = "incus-dir" }'),
     "layer-nspawn": (1, '{ layer = "xfs" }, { layer = "nspawn", memory = "128MiB" }'),

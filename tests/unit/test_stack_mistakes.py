@@ -20,79 +20,50 @@ LAYER = "stacks.stack.layers"
 # layer are tested with the layer.
 MISTAKES = [
     (
-        '{ layer = "ext4" }, { layer = "md", level = 1 }',
-        1,
-        f"{LAYER}[1]",
+        *('{ layer = "ext4" }, { layer = "md", level = 1 }', 1, "[1]"),
         "md takes 2 or more block devices, but stands on a mounted filesystem (ext4)",
         "remove one of the two layers",
     ),
     (
-        '{ layer = "ext4" }',
-        2,
-        f"{LAYER}[0]",
+        *('{ layer = "ext4" }', 2, "[0]"),
         "ext4 takes one block device, but stands on 2 block devices (disk0, disk1)",
         "name one disk in `devices`, or use a layer that takes several: btrfs",
     ),
     (
-        '{ layer = "qcow2" }',
-        1,
-        f"{LAYER}[0]",
+        *('{ layer = "qcow2" }', 1, "[0]"),
         "qcow2 takes a mounted filesystem, but stands on one block device (disk0)",
         "put a layer between them: btrfs, ext2",
     ),
     (
-        '{ layer = "zvol" }',
-        1,
-        f"{LAYER}[0]",
+        *('{ layer = "zvol" }', 1, "[0]"),
         "zvol takes a pool, but stands on one block device (disk0)",
         "\n  put a layer between them: zpool",
     ),
     (
-        '{ layer = "lvm" }, { layer = "md", level = 0 }',
-        2,
-        f"{LAYER}[1]",
-        "md takes 2 or more block devices, but stands on one block device (lvm)",
-        "name more disks",
+        *('{ layer = "lvm" }, { layer = "md", level = 0 }', 2, "[1]"),
+        *("md takes 2 or more block devices, but stands on one block device (lvm)", "name more disks"),
     ),
     (
-        '{ layer = "ext4" }, { layer = "tmpfs" }',
-        1,
-        f"{LAYER}[1]",
-        "tmpfs takes no device, but stands on a mounted filesystem (ext4)",
-        "remove one of the two layers",
+        *('{ layer = "ext4" }, { layer = "tmpfs" }', 1, "[1]"),
+        *("tmpfs takes no device, but stands on a mounted filesystem (ext4)", "remove one of the two layers"),
     ),
-    ('{ layer = "zpool" }', 1, LAYER, "the stack ends in a pool", "on top that takes a pool: zfs, zvol"),
-    ("", 2, LAYER, "the stack ends in 2 block devices", "add a layer that takes several"),
-    ('{ layer = "md", level = 5 }', 2, f"{LAYER}[0].level", "RAID 5 needs 3 disks", "disks"),
+    ('{ layer = "zpool" }', 1, "", "the stack ends in a pool", "on top that takes a pool: zfs, zvol"),
+    ("", 2, "", "the stack ends in 2 block devices", "add a layer that takes several"),
+    ('{ layer = "md", level = 5 }', 2, "[0].level", "RAID 5 needs 3 disks", "disks"),
     (
-        '{ layer = "lvm", size = "16GiB" }',
-        1,
-        f"{LAYER}[0].size",
-        "need 16GiB, and there are 8188MiB",
-        "raise the `capacity` of the devices",
+        *('{ layer = "lvm", size = "16GiB" }', 1, "[0].size"),
+        *("need 16GiB, and there are 8188MiB", "raise the `capacity` of the devices"),
     ),
     (
-        '{ layer = "md", level = 1, chunks = "64KiB" }',
-        2,
-        f"{LAYER}[0].chunks",
-        'unknown key "chunks"',
-        'did you mean "chunk"',
+        *('{ layer = "md", level = 1, chunks = "64KiB" }', 2, "[0].chunks"),
+        *('unknown key "chunks"', 'did you mean "chunk"'),
     ),
-    ('{ layer = "md", level = 7 }', 2, f"{LAYER}[0].level", "7 is not valid here", "valid here"),
-    ('{ layer = "md" }', 2, f"{LAYER}[0].level", "missing", "for example level = 10"),
+    ('{ layer = "md", level = 7 }', 2, "[0].level", "7 is not valid here", "valid here"),
+    ('{ layer = "md" }', 2, "[0].level", "missing", "for example level = 10"),
+    ('{ layer = "md", level = 0, chunk = 64 }', 2, "[0].chunk", "a size needs a unit", "for example chunk"),
     (
-        '{ layer = "md", level = 0, chunk = 64 }',
-        2,
-        f"{LAYER}[0].chunk",
-        "a size needs a unit",
-        "for example chunk",
-    ),
-    (
-        '{ layer = "btrfs", mkfs = ["-d", "raid1"] }',
-        1,
-        f"{LAYER}[0].mkfs",
-        "Strata gives the mkfs option -d itself",
-        'write data = "raid1" instead',
+        *('{ layer = "btrfs", mkfs = ["-d", "raid1"] }', 1, "[0].mkfs"),
+        *("Strata gives the mkfs option -d itself", 'write data = "raid1" instead'),
     ),
 ]
 
@@ -139,9 +110,9 @@ def test_a_wrong_stack_is_refused_at_its_key_with_the_remedy(  # noqa: PLR0917  
 ) -> None:
     said = found(tmp_path, layers, disks)
 
-    assert list(said) == [key]
-    assert cause in said[key]
-    assert remedy in said[key]
+    assert list(said) == [LAYER + key]
+    assert cause in said[LAYER + key]
+    assert remedy in said[LAYER + key]
 
 
 def test_a_device_is_used_once_in_a_stack(tmp_path: Path) -> None:
