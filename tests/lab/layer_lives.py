@@ -20,7 +20,8 @@ from strata.lab import Lab
 from strata.plan.compile import check_steps, compile_trial
 from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
-from strata.plan.placement import Site, placed_layers, sites
+from strata.plan.placement import placed_layers
+from strata.plan.site import Site, sites
 from strata.results.events import Events, read_events
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner

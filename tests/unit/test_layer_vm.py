@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from strata.lab.cache import Cache, Inputs
 from strata.lab.lab import Project
 from strata.lab.programs import AgentBuild
 from strata.lab.recipe import project_root
+from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.machines import needs_inside, needs_outside
 from strata.plan.model import Plan
@@ -28,6 +28,7 @@ from strata.results.machines import machine_accounts, machine_counts
 from strata.runners.host import HostRunner
 from strata.runners.kernel import Kernel
 from strata.runners.machines import EMULATED, machine_nodes, processor_options
+from strata.spec.load import load_study
 from strata.spec.step import QEMU_KERNEL
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
@@ -159,22 +160,22 @@ def test_data_are_written_back_by_the_machines_kernel_before_a_snapshot_below_it
 
 
 @pytest.mark.parametrize(
-    ("load", "cause"),
+    ("keys", "start", "device"),
     [
-        ('workload = "tree"', "tree reads a file that the virtual machine does not have"),
-        ('workload = "sql-suite"', None),
-        ('workload = "sysbench-oltp"\nserver = "mariadb"\nduration = "9s"', None),
+        ("", "vm-serve", "/dev/vdc"),
+        (', emulator = "qemu"', "vm-start", "/dev/vdc"),
+        (', emulator = "qemu", bus = "virtio-scsi"', "vm-start", "/dev/vdb"),
     ],
 )
-def test_loads_that_a_machine_cannot_run_are_skipped_with_the_reason(
-    tmp_path: Path, load: str, cause: str | None
+def test_a_file_that_a_load_reads_is_a_disk_of_the_machine(
+    tmp_path: Path, keys: str, start: str, device: str
 ) -> None:
-    text = TEXT.format(layers='{ layer = "vm" }', memory="1GiB").partition("[workloads.load]")[0]
-    study = read(tmp_path, f"{text}[workloads.load]\n{load}\n")
+    text = TEXT.format(layers=f'{{ layer = "vm"{keys} }}', memory="1GiB").partition("[workloads.load]")[0]
+    study = read(tmp_path, f'{text}[workloads.load]\nworkload = "tree"\n')
+    steps = {step.id: step for step in compile_trial(study, "stack", "load", 1).steps}
 
-    reasons = "".join(skipped(study).values())
-
-    assert re.search(cause, reasons) if cause else not reasons
+    assert any("${input-archive}" in word for word in steps[start].argv)
+    assert f"--file={device}" in steps["tree-unpack"].argv
 
 
 def test_a_load_in_a_machine_sees_no_filesystem_outside_it(tmp_path: Path) -> None:
@@ -207,6 +208,18 @@ load = {{ workload = "fio", preset = "random-mix-4k", duration = "2s" }}
 
     assert f"mem={192 << 20}" in started["a-vm-start"]
     assert f"mem={512 << 20}" in started["b-vm-start"]
+
+
+def test_what_tenants_wrote_is_written_back_in_each_ones_machine_and_then_below(tmp_path: Path) -> None:
+    study = load_study(project_root() / "studies/four-guests.toml", catalogue())
+    steps = compile_trial(study, "lvm", "four", 1).steps
+
+    for name in ("settled", "db-settled", "mail-settled", "settled-together"):
+        at = next(index for index, step in enumerate(steps) if step.id == name)
+        inside, outside = steps[at - 4 : at], steps[at]
+        assert len({step.machine for step in inside}) == 4
+        assert {step.argv for step in (*inside, outside)} == {("sync",)}
+        assert outside.machine is None
 
 
 def test_a_machine_in_a_guest_has_no_control_group_of_it(tmp_path: Path) -> None:

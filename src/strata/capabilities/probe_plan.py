@@ -9,7 +9,8 @@ from typing import Final
 
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
-from strata.plan.placement import HERE, Site, placed_layers, sites
+from strata.plan.placement import placed_layers
+from strata.plan.site import HERE, Site, sites
 from strata.spec.layer import Interface, Layer, LayerContext, Placed
 from strata.spec.stack import Stack, names_of
 from strata.spec.step import Prerequisites, Step

@@ -8,7 +8,8 @@ from typing import Final
 
 from strata.plan.fragmentation import fragmentation_steps
 from strata.plan.model import Plan
-from strata.plan.placement import LayerPlace, Placement, place_of, places_by_name
+from strata.plan.placement import Placement, place_of, places_by_name
+from strata.plan.site import LayerPlace
 from strata.spec.fit import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.spec.layer import Placed
 from strata.spec.metric import Metric

@@ -5,62 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
+from strata.plan.site import HERE, LayerPlace, Site, stand
 from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.spec.page_cache import synced
 from strata.spec.stack import Stack
-from strata.spec.step import LOAD_USER, Command, Prerequisites, Step
+from strata.spec.step import LOAD_USER, Command, Phase, Prerequisites, Step
 from strata.spec.study import Study
 from strata.spec.workload import Tenant, Workload, WorkloadContext, loads_of
 
 _BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
-
-
-class Site(NamedTuple):
-    """Where programs of steps run."""
-
-    machine: str | None = None  # the socket of a virtual machine or container; None: the plan's own machine
-    cgroup: str | None = None
-    is_container: bool = False
-
-    def above(self, layer: Layer, context: LayerContext) -> Site:
-        """The site of everything above a layer that is brought up here."""
-        machine, cgroup = layer.machine(context), layer.cgroup(context)
-        if machine is None and cgroup is None:
-            return self
-        is_container = self.is_container if machine is None else layer.is_container
-        return Site(machine or self.machine, cgroup, is_container)
-
-    def hold(self, steps: Iterable[Step]) -> list[Step]:
-        """The steps, here; a step that names a machine of its own has left this site."""
-        places = {"machine": self.machine, "cgroup": self.cgroup}
-        changed = {key: value for key, value in places.items() if value is not None}
-        return [
-            step
-            if step.machine is not None or (step.outside and self.is_container)
-            else step.model_copy(update=changed)
-            for step in steps
-        ]
-
-
-HERE: Final = Site()
-"""The plan's own machine, in no control group."""
-
-
-class LayerPlace(NamedTuple):
-    """A layer of a stack where it stands."""
-
-    layer: Layer
-    context: LayerContext
-    """Its name there is unique in the stack: that of a tenant's own layer begins with the tenant's."""
-    name: str  # its name without that
-    tenant: str | None  # the tenant whose own layer it is; None: everyone's
-    site: Site  # of its steps: that of the guest it stands on
-
-    def build(self) -> list[Step]:
-        return self.site.hold(self.layer.build(self.context))
 
 
 @dataclass(frozen=True)
@@ -143,53 +99,40 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
     return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
-def sites(placed: Iterable[Placed], base: Site = HERE) -> list[Site]:
-    """The site of each layer's steps, from the lowest on, and then that of everything above.
-
-    Steps above a guest run in it, whenever they do. ``base`` is the site below all.
-    """
-    found = [base]
-    for layer, context in placed:
-        found.append(found[-1].above(layer, context))
-    return found
-
-
 def placements_of(
     study: Study, stack: Stack, workload: str, seed: int
 ) -> tuple[list[LayerPlace], list[Placement]]:
     """The layers that tenants share, and a placement for each tenant or for the only workload."""
-    tenants = study.workload(workload).tenants()
+    load = study.workload(workload)
+    tenants = load.tenants()
     if not tenants:
         alone = _alone(study, stack, workload, seed)
         if not stack.filesystems:
             return [], [alone]
         here, common = stack.at(alone.load.place), stack.common_base
         bases = {part.own: part.base if part.own else common for part in stack.parts}
-        below = _places(study, stack, seed)[0][:common]
+        below = _places(study, stack, seed, load)[0][:common]
         others = [
             place
             for part in stack.parts
             if part is not here
-            for place in _places(study, part, seed)[0][bases[part.own] :]
+            for place in _places(study, part, seed, load)[0][bases[part.own] :]
         ]
         return [*below, *others], [replace(alone, shared=bases[here.own])]
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
-    shared, base = _stand(list(zip(stack.common, contexts, strict=True)), stack.layer_names)
+    placed = _with_inputs(zip(stack.common, contexts, strict=True), load)
+    shared, base = stand(placed, stack.layer_names)
     return shared, [_of_tenant(study, stack, workload, name, (shared, base)) for name in tenants]
 
 
-def _stand(
-    placed: Sequence[Placed], names: Sequence[str], tenant: str | None = None, base: Site = HERE
-) -> tuple[list[LayerPlace], Site]:
-    *below, above = sites(placed, base)
-    return [
-        LayerPlace(layer, context, name, tenant, site)
-        for (layer, context), name, site in zip(placed, names, below, strict=False)
-    ], above
+def _places(study: Study, part: Stack, seed: int, load: Workload) -> tuple[list[LayerPlace], Site]:
+    return stand(_with_inputs(placed_layers(study, part, seed), load), part.layer_names)
 
 
-def _places(study: Study, part: Stack, seed: int) -> tuple[list[LayerPlace], Site]:
-    return _stand(placed_layers(study, part, seed), part.layer_names)
+def _with_inputs(placed: Iterable[Placed], *loads: Workload | None) -> list[Placed]:
+    """The layers, in whose contexts the inputs of the loads above are named."""
+    named = {name for load in loads if load for each in loads_of(load) for name in each.inputs()}
+    return [(layer, replace(context, inputs=tuple(sorted(named)))) for layer, context in placed]
 
 
 def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
@@ -198,7 +141,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     if stack.is_bare:
         places |= {name: f"${{{name}}}" for name in stack.devices}
     stack = stack.at(load.place)
-    layers, site = _places(study, stack, seed)
+    layers, site = _places(study, stack, seed, load)
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes()
@@ -241,9 +184,10 @@ def _of_tenant(
     share = layer.share(context)
     assert share is not None  # `unmet_tenancy` has looked
     each = stack.each if memory_bytes is None else [one.limited(memory_bytes) for one in stack.each]
-    own = list(zip(each, stack.tenant_contexts(seed, name, share), strict=True))
+    contexts = stack.tenant_contexts(seed, name, share)
+    own = _with_inputs(zip(each, contexts, strict=True), tenant.load, tenant.before)
     site = base.above(layer, context)
-    layers, site = _stand(own, stack.layer_names[len(stack.common) :], name, site)
+    layers, site = stand(own, stack.layer_names[len(stack.common) :], name, site)
     target, kind = _top(own, (share.path, layer.provides))
     limits, limited = _limits(name, seed, memory_bytes, [layer, *each])
     return Placement(
@@ -319,7 +263,7 @@ def unmet_machine(stack: Stack, load: Workload) -> str | None:
     if stack.filesystems and any(layer.is_apart for layers in own for layer in layers):
         return f"a {what} sees none of the filesystems outside it"
     for each in loads_of(load):
-        if each.inputs():
+        if apart.is_container and each.inputs():
             return f"{each.workload} reads a file that the {what} does not have"
     return None
 
@@ -347,26 +291,41 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
     """
     if not tenants:
         return [step for each in placements for step in each.of_load(each.load.steps(each.context()))]
-    base = placements[0].base
     named = [(placement, tenants[placement.tenant or ""]) for placement in placements]
     steps = [step for each, tenant in named for step in each.of_load(_folders(each, tenant.before))]
     before = [step for each, tenant in named for step in each.of_load(_before(each, tenant.before))]
     steps += before
     if before:
         title = "Write back the data of the steps before the loads"
-        settled = synced(None, "settled", "prepare", title)
         # Servers would take memory and processors from the loads until the end.
-        steps += base.hold([settled.model_copy(update={"takes_down": _left_running(before)})])
+        steps += _written_back(placements, "settled", "prepare", title, _left_running(before))
     for each in placements:
         steps += each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
     if any(tenant.alone for tenant in tenants.values()):
         for each, tenant in named:
             title = f"Write back dirty data before {each.tenant} is alone"
-            steps += base.hold([synced(None, f"{each.tenant}-settled", "warmup", title)])
+            steps += _written_back(placements, f"{each.tenant}-settled", "warmup", title)
             steps += each.of_load(_alone_window(each, tenant.alone))
         title = "Write back dirty data before all run together"
-        steps += base.hold([synced(None, "settled-together", "warmup", title)])
+        steps += _written_back(placements, "settled-together", "warmup", title)
     return steps
+
+
+def _written_back(
+    placements: Sequence[Placement], step_id: str, phase: Phase, title: str, down: tuple[str, ...] = ()
+) -> list[Step]:
+    """Write back the dirty data of each tenant's virtual machine, and then of the kernel that all share."""
+    base = placements[0].base
+    apart = [each for each in placements if each.load_site.is_vm and each.load_site.machine != base.machine]
+    steps = [
+        step
+        for each in apart
+        for step in each.of_load(
+            [synced(None, f"{step_id}-in-{each.tenant}", phase, f"{each.tenant}: {title}")]
+        )
+    ]
+    steps += base.hold([synced(None, step_id, phase, title)])
+    return [steps[0].model_copy(update={"takes_down": down}), *steps[1:]]
 
 
 def given_to_load(placement: Placement) -> Step:

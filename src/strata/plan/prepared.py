@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from strata.plan.model import Plan, Trial
-from strata.plan.placement import LayerPlace, Placement
+from strata.plan.placement import Placement
+from strata.plan.site import LayerPlace
 from strata.spec.stack import Stack
 from strata.spec.step import RESTART, Purpose, Step
 from strata.spec.study import Study

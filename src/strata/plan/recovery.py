@@ -13,7 +13,8 @@ from typing import Final
 from strata.errors import PlanError
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
-from strata.plan.placement import placed_layers, sites
+from strata.plan.placement import placed_layers
+from strata.plan.site import sites
 from strata.spec.layer import Layer, LayerContext, Placed
 from strata.spec.step import BROUGHT, Purpose, Step
 from strata.spec.study import Study

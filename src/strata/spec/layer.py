@@ -130,6 +130,7 @@ class LayerContext:
         below: The layer directly below, if there is one.
         machine: The socket of the virtual machine that runs what is above.
         capacities: The capacities of all of the study's devices in bytes, by name.
+        inputs: The names of the files that the steps above read (`Workload.inputs`).
     """
 
     name: str  # in its stack
@@ -145,6 +146,7 @@ class LayerContext:
     capacities: Mapping[str, int] = field(default_factory=dict, hash=False)
     below: Layer | None = field(default=None, hash=False)
     machine: str | None = None
+    inputs: tuple[str, ...] = ()
 
     @property
     def of_tenant(self) -> LayerContext:
@@ -409,6 +411,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def machine(self, context: LayerContext) -> str | None:
         """The socket of the virtual machine or container that everything above runs in, if it starts one."""
         return None
+
+    def inputs_inside(self, context: LayerContext) -> Mapping[str, str]:
+        """The paths of ``context.inputs`` in its machine, by name."""
+        return {}
 
     def path_outside(self, context: LayerContext) -> str:
         """The same path as `path`, for steps that do not run in its container."""

@@ -164,8 +164,7 @@ class Tenants(Workload):
     rationale: ClassVar[str] = (
         "A machine that several parties share: the guests of a hypervisor, or the containers of a server, "
         "each with its own disk, volume, dataset or folder and its own memory. It stresses what the stack "
-        "does with requests that do not know of one another, and shows who pays for whom. Processors are not "
-        "shared in it, and there is no second kernel."
+        "does with requests that do not know of one another, and shows who pays for whom."
     )
     tools: ClassVar[tuple[str, ...]] = ("install", "sync")
     runs_on: ClassVar[tuple[Interface, ...]] = ("filesystem", "block", "pool")

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata.layers.vm.uml import LINE, disk_argv, folder_of, start_step
+from strata.layers.vm.uml import LINE, disk_argv, folder_of, read_only, start_step
 from strata.spec.layer import LayerContext, RealTime
 from strata.spec.step import (
-    MACHINE_ROOT,
     QEMU_INITRD,
     QEMU_KERNEL,
     QEMU_OPTIONS,
@@ -57,9 +56,13 @@ def _argv(vm: Vm, context: LayerContext) -> list[str]:
         *("-chardev", f"socket,id=line,fd={LINE}"),
         *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=line"),
         *_disk_argv(vm, context),
-        *("-drive", f"if=none,id=root,format=raw,readonly=on,file=${{{MACHINE_ROOT}}}"),
-        *("-device", "virtio-blk-pci,drive=root"),
+        *(word for name, file in read_only(context).items() for word in _read_only_argv(name, file)),
     ]
+
+
+def _read_only_argv(name: str, file: str) -> tuple[str, ...]:
+    drive = f"if=none,id={name},format=raw,readonly=on,file={file}"
+    return "-drive", drive, "-device", f"virtio-blk-pci,drive={name}"
 
 
 def _disk_argv(vm: Vm, context: LayerContext) -> list[str]:

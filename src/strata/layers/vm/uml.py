@@ -7,11 +7,21 @@ Its disk is virtio-blk, served over vhost-user by QEMU's storage daemon.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from strata.layers.image.file import MACHINE_DISK, ImageFile
 from strata.spec.layer import LayerContext
-from strata.spec.step import AGENT, MACHINE_INITRD, MACHINE_KERNEL, MACHINE_ROOT, Command, Prerequisites, Step
+from strata.spec.step import (
+    AGENT,
+    INPUT_PREFIX,
+    MACHINE_INITRD,
+    MACHINE_KERNEL,
+    MACHINE_ROOT,
+    Command,
+    Prerequisites,
+    Step,
+)
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S
 
@@ -106,26 +116,28 @@ def disk_argv(vm: Vm, context: LayerContext, *monitor: str) -> list[str]:
 
 def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
     folder = folder_of(context)
-    root = {
-        "node-name": "root",
-        "driver": "host_device",
-        "filename": f"${{{MACHINE_ROOT}}}",
-        "aio": "native",
-        "cache": {"direct": True, "no-flush": False},
-        "read-only": True,
+    writing = {
+        "writable": True,
+        "writethrough": vm.writes_through,
+        "logical-block-size": context.provided.sector_bytes,
     }
-    return [
-        "qemu-storage-daemon",
-        *disk_argv(vm, context, "--monitor", "chardev=monitor"),
-        *("--blockdev", json.dumps(root)),
-        *("--export", _export(MACHINE_DISK, folder, context.provided.sector_bytes, vm.writes_through)),
-        *("--export", _export("root", folder, None, None)),
-    ]
+    served, exports = (
+        disk_argv(vm, context, "--monitor", "chardev=monitor"),
+        [_export(MACHINE_DISK, folder, writing)],
+    )
+    # The root comes last: its socket says that all are there.
+    for name, file in reversed(read_only(context).items()):
+        cache = {"direct": True, "no-flush": False}
+        node = {"node-name": name, "driver": "host_device", "filename": file, "aio": "native"}
+        served += ["--blockdev", json.dumps({**node, "cache": cache, "read-only": True})]
+        exports.append(_export(name, folder, {}))
+    return ["qemu-storage-daemon", *served, *(word for export in exports for word in ("--export", export))]
 
 
 def _kernel_argv(vm: Vm, context: LayerContext) -> list[str]:
     folder, entropy = folder_of(context), derive_seed(context.seed, context.name, "entropy")
-    disks = [f"virtio_uml.device={folder}/{name}.sock:{_VIRTIO_BLK}" for name in ("disk", "root")]
+    names = ("disk", *read_only(context))
+    disks = [f"virtio_uml.device={folder}/{name}.sock:{_VIRTIO_BLK}" for name in names]
     return [
         f"${{{MACHINE_KERNEL}}}",
         *(f"mem={vm.memory_bytes}", f"initrd=${{{MACHINE_INITRD}}}", *disks),
@@ -143,9 +155,13 @@ def folder_of(context: LayerContext) -> str:
     return f"${{scratch}}/{context.name}"
 
 
-def _export(name: str, folder: str, sector_bytes: int | None, writethrough: bool | None) -> str:
-    export: dict[str, object] = {"type": "vhost-user-blk", "id": name, "node-name": name}
-    export["addr"] = {"type": "unix", "path": f"{folder}/{name}.sock"}
-    if sector_bytes is not None:
-        export |= {"writable": True, "writethrough": writethrough, "logical-block-size": sector_bytes}
-    return json.dumps(export)
+def read_only(context: LayerContext) -> dict[str, str]:
+    """The files or devices of the machine's read-only disks by the disk's name, in the machine's order."""
+    inputs = {f"{INPUT_PREFIX}{name}": f"${{{INPUT_PREFIX}{name}}}" for name in context.inputs}
+    return {"root": f"${{{MACHINE_ROOT}}}", **inputs}
+
+
+def _export(name: str, folder: str, writing: Mapping[str, object]) -> str:
+    socket = {"type": "unix", "path": f"{folder}/{name}.sock"}
+    export = {"type": "vhost-user-blk", "id": name, "node-name": name, "addr": socket}
+    return json.dumps({**export, **writing})

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from string import ascii_lowercase
 from typing import Final, Literal, Self
 
 from pydantic import Field
@@ -127,6 +128,10 @@ class Vm(Layer):
 
     def machine(self, context: LayerContext) -> str:
         return uml.socket(context)
+
+    def inputs_inside(self, context: LayerContext) -> Mapping[str, str]:
+        letters = ascii_lowercase[1 if self.bus == "virtio-scsi" else 2 :]
+        return {name: f"/dev/vd{letter}" for name, letter in zip(context.inputs, letters, strict=False)}
 
     def build(self, context: LayerContext) -> list[Step]:
         # The machine may write anything anywhere.
