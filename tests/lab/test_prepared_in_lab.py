@@ -125,6 +125,12 @@ layers = [
     { layer = "xfs" }, { layer = "qcow2", size = "1GiB" }, { layer = "guest", memory = "256MiB" },
     { layer = "ext4" },
 ]
+[stacks.vm]
+devices = ["ssd"]
+layers = [{ layer = "lvm" }, { layer = "vm", memory = "128MiB" }, { layer = "ext4" }]
+[stacks.qemu]
+devices = ["ssd"]
+layers = [{ layer = "vm", emulator = "qemu" }, { layer = "ext4" }]
 """
 SECOND_SSD = '[devices.ssd1]\nmodel = "generic-sata-ssd"\ncapacity = "2GiB"\n'
 
@@ -134,7 +140,7 @@ def test_every_kind_of_stack_comes_up_again_with_equal_results(lab: Lab) -> None
     with public_folder() as path:
         place = Place(path, lab, HEAD + SECOND_SSD + SLOW_STACKS + LOADS)
         first = place.run("first")
-        assert len(first) == 14
+        assert len(first) == 18
         shutil.rmtree(place.prepared)
 
         assert place.run("second", "--jobs", "1") == first

@@ -4,30 +4,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from execution_factory import study_in
 from results_factory import EventLog
 
 from command_line import shown_json
 from strata.errors import DiagnosticsError
+from strata.execution.agenda import plan_study
 from strata.execution.estimate import estimate_of
 from strata.lab.cache import Cache, Inputs
 from strata.lab.lab import Project
+from strata.lab.machine import QemuProcessor
 from strata.lab.programs import AgentBuild
 from strata.lab.recipe import project_root
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
-from strata.plan.machines import needs_inside, needs_outside
 from strata.plan.model import Plan
 from strata.results.events import read_events
 from strata.results.machines import machine_accounts, machine_counts
+from strata.runners.fake import FakeRunner
 from strata.runners.host import HostRunner
 from strata.runners.kernel import Kernel
-from strata.runners.machines import EMULATED, machine_nodes, processor_options
+from strata.runners.machines import machine_nodes, processor_of
+from strata.spec.inputs import InputFile
 from strata.spec.load import load_study
 from strata.spec.step import QEMU_KERNEL
 from strata.spec.study import Study
@@ -273,7 +277,7 @@ def test_a_machine_and_the_host_each_need_what_their_own_steps_use(tmp_path: Pat
     below = '{ layer = "zpool" }, { layer = "zvol" }, { layer = "vm", emulator = "qemu" }'
     plan = plan_of(tmp_path, below)
 
-    inside, outside = needs_inside(plan), needs_outside(plan)
+    inside, outside = plan.inside, plan.needs_outside
 
     assert (outside.modules, inside.modules) == (("zfs",), ())
     assert "zpool" in outside.tools
@@ -293,15 +297,15 @@ def test_a_check_estimates_that_emulating_takes_real_time(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("flags", "device", "options"),
+    ("flags", "device", "processor"),
     [
-        ("fpu vmx", True, "-accel kvm -cpu host"),
-        ("fpu svm", False, EMULATED),
-        ("fpu hypervisor", True, EMULATED),
+        ("fpu vmx", True, QemuProcessor.KVM),
+        ("fpu svm", False, QemuProcessor.EMULATED),
+        ("fpu hypervisor", True, QemuProcessor.EMULATED),
     ],
 )
 def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(
-    tmp_path: Path, flags: str, device: bool, options: str
+    tmp_path: Path, flags: str, device: bool, processor: QemuProcessor
 ) -> None:
     for name in ("proc", "dev"):
         (tmp_path / name).mkdir()
@@ -310,8 +314,8 @@ def test_a_machine_runs_by_kvm_where_processor_and_kernel_have_it(
         (tmp_path / "dev/kvm").touch()
     plan = plan_of(tmp_path, '{ layer = "vm", emulator = "qemu" }')
 
-    assert processor_options(Kernel(tmp_path)) == options
-    assert machine_nodes(plan, Kernel(tmp_path)) == (["/dev/kvm"] if "kvm" in options else [])
+    assert processor_of(Kernel(tmp_path)) is processor
+    assert machine_nodes(plan, Kernel(tmp_path)) == (["/dev/kvm"] if processor is QemuProcessor.KVM else [])
 
 
 def test_a_trial_of_another_part_of_the_study_has_the_machines_that_it_ran_with(
@@ -338,6 +342,22 @@ def test_a_trial_of_another_part_of_the_study_has_the_machines_that_it_ran_with(
 
     assert (own[QEMU_KERNEL], own["image"]) == (f"of the {QEMU_KERNEL}", "of the image")
     assert "has no filesystem ext4" in (runner.unmet(plan) or "")  # this kernel has no modules
+
+
+def test_trials_are_skipped_for_what_the_parts_provided_for_them_lack(tmp_path: Path) -> None:
+    class Providing(FakeRunner):
+        provided = False
+
+        def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
+            self.provided = True
+
+        def unmet(self, plan: Plan) -> str | None:
+            return "the kernel has no xfs" if self.provided and plan.trial.stack == "xfs" else None
+
+    planned, left_out = plan_study(study_in(tmp_path), Providing())
+
+    assert {each.key.stack for each in planned} == {"ext4"}
+    assert set(left_out.values()) == {"the kernel has no xfs"}
 
 
 def test_ignored_flushes_are_a_risk_that_results_name(tmp_path: Path) -> None:

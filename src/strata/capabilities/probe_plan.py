@@ -234,16 +234,20 @@ class ProbePlan:
         return self.kind == "block" if path is None else path.startswith("/dev/")
 
     def plan(self) -> Plan:
-        prerequisites = Prerequisites()
-        for layer, _ in self.placed:
-            prerequisites |= layer.needs()
+        outside = inside = Prerequisites()
+        for (layer, _), site in zip(self.placed, self._inside, strict=False):
+            if site.is_vm:
+                inside |= layer.needs()
+            else:
+                outside |= layer.needs()
         return plan_of(
             self.study,
             self.stack,
             self.probe,
             self.seed,
             self.steps,
-            prerequisites=prerequisites,
+            outside=outside,
+            inside=inside,
             interval_ns=60 * NS_PER_S,
             time_limit_ns=24 * 3600 * NS_PER_S,
         )

@@ -79,13 +79,15 @@ def plan_study(
         plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
         if runner.time_domain == "wall":  # its computing costs what it costs, whatever the study's prices
             plan = plan.model_copy(update={"processor": ()})
-        if unmet := runner.unmet(plan):
+        unmet = runner.unmet(plan)
+        if not unmet and (chosen is None or key in chosen):
+            runner.provide(plan, study.inputs.values())
+            unmet = runner.unmet(plan)  # a kernel of virtual machines says what it lacks once it is there
+        if unmet:
             left_out[key.cell] = unmet
             continue
         own = study.of(trial.stack)
         devices = own.drawn_devices(trial.stack, trial.seed)
-        if chosen is None or key in chosen:
-            runner.provide(plan, study.inputs.values())
         setting = dict(runner.setting(plan, devices))
         if setting and not own.trace:
             setting["trace"] = False  # a result without a trace does not serve a trial that needs one

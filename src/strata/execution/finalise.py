@@ -14,6 +14,7 @@ from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.execution.computing import without_charges
 from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
+from strata.lab.machine import QemuProcessor
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import TIMED_OUT, scrub_errors, snapshot_metrics
@@ -187,13 +188,14 @@ def _emulation_checks(attempt: Path) -> list[Check]:
     path = attempt / BINDINGS_NAME
     try:
         options = json.loads(path.read_text()).get("variables", {}).get(QEMU_OPTIONS)
+        processor = options and QemuProcessor(options)
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ResultError(f"the bindings cannot be read: {error}", place=str(path)) from error
-    if options is None:
+    if processor is None:
         return []
-    emulated = "-accel tcg" in options
+    emulated = processor is not QemuProcessor.KVM
     detail = "QEMU emulated it (TCG)" if emulated else "KVM let them use it"
     return [Check(name=OWN_PROCESSOR, verdict="no" if emulated else "yes", detail=detail)]
 

@@ -26,7 +26,6 @@ from strata.lab.machine import (
 )
 from strata.lab.programs import LoadBuild, load_file, load_programs, load_variables
 from strata.lab.qemu_kernel import QemuKernelBuild, module_names, uses_qemu
-from strata.plan.machines import needs_inside
 from strata.plan.model import Plan, canonical_json
 from strata.spec.device import Device
 from strata.spec.step import LOAD, MACHINE_INITRD, MACHINE_KERNEL, QEMU_INITRD, QEMU_KERNEL
@@ -97,7 +96,7 @@ def _machine_files(plan: Plan, lab: Lab) -> dict[str, bytes]:
 
 def qemu_initrd(plan: Plan, inside: Inside, kernel: QemuKernelBuild) -> bytes:
     """The initial root of the plan's virtual machines under QEMU."""
-    loaded = kernel.loaded_for(needs_inside(plan))
+    loaded = kernel.loaded_for(plan.inside)
     modules = dict(zip(module_names(loaded), loaded.values(), strict=True))
     return _machine_initrd(plan, inside, modules, [{"path": f"/{path}"} for path in modules])
 

@@ -8,6 +8,7 @@ initial root (`strata.lab.initrd`) has the agent as ``/init``, the plan's module
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 from strata.lab.disk import ROOT_DISK
@@ -30,8 +31,17 @@ FILES: Final = {
 BINDINGS_FILE: Final = "strata/machine.json"
 
 _PLACE: Final = "/run/strata/machine"
-# By QEMU's virtual clock: a nanosecond an instruction, and the lab's time while the machine waits.
-_EMULATED: Final = "-machine hpet=off -accel tcg,thread=single,tb-size=64 -icount shift=0,sleep=on,align=on"
+
+
+class QemuProcessor(StrEnum):
+    """QEMU's options about the processor of its virtual machines."""
+
+    KVM = "-accel kvm -cpu host"
+    EMULATED = "-accel tcg -cpu max"
+    # A nanosecond an instruction, and the lab's time while the machine waits.
+    BY_VIRTUAL_CLOCK = (
+        "-machine hpet=off -accel tcg,thread=single,tb-size=64 -icount shift=0,sleep=on,align=on"
+    )
 
 
 def has_machines(plan: Plan) -> bool:
@@ -55,7 +65,8 @@ def lacking_cpus(plan: Plan) -> str | None:
 def machine_variables(plan: Plan) -> dict[str, str]:
     """The values of the plan's variables for machines and containers."""
     # The agent is no file any more once the lab has moved into its root image.
-    values = {AGENT: "/proc/1/exe", MACHINE_ROOT: f"/dev/{ROOT_DISK}", QEMU_OPTIONS: _EMULATED}
+    values = {AGENT: "/proc/1/exe", MACHINE_ROOT: f"/dev/{ROOT_DISK}"}
+    values[QEMU_OPTIONS] = QemuProcessor.BY_VIRTUAL_CLOCK.value
     values |= {name: f"{_PLACE}/{name}" for name in FILES}
     return {name: value for name, value in values.items() if name in plan.variables}
 

@@ -42,6 +42,11 @@ def uses_qemu(plan: Plan) -> bool:
     return QEMU_KERNEL in plan.variables
 
 
+def lacking_inside(plan: Plan, kernel: QemuKernelBuild | None) -> list[str]:
+    """The needs of a plan's machines of QEMU that their kernel, if it is there, does not meet."""
+    return [] if kernel is None or not uses_qemu(plan) else [*kernel.lacking(plan.inside)]
+
+
 @dataclass(frozen=True)
 class QemuKernelBuild(Build):
     """The unpacked kernel; its modules lie beside it."""

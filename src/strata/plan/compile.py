@@ -32,6 +32,7 @@ from strata.plan.placement import (
     given_to_load,
     placed_layers,
     placements_of,
+    places_by_name,
     unmet_machine,
     unmet_places,
     unmet_tenancy,
@@ -39,6 +40,7 @@ from strata.plan.placement import (
 )
 from strata.plan.power_cut import cut_in_window
 from strata.plan.prepared import after_restart, restarted, unmet_restart
+from strata.plan.site import LayerPlace
 from strata.spec.find import find_of, probed
 from strata.spec.fit import capacity_bytes
 from strata.spec.names import nearest
@@ -227,6 +229,7 @@ def compile_trial(
         prepared = sum(step.phase in {"build", "prepare"} for step in steps)
         steps.insert(prepared, _pause(pause_ns))
     steps = with_accounts(steps)
+    places = [*shared, *places_by_name(placements).values()]
     named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
     inputs = (PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
     return plan_of(
@@ -235,7 +238,8 @@ def compile_trial(
         workload,
         seed,
         steps,
-        prerequisites=_prerequisites(declared, load, placements, steps) | _packages(study, load),
+        outside=_needs(places, load, placements, steps, inside=False) | _packages(study, load),
+        inside=_needs(places, load, placements, steps, inside=True),
         interval_ns=study.sample_interval_ns,
         # A limit that depends on the load would keep loads from sharing what is prepared.
         time_limit_ns=study.time_limit_ns + (_PERIOD_NS_MAX if study.prepare == "once" else pause_ns),
@@ -295,12 +299,16 @@ def plan_of(
     seed: int,
     steps: list[Step],
     *,
-    prerequisites: Prerequisites,
+    outside: Prerequisites,
+    inside: Prerequisites,
     interval_ns: int,
     time_limit_ns: int,
     inputs: tuple[PlanInput, ...] = (),
 ) -> Plan:
-    """The plan of these steps on a stack, which need not be the study's own; the steps are checked."""
+    """The plan of these steps on a stack, which need not be the study's own; the steps are checked.
+
+    ``inside`` are the needs of steps in virtual machines, ``outside`` those of the others.
+    """
     used = {name for step in steps for name in step.variables}
     slots = sorted(name for name in used if name.startswith(NETWORK_DEVICE_PREFIX))
     files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
@@ -311,7 +319,9 @@ def plan_of(
     check_steps(after_restart(steps), variables, stack.all_devices, place=f"{trial.id}, second boot")
     return Plan(
         trial=trial,
-        prerequisites=prerequisites,
+        prerequisites=outside | inside,
+        outside=outside if inside != Prerequisites() else None,
+        inside=inside,
         devices=tuple(
             PlanDevice(name=name, capacity_bytes=study.devices[name].capacity_bytes)
             for name in stack.all_devices
@@ -328,23 +338,38 @@ def plan_of(
     )
 
 
-def _prerequisites(
-    stack: Stack, load: Workload, placements: Sequence[Placement], steps: list[Step]
+def _needs(
+    places: Iterable[LayerPlace],
+    load: Workload,
+    placements: Sequence[Placement],
+    steps: Iterable[Step],
+    *,
+    inside: bool,
 ) -> Prerequisites:
+    """The needs of the steps in virtual machines and containers, or of all others."""
+
+    def is_here(machine: str | None) -> bool:
+        return (machine is not None) is inside
+
+    here = [step for step in steps if is_here(step.machine)]
+    if not here:  # most stacks have no machine
+        return Prerequisites()
     # Layers declare what building them needs; further commands that a workload needs are in the steps.
-    asked = [command for step in steps if step.phase != "build" for command in step.commands]
+    asked = [command for step in here if step.phase != "build" for command in step.commands]
     # Only the tools that the steps run: a workload's list names those of every server it knows.
-    run = {command.argv[0] for step in steps for command in step.commands}
+    run = {command.argv[0] for step in here for command in step.commands}
     tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
     run_by_name = {command.argv[0] for command in asked} - {f"${{{name}}}" for name in BROUGHT}
     needed = Prerequisites(tools=tuple(sorted({*tools, *run_by_name})))
     for placement in placements:
-        needed |= placement.prerequisites
-    for layer in stack.every_layer:
-        needed |= layer.needs()
-        if load.scrub:
-            needed |= layer.scrub_requires
-    if loses_disk(steps) or any(step.id == RESTART for step in steps):
+        if is_here(placement.base.machine):
+            needed |= placement.prerequisites
+    for place in places:
+        if is_here(place.site.machine):
+            needed |= place.layer.needs()
+            if load.scrub:
+                needed |= place.layer.scrub_requires
+    if not inside and (loses_disk(here) or any(step.id == RESTART for step in here)):
         needed |= Prerequisites(features=("modelled-disks",))
     return needed
 

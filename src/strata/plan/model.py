@@ -77,6 +77,10 @@ class Plan(Frozen):
     plan_version: int = PLAN_VERSION
     trial: Trial
     prerequisites: Prerequisites = Prerequisites()  # what the steps need of the machine
+    # The part of the steps in its virtual machines, and that of all other steps (None: all), which a plan's
+    # file does not tell apart.
+    inside: Prerequisites = Field(default=Prerequisites(), exclude=True)
+    outside: Prerequisites | None = Field(default=None, exclude=True)
     devices: tuple[PlanDevice, ...]
     variables: tuple[str, ...]  # every ``${name}`` that the runner binds, so none that a step binds
     environment: dict[str, str]  # the complete environment of every step; nothing is inherited
@@ -92,6 +96,11 @@ class Plan(Frozen):
     @property
     def network_devices(self) -> list[str]:
         return [name for name in self.variables if name.startswith(NETWORK_DEVICE_PREFIX)]
+
+    @property
+    def needs_outside(self) -> Prerequisites:
+        """The prerequisites that not only its virtual machines have to meet."""
+        return self.prerequisites if self.outside is None else self.outside
 
     def steps_for(self, *what: str) -> list[Step]:
         return [step for step in self.steps if step.purpose is not None and step.purpose.what in what]

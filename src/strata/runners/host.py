@@ -23,7 +23,6 @@ from strata.lab.programs import AgentBuild, LoadBuild, load_setting, load_variab
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.qemu_kernel import uses_qemu
 from strata.plan.compile import ENVIRONMENT
-from strata.plan.machines import needs_outside
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -142,7 +141,7 @@ class HostRunner:
 
     def unmet(self, plan: Plan) -> str | None:
         """Missing programs, kernel features and memory, and danger to other ZFS pools."""
-        needed = needs_outside(plan)
+        needed = plan.needs_outside
         if needed not in self._lacking:  # many trials of a study need the same
             self._lacking[needed] = [
                 *missing_tools(needed.tools, ENVIRONMENT),
@@ -182,7 +181,7 @@ class HostRunner:
         self._journal.clean()
         if plans:
             try_sandbox(self._agent.path)
-        tools = sorted({tool for plan in plans for tool in needs_outside(plan).tools})
+        tools = sorted({tool for plan in plans for tool in plan.needs_outside.tools})
         self._programs = tool_versions(tools, ENVIRONMENT)
         if plans:
             self._around.tell(self._progress.say)
@@ -192,7 +191,7 @@ class HostRunner:
 
     def run(self, task: Task) -> None:
         """Attach the disks, let the agent carry out the plan, and leave nothing behind."""
-        self._kernel.load(needs_outside(task.plan))
+        self._kernel.load(task.plan.needs_outside)
         if endangered := endangered_pools(task.plan, self._kernel):  # imported since the study was begun
             raise LabError(endangered, place="ZFS", remedy="export them, or run the study in the lab")
         wanted = task.plan.network_devices

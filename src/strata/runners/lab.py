@@ -33,6 +33,7 @@ from strata.lab.lab import Lab, ensure_for, find_lab, part_setting
 from strata.lab.limits import check_memory
 from strata.lab.machine import lacking_cpus
 from strata.lab.progress import SILENCE, SetupProgress
+from strata.lab.qemu_kernel import lacking_inside
 from strata.machine.reading import Sampler
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
@@ -127,8 +128,9 @@ class LabRunner:
         }
 
     def unmet(self, plan: Plan) -> str | None:
-        """Further processors of a virtual machine; a lab has everything else."""
-        return lacking_cpus(plan)
+        """The needs of virtual machines that their kernels do not meet; a lab has everything else."""
+        lab = self._lab_of(plan) or self._lab
+        return lacking_cpus(plan) or "; ".join(lacking_inside(plan, lab.qemu_kernel)) or None
 
     def provide(self, plan: Plan, files: Iterable[InputFile]) -> None:
         self._ensure_for(plan)

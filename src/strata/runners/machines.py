@@ -12,20 +12,18 @@ from strata.lab.folder import PrivateFolder
 from strata.lab.image import ImageBuild
 from strata.lab.initrd import Inside, qemu_initrd
 from strata.lab.lab import ensure_lab, find_entry
+from strata.lab.machine import QemuProcessor
 from strata.lab.programs import AgentBuild
 from strata.lab.progress import SetupProgress
-from strata.lab.qemu_kernel import QemuKernelBuild, uses_qemu
+from strata.lab.qemu_kernel import QemuKernelBuild, lacking_inside, uses_qemu
 from strata.lab.recipe import project_root
 from strata.lab.variant import find_variant, provide_variant
-from strata.plan.machines import needs_inside
 from strata.plan.model import Plan
 from strata.runners.kernel import Kernel
 from strata.spec.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 
 _INITRD_NAME: Final = "machine.cpio"
 _KVM: Final = "dev/kvm"
-_WITH_KVM: Final = "-accel kvm -cpu host"
-EMULATED: Final = "-accel tcg -cpu max"
 _PARTS: Final = (QEMU_KERNEL, "image")
 
 
@@ -39,7 +37,7 @@ class MachineParts:
     def setting(self, kernel: Kernel) -> dict[str, Any]:
         """Part of the identity of trials with virtual machines."""
         own = {QEMU_KERNEL: self.kernel.sha256, "image": self.image.sha256}
-        return {"machines": {**own, "processor": processor_options(kernel)}}
+        return {"machines": {**own, "processor": processor_of(kernel).value}}
 
     def variables(
         self, plan: Plan, agent: AgentBuild, folder: PrivateFolder, inside: Inside, kernel: Kernel
@@ -51,7 +49,7 @@ class MachineParts:
             MACHINE_ROOT: str(self.image.path),
             QEMU_KERNEL: str(self.kernel.path),
             QEMU_INITRD: str(folder.path / _INITRD_NAME),
-            QEMU_OPTIONS: processor_options(kernel),
+            QEMU_OPTIONS: processor_of(kernel).value,
         }
 
 
@@ -90,9 +88,8 @@ def has_kvm(kernel: Kernel) -> bool:
     return kernel.has(_KVM) and ("vmx" in flags or "svm" in flags)
 
 
-def processor_options(kernel: Kernel) -> str:
-    """QEMU's options about the processor."""
-    return _WITH_KVM if has_kvm(kernel) else EMULATED
+def processor_of(kernel: Kernel) -> QemuProcessor:
+    return QemuProcessor.KVM if has_kvm(kernel) else QemuProcessor.EMULATED
 
 
 def machine_nodes(plan: Plan, kernel: Kernel) -> list[str]:
@@ -106,4 +103,4 @@ def lacking_for_machines(plan: Plan, parts: MachineParts | None) -> list[str]:
         return []
     if platform.machine() != "x86_64":
         return [f"virtual machines have an x86-64 kernel, and this processor is {platform.machine()}"]
-    return [] if parts is None else list(parts.kernel.lacking(needs_inside(plan)))
+    return lacking_inside(plan, None if parts is None else parts.kernel)

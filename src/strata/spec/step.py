@@ -147,6 +147,17 @@ class Purpose(BaseModel):
     number: int | None = None  # of a snapshot in the window
 
 
+class StartedMachine(BaseModel):
+    """The virtual machine that a step starts; ``disk`` is the name of its disk in its /sys/block."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    layer: str
+    socket: str
+    disk: str
+    has_lab_kernel: bool
+
+
 class Step(Command):
     """One explicit step of a plan. ``id`` is unique in its plan, in kebab case.
 
@@ -192,6 +203,7 @@ class Step(Command):
     outside: bool = Field(default=False, exclude=True)
     # For whoever reads the step's output. The agent need not know, so a plan's file does not say it.
     purpose: Purpose | None = Field(default=None, exclude=True)
+    starts: StartedMachine | None = Field(default=None, exclude=True)
 
     @property
     def commands(self) -> list[Command]:

@@ -28,7 +28,8 @@ NEEDS: Final = Prerequisites(
 
 
 def disk(vm: Vm) -> str:
-    return "/dev/sda" if vm.bus == "virtio-scsi" else "/dev/vda"
+    """The machine's disk, in its /dev."""
+    return "sda" if vm.bus == "virtio-scsi" else "vda"
 
 
 def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[Step]:
@@ -41,7 +42,14 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
             *("mkdir", "--parents", folder),
             undo=Command(argv=("rm", "--recursive", "--force", folder)),
         ),
-        start_step(context, *_argv(vm, context), options=("--qemu", f"${{{QEMU_OPTIONS}}}"), **making),
+        start_step(
+            context,
+            disk(vm),
+            *_argv(vm, context),
+            has_lab_kernel=False,
+            options=("--qemu", f"${{{QEMU_OPTIONS}}}"),
+            **making,
+        ),
     ]
 
 

@@ -20,6 +20,7 @@ from strata.spec.step import (
     MACHINE_ROOT,
     Command,
     Prerequisites,
+    StartedMachine,
     Step,
 )
 from strata.spec.trial import derive_seed
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 NEEDS: Final = Prerequisites(
     tools=("mount", "qemu-storage-daemon", "tee", "test", "umount"), features=("guest:uml",)
 )
-_CACHE_TYPE: Final = "/sys/block/vda/cache_type"
+_DISK: Final = "vda"
+_CACHE_TYPE: Final = f"/sys/block/{_DISK}/cache_type"
 _VIRTIO_BLK: Final = 2  # its device id (Virtual I/O Device Version 1.2, 5)
 LINE: Final = 64  # the descriptor that the agent gives the kernel, or QEMU, for the machine's line
 _PRICES: Final = 65  # the one for the price of its computing
@@ -65,7 +67,7 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
             stop_limit_ns=_STOP_LIMIT_NS,
             **making,
         ),
-        start_step(context, *_kernel_argv(vm, context)),
+        start_step(context, _DISK, *_kernel_argv(vm, context), has_lab_kernel=True),
     ]
     if not vm.writes_through:
         # QEMU's export claims to write through although it does not: the machine would never flush.
@@ -76,7 +78,12 @@ def bring_up(vm: Vm, context: LayerContext, **making: tuple[str, ...]) -> list[S
 
 
 def start_step(
-    context: LayerContext, *argv: str, options: tuple[str, ...] = (), **making: tuple[str, ...]
+    context: LayerContext,
+    disk: str,
+    *argv: str,
+    has_lab_kernel: bool,
+    options: tuple[str, ...] = (),
+    **making: tuple[str, ...],
 ) -> Step:
     """The step that starts a machine by its program, with ``options`` of the agent."""
     line = socket(context)
@@ -89,6 +96,7 @@ def start_step(
         ready=Command(argv=("test", "-S", line)),
         time_limit_ns=_BOOT_LIMIT_NS,
         stop_limit_ns=_STOP_LIMIT_NS,
+        starts=StartedMachine(layer=context.name, socket=line, disk=disk, has_lab_kernel=has_lab_kernel),
         **making,
     )
 

@@ -124,7 +124,7 @@ class Vm(Layer):
         return self.model_copy(update={"memory_bytes": memory_bytes})
 
     def path(self, context: LayerContext) -> str:
-        return qemu.disk(self)
+        return f"/dev/{qemu.disk(self)}"
 
     def machine(self, context: LayerContext) -> str:
         return uml.socket(context)
