@@ -87,7 +87,7 @@ class Vm(Layer):
         return self.cache in ("none", "directsync")
 
     def real_time(self) -> RealTime:
-        return qemu.REAL_TIME if self._is_qemu else RealTime()
+        return qemu.REAL_TIME if self._is_qemu else uml.REAL_TIME
 
     def caches_direct_io(self) -> bool:
         return not self.is_direct
