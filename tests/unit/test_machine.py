@@ -269,24 +269,21 @@ def test_the_trials_own_data_on_the_disk_under_scratch_is_not_others(tree: Tree)
     assert disturbances(tree, {"proc/diskstats": own}) == []
 
 
-def test_a_suspended_machine_is_found(tree: Tree) -> None:
+@pytest.mark.parametrize(
+    ("clock", "seconds", "said"),
+    [
+        ("suspended_s", 60, "the machine was suspended for 60.0 s"),
+        ("stepped_s", -3600, "its wall clock was set by -3600.0 s"),
+    ],
+)
+def test_a_clock_that_stood_still_or_was_set_is_found(
+    tree: Tree, clock: str, seconds: float, said: str
+) -> None:
     before = tree.machine.reading()
     tree.monotonic_s += 10
-    tree.suspended_s = 60
+    setattr(tree, clock, seconds)
 
-    found = window_between(before, tree.machine.reading(), Own()).disturbances(Limits())
-
-    assert found == ["the machine was suspended for 60.0 s"]
-
-
-def test_a_wall_clock_that_is_set_is_found(tree: Tree) -> None:
-    before = tree.machine.reading()
-    tree.monotonic_s += 10
-    tree.stepped_s = -3600
-
-    found = window_between(before, tree.machine.reading(), Own()).disturbances(Limits())
-
-    assert found == ["its wall clock was set by -3600.0 s"]
+    assert window_between(before, tree.machine.reading(), Own()).disturbances(Limits()) == [said]
 
 
 def test_a_zone_that_reaches_its_passive_trip_point_is_found(tree: Tree) -> None:

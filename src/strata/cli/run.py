@@ -341,13 +341,8 @@ def _print_precision(console: Console, study: Study, summary: Summary) -> None:
         console.print(Text(remedy, style="yellow"), soft_wrap=True)
 
 
-def _prepared_plain(summary: Summary) -> dict[str, Any]:
-    if not summary.prepared and not summary.found_prepared:
-        return {}
-    return {"prepared": {"made": summary.prepared, "found": summary.found_prepared}}
-
-
 def _plain(summary: Summary, place: Path) -> dict[str, Any]:
+    prepared = {"made": summary.prepared, "found": summary.found_prepared}
     return {
         "results": str(place),
         "kept": list(map(str, summary.kept)),
@@ -358,7 +353,7 @@ def _plain(summary: Summary, place: Path) -> dict[str, Any]:
         "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
         "not_converged": {str(cell): width for cell, width in stated(summary.not_converged).items()},
         "given_up": {str(cell): why for cell, why in summary.given_up.items()},
-        **_prepared_plain(summary),
+        **({"prepared": prepared} if any(prepared.values()) else {}),
         "interrupted": summary.signal_number is not None,
         "duration_s": round(summary.duration_s, 3),
     }

@@ -150,22 +150,7 @@ def _write(own: OwnSource, paths: list[str], tree: Path, shop: Workshop) -> None
     with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
         archive = Path(scratch) / "source.tar"
         git(own.path, "archive", "--prefix=linux/", f"--output={archive}", own.sha, "--", *paths)
-        exclude = [f"--exclude={pattern}" for pattern in LEFT_OUT]
-        run_logged(
-            [
-                "tar",
-                "-x",
-                "-f",
-                str(archive),
-                "--strip-components=1",
-                "--no-same-owner",
-                *exclude,
-            ],
-            log=shop.cache.root / "logs" / "unpack.log",
-            title="unpacking the kernel's source",
-            remedy="check the free space",
-            cwd=tree,
-        )
+        _untar(archive, tree, shop.cache.root / "logs" / "unpack.log", "check the free space")
 
 
 def source_from_debian(shop: Workshop) -> Entry:
@@ -243,19 +228,22 @@ def _tarball_of(deb: Path, folder: Path) -> Path:
 def _unpack(tarball: Path, tree: Path, progress: SetupProgress) -> str:
     """Unpack a kernel's tarball; returns the version that its top Makefile states."""
     tree.mkdir()
-    exclude = [f"--exclude={pattern}" for pattern in LEFT_OUT]
     with progress.step(f"kernel: unpacking {tarball.name}", total=_ESTIMATED_FILES) as step:
-        run_logged(
-            ["tar", "-x", "-v", "-f", str(tarball), "--strip-components=1", "--no-same-owner", *exclude],
-            log=tree.parent / "unpack.log",
-            title="unpacking the kernel's source",
-            remedy="check the free space, and that the tarball is complete",
-            cwd=tree,
-            on_line=lambda _: step.advance(),
-        )
+        remedy = "check the free space, and that the tarball is complete"
+        _untar(tarball, tree, tree.parent / "unpack.log", remedy, lambda _: step.advance())
     (tree.parent / "unpack.log").unlink()
     makefile = tree / "Makefile"
     return kernel_version(makefile.read_text(errors="replace") if makefile.is_file() else "", str(tarball))
+
+
+def _untar(
+    archive: Path, tree: Path, log: Path, remedy: str, on_file: Callable[[str], None] | None = None
+) -> None:
+    names = ["-v"] if on_file else []
+    exclude = [f"--exclude={pattern}" for pattern in LEFT_OUT]
+    argv = ["tar", "-x", *names, "-f", str(archive), "--strip-components=1", "--no-same-owner", *exclude]
+    title, on_line = "unpacking the kernel's source", on_file or (lambda line: None)
+    run_logged(argv, log=log, title=title, remedy=remedy, cwd=tree, on_line=on_line)
 
 
 def copy_tree(tree: Path, target: Path) -> None:
