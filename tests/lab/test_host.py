@@ -57,6 +57,12 @@ size = "16MiB"
 duration = "1s"
 scrub = true
 """
+PAIR = """
+[stacks.folder]
+layers = [{ layer = "ext4" }]
+[stacks.container]
+layers = [{ layer = "ext4" }, { layer = "nspawn" }]
+"""
 OTHERS = {
     "ext2": '{ layer = "ext2" }',
     "ext3": '{ layer = "ext3" }',
@@ -143,6 +149,30 @@ def test_a_filesystem_runs_with_fio_and_postgresql_on_this_kernel(ground: Path, 
         assert record.disks["disk0"]["write_bytes"] > 0
     assert list((ground / "scratch").iterdir()) == []
     assert not (ground / "results" / ".journal").exists()
+
+
+def test_a_container_runs_the_loads_of_its_host_and_leaves_nothing(ground: Path) -> None:
+    if not shutil.which("systemd-nspawn", path=ENVIRONMENT["PATH"]):
+        pytest.skip("this machine lacks systemd-nspawn")
+    study = ground / "pair.toml"
+    study.write_text(head("pair", [1], "4GiB") + PAIR + OLTP + mix(duration="1s", size="16MiB"))
+    place = on_host(ground / "scratch", ground / "pair")
+
+    done = strata(
+        *("run", str(study), *place, "--allow-containers", "--retries-disturbed", "0"),
+        env=environment(ground / "cache", ground / "shared"),
+        cwd=ground,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    found = records(ground / "pair")
+    for stack in ("folder", "container"):
+        for workload, metric in (("oltp", "transactions_per_s"), ("mix", "operations_per_s")):
+            record = found[f"{stack}.{workload}.s1"]
+            assert {each.name: each.value for each in record.metrics}[metric] > 0
+            assert record.disks["disk0"]["write_bytes"] > 0
+    assert leftovers(ground / "scratch") == []
 
 
 @pytest.mark.parametrize("stack", OTHERS)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -115,6 +116,46 @@ NEEDS_NO_ROOT = (
     "by-the-first-process",
 )
 
+BREAK_OUT = """
+mkdir "/tmp/jail"; opendir(my $$top, "/"); chroot("/tmp/jail") or exit 1; chdir($$top); chdir("..") for 1..64;
+chroot(".") or exit 1; exit !(-e "RESULTS" || -e "DEVICE")
+"""
+# The same, of programs in a container. Its own root has an /etc, which they may write to.
+CONTAINED_ATTACKS = {
+    "write-programs": "echo x > /usr/strata-attack || echo x >> /opt/strata-agent",
+    "write-view": "echo x > /run/host/os-release",
+    "results": "test -e RESULTS || test -e ${scratch}/../../bindings.json || test -e ${mounts}/ext4",
+    "break-out": shlex.join(["perl", "-e", BREAK_OUT]),
+    "by-the-first-process": "test -e /proc/1/root/RESULTS",
+    "remount": "mount -o remount,bind,rw /usr || mount -o remount,rw /",
+    "mount": "mount -t tmpfs none /srv || mount -t proc none /srv || mount --bind /etc /srv",
+    "mount-device": "mount -t ext4 DEVICE /srv || mount -t ext4 ${disk0} /srv",
+    "unmount": "umount -l /usr",
+    "namespace": "unshare --user --map-root-user true || unshare --mount true || nsenter -t 1 --mount true",
+    "see-devices": "test -e DEVICE || test -e ${disk0}",
+    "make-node": "mknod /tmp/node b MAJOR MINOR",
+    "kill": "kill -9 VICTIM",
+    "see-processes": "cat /proc/[0-9]*/comm | grep -e sleep -e nspawn -e python",
+    "socket": "test -e /run/SOCKET",
+    "vsock": shlex.join(["perl", "-e", "exit !socket(my $$s, 40, 1, 0)"]),
+    "network": "grep -v -e lo: -e Inter -e face /proc/net/dev",
+    "settings": "echo x > /proc/sys/kernel/core_pattern || echo h > /proc/sysrq-trigger || "
+    "echo 0 > /sys/block/NAME/queue/read_ahead_kb",
+    "ask": "/opt/strata-agent machine contain /srv group",
+}
+# Outside of the container, whose user namespace root's steps could enter if they saw its processes.
+SEE_NSPAWN = "cat /proc/[0-9]*/comm | grep nspaw"
+# Requests for a container whose folder or control group the warden has to refuse.
+_ROOT, _GROUP = "${mounts}/ext4/nspawn", "${stack}_nspawn"
+REQUESTS = {
+    "machine": ("/etc", _GROUP),
+    "scratch": ("${scratch}", _GROUP),
+    "around": ("${mounts}/ext4/../..", _GROUP),
+    "link": ("${mounts}/ext4/link", _GROUP),
+    "group": (_ROOT, "${stack}_nspawn/../../.."),
+    "others-group": (_ROOT, "user.slice"),
+}
+
 
 @dataclass(frozen=True)
 class World:
@@ -199,6 +240,35 @@ def hostile(plan: Plan, world: World) -> Plan:
     return plan.model_copy(update={"steps": (*plan.steps, *steps)})
 
 
+def contained(plan: Plan, world: World) -> Plan:
+    """The plan of a container with attempts in it and on it, each of which has to fail, and looks."""
+    socket = next(step.machine for step in plan.steps if step.machine)
+    shared = {"phase": "inspect", "cwd": "/", "expect_exit": tuple(range(1, 256))}
+    link = ("ln", "-s", "/etc", "${mounts}/ext4/link")
+    capabilities = ("grep", "-E", "^(CapEff|NoNewPrivs)", "/proc/self/status")
+    steps = [
+        Step(id="link", title="Link", argv=link, phase="inspect"),
+        Step(id="own", title="Write", argv=("touch", "/etc/strata-attack"), phase="inspect", machine=socket),
+        Step(id="look", title="Look", argv=capabilities, phase="inspect", machine=socket),
+    ]
+    for name, script in CONTAINED_ATTACKS.items():
+        argv = ("sh", "-c", world.fill_in(script))
+        steps += [
+            Step(id=f"{name}-{user}", title=name, argv=argv, user=user, machine=socket, **shared)
+            for user in ("root", "nobody")
+        ]
+    ask, see = ("${agent}", "machine", "contain"), ("sh", "-c", SEE_NSPAWN)
+    steps += [
+        *(
+            Step(id=f"request-{name}", title=name, argv=(*ask, *words), container=True, **shared)
+            for name, words in REQUESTS.items()
+        ),
+        Step(id="request-without-line", title="Ask", argv=(*ask, _ROOT, _GROUP), **shared),
+        Step(id="see-nspawn", title="See", argv=see, **shared),
+    ]
+    return plan.model_copy(update={"steps": (*plan.steps, *steps)})
+
+
 def run(lab: Lab, ground: Path, plan: Plan) -> list[dict[str, object]]:
     folder = ground / "attempt"
     (folder / PLAN_NAME).write_bytes(plan.to_json())
@@ -233,6 +303,36 @@ def test_no_command_line_of_a_step_reaches_anything_outside(
     assert world.state() == before
     assert not (world.results / "attack").exists()
     assert (world.results / PLAN_NAME).read_bytes() == attacking.to_json()
+
+
+def test_a_containers_programs_reach_nothing_outside_its_root(lab: Lab, ground: Path, world: World) -> None:
+    if not shutil.which("systemd-nspawn"):
+        pytest.skip("this machine lacks systemd-nspawn")
+    layers = '[stacks.nspawn]\nlayers = [{ layer = "ext4" }, { layer = "nspawn" }]\n'
+    (ground / "study.toml").write_text(head("host", [1], "1GiB") + layers + mix(duration="1s", size="16MiB"))
+    study = load_study(ground / "study.toml", catalogue()).on_host()
+    attacking = contained(compile_trial(study, "nspawn", "mix", 1), world)
+    before = world.state()
+
+    events = run(lab, ground, attacking)
+
+    failed = [each for each in events if each["type"] == "step_end" and each["outcome"] != "ok"]
+    assert failed == [], [each for each in events if each.get("step") in {one["step"] for one in failed}]
+    ended = {str(each["step"]) for each in events if each["type"] == "step_end"}
+    assert {f"{name}-{user}" for name in CONTAINED_ATTACKS for user in ("root", "nobody")} <= ended
+    said: dict[str, str] = {}
+    for each in events:
+        if each["type"] == "output":
+            said[str(each["step"])] = said.get(str(each["step"]), "") + str(each["text"])
+    assert [name for name in REQUESTS if "refused" not in said[f"request-{name}"]] == []
+    assert "no container can be asked for here" in said["request-without-line"]
+    denied = sum(
+        1 << each for each in (12, 13, 16, 17, 19, 21, 22, 25, 27, 34, 38, 39)
+    )  # SYS_ADMIN, MKNOD, ...
+    effective, no_new = (line.split(":\t")[1] for line in said["look"].splitlines())
+    assert (int(effective, 16) & denied, no_new) == (0, "1")
+    assert events[-1]["outcome"] == "ok", events[-1]
+    assert world.state() == before
 
 
 def test_no_filesystem_of_the_machine_gets_the_trials_disk(lab: Lab, ground: Path, plan: Plan) -> None:

@@ -124,21 +124,39 @@ def test_loads_that_cannot_run_are_skipped_with_the_reason(
     assert cause in "".join(skipped(study_of(tmp_path, layers, load, head)).values())
 
 
-def test_a_host_says_why_it_runs_none(tmp_path: Path) -> None:
+def test_a_host_says_why_it_runs_no_incus(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "incus" }')
 
-    (reason,) = (each for each in Kernel(tmp_path).unmet(plan.prerequisites) if "containers" in each)
-    assert "denies their namespaces" in reason
-    assert '{ layer = "directory" }' in reason
+    (reason,) = (each for each in Kernel(tmp_path).unmet(plan.prerequisites) if "Incus" in each)
+    assert "is not built" in reason
+    assert '{ layer = "nspawn" }' in reason
 
 
 def test_a_check_names_the_stacks_that_no_host_can_run(tmp_path: Path) -> None:
-    file = study_of(tmp_path, '{ layer = "xfs" }, { layer = "nspawn" }').file
+    file = study_of(tmp_path, '{ layer = "incus" }').file
 
     (found,) = shown_json("check", str(file))["lab_only"].items()
 
-    assert 'layer = "directory"' in found[0]
+    assert 'layer = "nspawn"' in found[0]
     assert found[1] == ["stack"]
+
+
+@pytest.mark.parametrize(("memory", "limits"), [("", 0), (', memory = "256MiB"', 1)])
+def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(
+    tmp_path: Path, memory: str, limits: int
+) -> None:
+    study = study_of(tmp_path, f'{{ layer = "xfs" }}, {{ layer = "nspawn"{memory} }}').on_host()
+    plan = compile_trial(study, "stack", "load", 1)
+
+    asking = [step for step in plan.steps if step.container]
+    copied = next(step.argv for step in plan.steps if step.id == "nspawn-root-files")
+    assert [step.id for step in asking] == ["nspawn-enter"]
+    assert asking[0].argv[-2:] == ("${mounts}/xfs/nspawn", "${stack}_nspawn")
+    assert all(word.startswith("${container-root}/") for word in copied[2:-1])
+    assert not any("systemd-nspawn" in step.argv for step in plan.steps)
+    assert len([step for step in plan.steps if step.id == "nspawn-memory"]) == limits
+    assert ("cgroup:memory" in plan.prerequisites.features) is bool(limits)
+    assert plan.prerequisites.packages == ()
 
 
 def test_nspawn_has_a_group_and_a_root_of_its_own_for_each_tenant(tmp_path: Path) -> None:

@@ -52,6 +52,17 @@ def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path) 
     assert allowed.place == "--scratch"
 
 
+def test_containers_are_started_on_a_host_only_if_one_says_so(study: Path) -> None:
+    study.write_text(f'{TEXT}\n[stacks.contained]\nlayers = [{{ layer = "xfs" }}, {{ layer = "nspawn" }}]\n')
+
+    refused = refusal("run", study, "--runner", "host")
+    allowed = refusal("run", study, "--runner", "host", "--allow-containers")
+
+    assert "stacks contained" in refused.cause
+    assert "--allow-containers" in (refused.remedy or "")
+    assert allowed.place == "--scratch"
+
+
 @pytest.mark.parametrize("words", [("--disk", "disk0=/dev/sdz"), ("--erase", "S1")])
 def test_a_real_disk_is_none_of_the_labs(study: Path, words: tuple[str, str]) -> None:
     error = refusal("run", study, *words)

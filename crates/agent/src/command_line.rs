@@ -15,6 +15,7 @@ use crate::faults::complain;
 use crate::plan::PLAN_VERSION;
 use crate::resolve::resolve;
 use crate::sandbox;
+use crate::sandbox_container::{self, Wanted};
 use crate::session::{self, Input};
 use crate::users::Users;
 use crate::{machine_guest, machine_host, machine_run};
@@ -86,10 +87,15 @@ enum Machine {
     },
     /// Be the agent in a container, for `machine start --container` at the standard input and output
     Serve {
+        /// Deny its programs what a sandbox denies to steps
+        #[arg(long)]
+        confined: bool,
         /// Variables of the programs' environment, as NAME=VALUE
         #[arg(value_name = "VARIABLE")]
         environment: Vec<String>,
     },
+    /// Have a container started in a host's sandbox, at the standard input and output, and end as it does
+    Contain(Wanted),
     /// Run the program that the standard input describes as JSON, and end as it does
     Run {
         /// The machine's socket
@@ -132,7 +138,10 @@ pub fn main() -> ExitCode {
         Action::Machine(Machine::Start { container, qemu, socket, argv }) => {
             machine_host::start(&socket, &argv, container, qemu.as_deref())
         }
-        Action::Machine(Machine::Serve { environment }) => machine_guest::serve(&environment),
+        Action::Machine(Machine::Serve { confined, environment }) => {
+            machine_guest::serve(&environment, confined)
+        }
+        Action::Machine(Machine::Contain(wanted)) => sandbox_container::ask(&wanted),
         Action::Machine(Machine::Run { socket }) => machine_run::run(&socket),
         Action::Sandbox { folder, name } => sandbox::try_out(folder, name),
     }

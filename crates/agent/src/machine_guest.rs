@@ -28,6 +28,7 @@ use crate::machine::{Call, Request, take_lines};
 use crate::plan::Collect;
 use crate::process::{Process, Target};
 use crate::program::Program;
+use crate::sandbox_privileges::deny_calls;
 use crate::session::make_folders;
 use crate::supervise::reap_one;
 use crate::users::Users;
@@ -75,7 +76,7 @@ pub fn live(line: File) -> Result<(), String> {
 ///
 /// Libraries, this program's included, choose their functions by the variables in `environment` as soon as a program
 /// starts: it starts itself anew with them.
-pub fn serve(environment: &[String]) -> ExitCode {
+pub fn serve(environment: &[String], confined: bool) -> ExitCode {
     let pairs: Vec<(&str, &str)> = environment.iter().filter_map(|each| each.split_once('=')).collect();
     if pairs.iter().any(|(name, value)| env::var(name).as_deref() != Ok(value)) {
         let error =
@@ -84,7 +85,9 @@ pub fn serve(environment: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let descriptor = |fd: BorrowedFd| fd.try_clone_to_owned().map(File::from);
-    let served = descriptor(io::stdout().as_fd())
+    let confine = if confined { deny_calls() } else { Ok(()) };
+    let served = confine
+        .and_then(|()| descriptor(io::stdout().as_fd()))
         .and_then(|out| Guest::new(Sink::new(out), descriptor(io::stdin().as_fd())?))
         .and_then(Guest::serve);
     match served {

@@ -30,6 +30,7 @@ mod process;
 mod program;
 mod resolve;
 mod sandbox;
+mod sandbox_container;
 mod sandbox_devices;
 mod sandbox_filter;
 mod sandbox_group;

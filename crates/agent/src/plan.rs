@@ -162,6 +162,8 @@ pub struct Step {
     #[serde(default)]
     pub machine: Option<String>,
     #[serde(default)]
+    pub container: bool,
+    #[serde(default)]
     pub lane: Option<String>,
     #[serde(default)]
     pub not_before_ns: u64,

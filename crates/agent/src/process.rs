@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,6 +21,8 @@ use crate::events::{Content, Event, Sink};
 use crate::lab_init;
 use crate::output::Capture;
 use crate::program::Program;
+use crate::sandbox::checked;
+use crate::sandbox_container::{ASKING, LINE};
 use crate::sandbox_devices::make_missing_nodes;
 use crate::users::User;
 
@@ -101,11 +103,13 @@ impl Process {
         let user = program.user.clone();
         let group = program.cgroup.as_deref().map(Group::open).transpose()?.map(Arc::new);
         let entered = group.clone();
+        let asking = ASKING.get().filter(|_| program.asks_for_container).map(AsRawFd::as_raw_fd);
         // SAFETY: the agent has no other thread, so that a lock held across the fork is impossible.
         unsafe {
             command.pre_exec(move || {
                 entered.as_ref().map_or(Ok(()), |group| group.enter())?;
-                become_step(user.as_ref())
+                become_step(user.as_ref())?;
+                asking.map_or(Ok(()), |line| checked(libc::dup2(line, LINE).into()).map(|_| ()))
             })
         };
         make_missing_nodes();

@@ -41,6 +41,9 @@ pub struct Program {
     /// The socket of the virtual machine that it runs in; the machine itself need not know.
     #[serde(skip)]
     pub machine: Option<String>,
+    /// Whether it may ask for a container, outside of the sandbox.
+    #[serde(skip)]
+    pub asks_for_container: bool,
 }
 
 /// A step that is started, waited for until it is ready, and stopped at teardown.
@@ -153,6 +156,7 @@ impl Program {
             expect_exit: self.expect_exit.clone(),
             cgroup: optional(&self.cgroup)?,
             machine: optional(&self.machine)?,
+            asks_for_container: self.asks_for_container,
         })
     }
 }

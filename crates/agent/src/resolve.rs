@@ -157,7 +157,8 @@ impl<'a> Resolver<'a> {
         let in_machine = |program: Program| Program { machine: machine.clone(), ..program };
         let in_group = |program: Program| Program { cgroup: cgroup.clone(), ..in_machine(program) };
         let is_inside = step.machine.is_some();
-        let program = self.program(&place, &step.command(), is_inside).map(in_group);
+        let asks = |program: Program| Program { asks_for_container: step.container, ..program };
+        let program = self.program(&place, &step.command(), is_inside).map(in_group).map(asks);
         let background = self.background(&place, step);
         let collect = step
             .collect
@@ -311,6 +312,7 @@ impl<'a> Resolver<'a> {
             expect_exit: command.expect_exit.clone(),
             cgroup: None,
             machine: None,
+            asks_for_container: false,
         })
     }
 

@@ -4,6 +4,7 @@
 //! The agent divides into two: the warden stays outside and guards, the other half goes on inside as the first
 //! process of its own namespaces. docs/explanation/host-sandbox.md states its guarantees.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -12,9 +13,11 @@ use std::process::ExitCode;
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{ForkResult, Pid, fork, pipe2};
 use serde::Deserialize;
 
+use crate::sandbox_container::{ASKING, Maker, Seen};
 use crate::sandbox_devices::Devices;
 use crate::sandbox_filter::DeviceFilter;
 use crate::sandbox_group::Group;
@@ -54,6 +57,9 @@ pub struct Sandbox {
     /// Whether the steps stay in the machine's network: the driver of nbd answers in no other.
     #[serde(default)]
     pub network: bool,
+    /// What containers see; without it, steps have none.
+    #[serde(default)]
+    pub container: Option<Seen>,
 }
 
 /// A failed system call, in words.
@@ -82,18 +88,31 @@ fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
     leave_namespaces(sandbox)?;
     root::build(sandbox, group, &devices)?;
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(failed("a pipe"))?;
+    let (asking, asked) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
+        .map_err(failed("a line for requests"))?;
     // SAFETY: the agent has no other thread.
     match unsafe { fork() }.map_err(failed("the agent cannot divide"))? {
-        ForkResult::Child => inside(sandbox, group, &devices, writer),
+        ForkResult::Child => {
+            drop(asked);
+            if sandbox.container.is_some() {
+                let _ = ASKING.set(asking);
+            }
+            inside(sandbox, group, &devices, writer)
+        }
         ForkResult::Parent { child } => {
-            drop(writer);
+            drop((writer, asking));
             // The warden's own children stay outside.
             // SAFETY: no pointers are involved.
             checked(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) }.into())
                 .map_err(failed("the machine's process namespace"))?;
+            let maker = sandbox.container.as_ref().map(|seen| {
+                Maker { sandbox, seen, group, processes: &processes, inside: child }.start(&asked)
+            });
+            let maker = Cell::new(maker.transpose()?);
+            drop(asked);
             let listener = take_listener(child, reader);
             let warden =
-                Warden { sandbox, group, filter: &filter, devices: &devices, processes, news, child };
+                Warden { sandbox, group, filter: &filter, devices: &devices, processes, news, child, maker };
             std::process::exit(warden.guard(listener.as_ref()))
         }
     }
@@ -160,6 +179,7 @@ pub fn try_out(folder: PathBuf, stack: String) -> ExitCode {
         filesystems: Vec::new(),
         controllers: Vec::new(),
         network: false,
+        container: None,
     };
     match enter(&sandbox) {
         Ok(()) => ExitCode::SUCCESS,

@@ -157,19 +157,26 @@ const ARCHITECTURE_AT: u32 = 4;
 const FIRST_AT: u32 = 16;
 const SECOND_AT: u32 = 24;
 
-/// Deny calls from now on, and leave `mount` to the returned listener.
-pub fn filter_calls() -> Result<OwnedFd, String> {
-    let instructions = instructions();
+fn install(mounting: u32, flags: libc::c_ulong) -> io::Result<libc::c_long> {
+    let instructions = instructions(mounting);
     let program = libc::sock_fprog {
         len: u16::try_from(instructions.len()).expect("a short program"),
         filter: instructions.as_ptr().cast_mut(),
     };
-    let install = |flags: libc::c_ulong| {
-        // SAFETY: the program is not written to, and outlives the call.
-        checked(unsafe {
-            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
-        })
-    };
+    // SAFETY: the program is not written to, and outlives the call.
+    checked(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+    })
+}
+
+/// Deny calls from now on, `mount` as well: in a container.
+pub fn deny_calls() -> io::Result<()> {
+    install(libc::SECCOMP_RET_ERRNO | bits_of(libc::EPERM), 0).map(|_| ())
+}
+
+/// Deny calls from now on, and leave `mount` to the returned listener.
+pub fn filter_calls() -> Result<OwnedFd, String> {
+    let install = |flags| install(libc::SECCOMP_RET_USER_NOTIF, flags);
     // A call that is being answered is not begun anew when its program gets a signal; Linux 5.19.
     let listen = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let killable = listen | 1 << 5; // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
@@ -184,7 +191,8 @@ fn bits_of(number: i32) -> u32 {
     u32::from_ne_bytes(number.to_ne_bytes())
 }
 
-fn instructions() -> Vec<libc::sock_filter> {
+/// `mounting` is the answer to `mount`.
+fn instructions(mounting: u32) -> Vec<libc::sock_filter> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const IF_ABOVE: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
@@ -210,7 +218,7 @@ fn instructions() -> Vec<libc::sock_filter> {
     for (calls, answer) in [(&DENIED[..], denied), (&MISSING[..], error(libc::ENOSYS))] {
         program.extend(calls.iter().flat_map(|number| [one(IF_EQUAL, call(*number), 0, 1), answer]));
     }
-    program.extend([one(IF_EQUAL, call(libc::SYS_mount), 0, 1), end(libc::SECCOMP_RET_USER_NOTIF)]);
+    program.extend([one(IF_EQUAL, call(libc::SYS_mount), 0, 1), end(mounting)]);
     let bits = |number, at, bits: i32| {
         let bits = one(IF_ANY_BIT, bits_of(bits), 0, 1);
         [one(IF_EQUAL, call(number), 0, 4), one(LOAD, at, 0, 0), bits, denied, allowed]

@@ -2,6 +2,7 @@
 //! The warden of a sandbox: the half of the agent that stays outside. It passes signals on, looks after devices
 //! that appear, has filesystems mounted for the steps, and ends as the inside ends.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -31,6 +32,8 @@ pub struct Warden<'a> {
     pub news: OwnedFd,
     /// The first process of the inside.
     pub child: Pid,
+    /// The maker of containers, until it has ended.
+    pub maker: Cell<Option<Pid>>,
 }
 
 impl Warden<'_> {
@@ -44,6 +47,9 @@ impl Warden<'_> {
         loop {
             // The listener hangs up once no process is left.
             if let Some(status) = self.ended() {
+                if let Some(maker) = self.maker.take() {
+                    let _ = kill(maker, Signal::SIGKILL).and_then(|()| waitpid(maker, None));
+                }
                 self.group.remove();
                 return status;
             }
@@ -80,6 +86,7 @@ impl Warden<'_> {
                     return Some(128 + signal as i32);
                 }
                 Ok(WaitStatus::StillAlive) | Err(_) => return None,
+                Ok(status) if status.pid() == self.maker.get() => self.maker.set(None),
                 Ok(_) => {}
             }
         }

@@ -58,6 +58,9 @@ Retries = Annotated[int, option("Host: how often a disturbed trial is repeated."
 AllowCommands = Annotated[
     bool, option("Host: run the programs that the study names, as nobody.", "--allow-commands")
 ]
+AllowContainers = Annotated[
+    bool, option("Host: start the study's containers, outside of the sandbox's filter.", "--allow-containers")
+]
 StallLimit = Annotated[str, option("Lab: end it after this processor time without virtual progress.", "TIME")]
 
 
@@ -76,6 +79,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     disk: AsDisks = None,
     erase: Erase = None,
     allow_commands: AllowCommands = False,
+    allow_containers: AllowContainers = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a study, or what is missing of its results.
@@ -90,13 +94,12 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    read, words = _read(study, runner, scale, allow_commands=allow_commands)
-    place = results or Path("results") / read.name
-    console = notes()
+    read, words = _read(study, runner, scale, commands=allow_commands, containers=allow_containers)
+    place, console = results or Path("results") / read.name, notes()
     limit_s = _stall_limit_s(stall_limit)
     disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
     if disks.chosen:
-        read = load_study(study, catalogue(), disks.devices, scale=read.scale)
+        read = load_study(study, catalogue(), disks.devices, scale=read.scale).on_host()
     where = scratch_beside(disks, read, scratch)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
     console.print(_begun(read, runner, place), markup=False, soft_wrap=True)
@@ -128,7 +131,7 @@ def _begun(study: Study, runner: RunnerName, place: Path) -> str:
     return f"{study.name}: {counted(len(trials(study)), 'trial')} {how}, results in {place}"
 
 
-def _read(file: Path, runner: RunnerName, scale: str, *, allow_commands: bool) -> tuple[Study, list[str]]:
+def _read(file: Path, runner: RunnerName, scale: str, **allowed: bool) -> tuple[Study, list[str]]:
     """A study as the runner can carry it out, and the options that this takes."""
     share = asked_scale(scale)
     study = load_study(file, catalogue(), scale=share)
@@ -136,7 +139,7 @@ def _read(file: Path, runner: RunnerName, scale: str, *, allow_commands: bool) -
     if runner is RunnerName.HOST:
         _refuse_survival(study)
         study = study.on_host()
-        return study, [*words, "--runner", "host", *_allowed_commands(study, allowed=allow_commands)]
+        return study, [*words, "--runner", "host", *_permissions(study, allowed)]
     if lock_packages(study, setup_progress()):
         study = load_study(file, catalogue(), scale=share)
     return study, words
@@ -176,20 +179,30 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
     return True
 
 
-def _allowed_commands(study: Study, *, allowed: bool) -> list[str]:
-    """The option that the study needs on a host. Raises ToolError if it is needed and not given."""
+def _permissions(study: Study, allowed: Mapping[str, bool]) -> list[str]:
+    """The options that the study needs on a host. Raises ToolError if one is needed and not given."""
     running = [
         name
         for name, workload in study.workloads.items()
         if any(each.needs_permission for each in loads_of(workload))
     ]
-    if running and not allowed:
-        raise ToolError(
-            f"the study runs programs of its own on this machine: workloads {listed(running)}",
-            place="--runner host",
-            remedy="read them with `strata plan`; then add --allow-commands, or leave out --runner host",
-        )
-    return ["--allow-commands"] if running else []
+    contained = [
+        name
+        for name, stack in study.stacks.items()
+        if any("container:nspawn" in layer.needs().features for layer in stack.every_layer)
+    ]
+    asked = {
+        "commands": (running, "runs programs of its own on this machine: workloads"),
+        "containers": (contained, "has systemd-nspawn started as root on this machine: stacks"),
+    }
+    for what, (names, does) in asked.items():
+        if names and not allowed[what]:
+            raise ToolError(
+                f"the study {does} {listed(names)}",
+                place="--runner host",
+                remedy=f"read `strata plan`; then add --allow-{what}, or leave out --runner host",
+            )
+    return [f"--allow-{what}" for what, (names, _) in asked.items() if names]
 
 
 def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:

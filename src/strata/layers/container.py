@@ -21,6 +21,8 @@ from strata.units import NS_PER_S, describe_size
 START_LIMIT_NS: Final = 300 * NS_PER_S
 AGENT_IN_IT: Final = "opt/strata-agent"
 """The agent's place in a container's root."""
+SERVE: Final = (f"/{AGENT_IN_IT}", "machine", "serve")
+"""The agent's command line there."""
 
 _CONTAINER: Final = "main"
 _FOLDERS: Final = "dev etc opt proc root run srv sys tmp usr var/lib var/log var/tmp"
@@ -82,14 +84,16 @@ def socket_of(context: LayerContext) -> str:
     return f"{folder_of(context)}/{container_of(context)}.sock"
 
 
-def root_steps(context: LayerContext, root: str) -> Iterable[Step]:
+def root_steps(context: LayerContext, root: str, image: str = "") -> Iterable[Step]:
+    """The steps that fill the root of a container from the folder of an image; in the lab that is its own."""
     folders = (f"{root}/{name}" for name in _FOLDERS.split())
     yield context.step(
         "root-folders",
         "Make the folders of the container's root",
         *("install", "-d", *folders, f"{root}{context.mount}"),
     )
-    yield context.step("root-files", "Copy the lab's links and settings", "cp", "--archive", *_COPIED, root)
+    copied = (f"{image}{path}" for path in _COPIED)
+    yield context.step("root-files", "Copy the lab's links and settings", "cp", "--archive", *copied, root)
 
 
 def agent_step(context: LayerContext) -> Step:
@@ -102,13 +106,13 @@ def agent_step(context: LayerContext) -> Step:
 
 
 def enter_step(context: LayerContext, *argv: str, **fields: Any) -> Step:
-    """The step that runs the agent in a container; ``argv`` runs a program there."""
+    """The step that runs the agent in a container, by ``argv``."""
     socket = socket_of(context)
     return context.of_tenant.step(
         "enter",
         "Run the agent in the container",
         *(f"${{{AGENT}}}", "machine", "start", "--container", socket, "--"),
-        *(*argv, f"/{AGENT_IN_IT}", "machine", "serve"),
+        *argv,
         background=True,
         ready=Command(argv=("test", "-S", socket)),
         time_limit_ns=START_LIMIT_NS,

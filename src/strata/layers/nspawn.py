@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from pathlib import PurePath
+from typing import Final, Literal, Self
+
+from pydantic import PrivateAttr
 
 from strata.layers.container import (
     AGENT_IN_IT,
+    SERVE,
     Container,
     agent_step,
     container_of,
@@ -19,7 +24,7 @@ from strata.layers.directory import CopiedFolder
 from strata.spec.abilities import Outcome
 from strata.spec.layer import LayerContext
 from strata.spec.memory_limit import control_group, limit_memory
-from strata.spec.step import Command, Prerequisites, Step
+from strata.spec.step import AGENT, CONTAINER_ROOT, Command, Prerequisites, Step
 
 _FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
 _LOADS: Final = "/run/strata"  # the folder of the lab's own programs
@@ -41,53 +46,83 @@ class Nspawn(Container, CopiedFolder):
     also_called = ("systemd-nspawn", "container", "docker", "podman")
 
     layer: Literal["nspawn"] = "nspawn"
+    _on_host: bool = PrivateAttr(default=False)
+
+    def on_host(self) -> Self:
+        made = self.model_copy()
+        made._on_host = True
+        return made
+
+    def needs(self) -> Prerequisites:
+        if not self._on_host:
+            return self.prerequisites
+        features = () if self.memory_limit_bytes() is None else ("cgroup:memory",)
+        return self.prerequisites.model_copy(
+            update={"features": (*features, "container:nspawn"), "packages": ()}
+        )
+
+    def memory_limit_bytes(self) -> int | None:
+        # Not every host can limit memory: there only a limit counts that the study states.
+        return None if self._on_host and "memory_bytes" not in self.model_fields_set else self.memory_bytes
+
+    def stated(self) -> Mapping[str, str]:
+        return {} if self.memory_limit_bytes() is None else super().stated()
 
     def path_outside(self, context: LayerContext) -> str:
         return self.folder(context) + self.path(context)
 
     def build(self, context: LayerContext) -> list[Step]:
-        return [*_agent(context), *([] if context.tenants else self.made(context))]
+        return [*self._agent(context), *([] if context.tenants else self.made(context))]
 
     def assemble(self, context: LayerContext) -> list[Step]:
-        return [*_agent(context), *self.started(context)]
+        return [*self._agent(context), *self.started(context)]
 
     def made(self, context: LayerContext) -> list[Step]:
         own = context.of_tenant
         # A power cut soon after leaves no folder that nobody has synced.
         settled = own.step("settle", "Write the container's root to the disks", "sync")
-        return [*root_steps(own, self.folder(context)), settled, *self.started(context)]
+        image = f"${{{CONTAINER_ROOT}}}" if self._on_host else ""
+        return [*root_steps(own, self.folder(context), image), settled, *self.started(context)]
 
     def started(self, context: LayerContext) -> list[Step]:
-        name = container_of(context)
         own = replace(context.of_tenant, name="-".join(filter(None, (context.name, context.tenant))))
         group = control_group(own)
-        inside = (
-            *("systemd-nspawn", "--quiet", "--settings=no", "--register=no", "--keep-unit"),
-            *("--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe"),
-            *(f"--directory={self.folder(context)}", f"--machine={name}"),
-            f"--uuid={context.derived_uuid(name).hex}",
-            *(f"--private-users={_FIRST_ID}:65536", "--private-users-ownership=map"),
-            *("--bind-ro=/usr", f"--bind-ro={_LOADS}"),
-            f"--bind-ro={folder_of(context)}/agent:/{AGENT_IN_IT}",
-        )
         # It moves itself and the container into groups below.
         emptied = Command(argv=("find", group, "-depth", "-type", "d", "-delete"))
         limits = [
             step if step.undo is None else step.model_copy(update={"undo": emptied})
             for step in limit_memory(own, self.memory_bytes, "the container")
+            if self.memory_limit_bytes() is not None or step.undo is not None
         ]
-        return [*limits, enter_step(context, *inside, cgroup=group)]
+        inside = self._inside(context, group)
+        return [*limits, enter_step(context, *inside, cgroup=group, container=self._on_host)]
+
+    def _inside(self, context: LayerContext, group: str) -> tuple[str, ...]:
+        """The command line that starts the container; on a host the sandbox's warden makes it."""
+        name, root = container_of(context), self.folder(context)
+        if self._on_host:
+            return (f"${{{AGENT}}}", "machine", "contain", root, PurePath(group).name)
+        return (
+            *("systemd-nspawn", "--quiet", "--settings=no", "--register=no", "--keep-unit"),
+            *("--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe"),
+            *(f"--directory={root}", f"--machine={name}"),
+            f"--uuid={context.derived_uuid(name).hex}",
+            *(f"--private-users={_FIRST_ID}:65536", "--private-users-ownership=map"),
+            *("--bind-ro=/usr", f"--bind-ro={_LOADS}"),
+            *(f"--bind-ro={folder_of(context)}/agent:/{AGENT_IN_IT}", *SERVE),
+        )
 
     def restore(self, context: LayerContext, name: str) -> list[Step] | None:
-        steps = [*_agent(context), *(super().restore(context, name) or []), *self.started(context)]
+        steps = [*self._agent(context), *(super().restore(context, name) or []), *self.started(context)]
         return [step.model_copy(update={"cwd": "${scratch}"}) for step in steps]
 
     def clone(self, context: LayerContext, name: str) -> Outcome | None:
         made = super().clone(context, name)
         return made and Outcome(made.steps, made.path + self.path(context))
 
-
-def _agent(context: LayerContext) -> list[Step]:
-    argv = ("install", "-d", folder_of(context), _LOADS)
-    undo = Command(argv=("rm", "--recursive", folder_of(context)))
-    return [context.step("folder", "Make the folder of the sockets", *argv, undo=undo), agent_step(context)]
+    def _agent(self, context: LayerContext) -> list[Step]:
+        """The folder of the sockets and, except on a host, whose warden has its own, the agent's file."""
+        argv = ("install", "-d", folder_of(context), *([] if self._on_host else [_LOADS]))
+        undo = Command(argv=("rm", "--recursive", folder_of(context)))
+        folder = context.step("folder", "Make the folder of the sockets", *argv, undo=undo)
+        return [folder] if self._on_host else [folder, agent_step(context)]

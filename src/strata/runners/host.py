@@ -43,9 +43,12 @@ from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.machines import (
     MachineParts,
+    container_variables,
     find_machines,
+    image_setting,
     lacking_for_machines,
     machine_nodes,
+    provide_image,
     provide_machines,
 )
 from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
@@ -54,7 +57,7 @@ from strata.spec.device import Device
 from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
-from strata.spec.step import QEMU_OPTIONS, Prerequisites
+from strata.spec.step import CONTAINER_ROOT, QEMU_OPTIONS, Prerequisites
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)
@@ -136,7 +139,7 @@ class HostRunner:
                     remedy="leave out faults and write_cache, or run the study in the lab",
                 )
         machines = self._machines_of(plan)
-        own = machines.setting(self._kernel) if machines else {}
+        own = {**image_setting(plan), **(machines.setting(self._kernel) if machines else {})}
         return {**load_setting(plan, self._load), **input_setting(plan), **self._disks.setting(plan), **own}
 
     def unmet(self, plan: Plan) -> str | None:
@@ -161,6 +164,8 @@ class HostRunner:
         packages = plan.prerequisites.packages
         if packages not in self._machines and (made := provide_machines(plan, self._progress)):
             self._machines[packages] = made
+        if CONTAINER_ROOT in plan.variables:
+            provide_image(plan, self._progress)
         provide_inputs(plan, files, self._progress)
 
     def check(self, plans: list[Plan]) -> None:
@@ -215,9 +220,12 @@ class HostRunner:
                 nodes = [*bound.values(), *slots.values(), *spare_loops(task.plan, path)]
                 nodes += machine_nodes(task.plan, self._kernel)
                 machines = self._machine_variables(task.plan, folder, {**_folders_of(path), **load})
+                machines |= (made := container_variables(task.plan, self._agent, folder))
                 files = [value for name, value in machines.items() if name != QEMU_OPTIONS]
                 reads = [*load.values(), *inputs.values(), *files]
                 sandbox = sandbox_of(task.plan, path, nodes, reads, self._kernel)
+                if made:
+                    sandbox["container"] = {"image": made[CONTAINER_ROOT], "reads": [*load.values()]}
                 variables = {**bound, **slots, **load, **inputs, **machines}
                 bindings = canonical_json({**_bindings(path, variables, bound), "sandbox": sandbox})
                 folder.write(BINDINGS_NAME, bindings)

@@ -30,8 +30,8 @@ _BOOT_ID: Final = "proc/sys/kernel/random/boot_id"
 
 _LAB_ONLY: Final = {
     "guest:uml": 'only the lab has User-Mode Linux: write emulator = "qemu"',
-    "container": "containers run in the lab only: the sandbox of a host's trials denies their namespaces and "
-    'bind mounts; there { layer = "directory" } on a filesystem is the same folder without a container',
+    "container:incus": "running Incus on a host, beside a daemon of the machine's own, is not built; "
+    'there { layer = "nspawn" } on a filesystem is a container without a daemon',
     "modelled-disks": "only the lab has modelled disks, which obey a study",
 }
 """The features, and kinds of features, that no host has, each with the reason as half a sentence."""
@@ -89,6 +89,7 @@ class Kernel(Machine):
             "quota": self._lacking_quota,
             "xfs-scrub": self._lacking_xfs_scrub,
             "guest": lambda _: None,  # QEMU, which is a tool of the plan
+            "container": lambda _: self._lacking_filesystem("squashfs"),  # of its image
         }
         if (reason := _only_the_lab(feature)) is not None:
             return reason

@@ -42,6 +42,7 @@ _PACKAGES: Final = {
     "qemu-system-x86": ("qemu-system-x86_64",),
     "qemu-utils": ("qemu-img", "qemu-nbd", "qemu-storage-daemon"),
     "quota": ("quotacheck", "quotaoff", "quotaon", "repquota", "setquota"),
+    "systemd-container": ("systemd-nspawn",),
     "udev": ("udevadm",),
     "xfsprogs": ("mkfs.xfs", "xfs_growfs", "xfs_io", "xfs_quota", "xfs_repair", "xfs_scrub"),
     "zfsutils-linux": ("zfs", "zpool"),

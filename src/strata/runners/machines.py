@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 from typing import Any, Final
 
+from strata.disks.machine import call
 from strata.errors import LabError
 from strata.lab.folder import PrivateFolder
 from strata.lab.image import ImageBuild
@@ -20,11 +21,11 @@ from strata.lab.recipe import project_root
 from strata.lab.variant import find_variant, provide_variant
 from strata.plan.model import Plan
 from strata.runners.kernel import Kernel
-from strata.spec.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
+from strata.spec.step import AGENT, CONTAINER_ROOT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 
 _INITRD_NAME: Final = "machine.cpio"
 _KVM: Final = "dev/kvm"
-_PARTS: Final = (QEMU_KERNEL, "image")
+_IMAGE_NAME: Final = "image"  # its mount point in the private folder
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ def find_machines(plan: Plan) -> MachineParts | None:
     """What the plan's virtual machines start from, if it is built; None without any."""
     if not uses_qemu(plan):
         return None
-    kernel, image = (find_entry(part, project_root()) for part in _PARTS)
-    packages = _packages(plan)
-    built = find_variant(packages) if packages else image and ImageBuild.of(image)
+    kernel, built = find_entry(QEMU_KERNEL, project_root()), find_image(plan)
     return MachineParts(QemuKernelBuild.of(kernel), built) if kernel and built else None
 
 
@@ -67,14 +66,51 @@ def provide_machines(plan: Plan, progress: SetupProgress) -> MachineParts | None
     """The parts that the plan's virtual machines start from, made if missing; None without machines."""
     if not uses_qemu(plan):
         return None
-    if missing := [part for part in _PARTS if find_entry(part, project_root()) is None]:
-        ensure_lab(progress, only=missing)
-    if packages := _packages(plan):
-        provide_variant(packages, progress)
+    if find_entry(QEMU_KERNEL, project_root()) is None:
+        ensure_lab(progress, only=(QEMU_KERNEL,))
+    provide_image(plan, progress)
     if (found := find_machines(plan)) is None:
-        remedy = f"run `strata lab build {' '.join(f'--only {part}' for part in _PARTS)}`"
+        remedy = f"run `strata lab build --only {QEMU_KERNEL} --only image`"
         raise LabError("the kernel and image of virtual machines could not be built", remedy=remedy)
     return found
+
+
+def find_image(plan: Plan) -> ImageBuild | None:
+    """The image of the plan's virtual machines and containers, if it is built."""
+    packages, image = _packages(plan), find_entry("image", project_root())
+    if packages:
+        return find_variant(packages)
+    return ImageBuild.of(image) if image else None
+
+
+def provide_image(plan: Plan, progress: SetupProgress) -> None:
+    """Make the image of the plan's virtual machines and containers if it is missing."""
+    if find_entry("image", project_root()) is None:
+        ensure_lab(progress, only=("image",))
+    if packages := _packages(plan):
+        provide_variant(packages, progress)
+
+
+def container_variables(plan: Plan, agent: AgentBuild, folder: PrivateFolder) -> dict[str, str]:
+    """The values of the plan's variables for its containers, whose image is mounted in the folder.
+
+    `remove_leftovers` unmounts it. Raises LabError if it cannot be mounted.
+    """
+    if CONTAINER_ROOT not in plan.variables:
+        return {}
+    image, place = find_image(plan), folder.path / _IMAGE_NAME
+    assert image is not None, "it was provided"
+    folder.make_folder(place.name, 0o755)
+    done = call("mount", "-t", "squashfs", "-o", "loop,ro,nosuid,nodev", str(image.path), str(place))
+    if done.returncode != 0:
+        raise LabError(f"the image of containers cannot be mounted: {done.stderr.strip()}", place=str(place))
+    return {AGENT: str(agent.path), CONTAINER_ROOT: str(place)}
+
+
+def image_setting(plan: Plan) -> dict[str, Any]:
+    """Part of the identity of trials with containers."""
+    image = find_image(plan) if CONTAINER_ROOT in plan.variables else None
+    return {"containers": {"image": image.sha256}} if image else {}
 
 
 def _packages(plan: Plan) -> tuple[str, ...]:

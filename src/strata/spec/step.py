@@ -41,11 +41,14 @@ QEMU_OPTIONS: Final = "qemu-options"
 """The variables that stand for the kernel and the initial root of virtual machines under QEMU, and for QEMU's
 options about the processor: it is emulated, in the lab by its virtual clock, or the machine's own (KVM)."""
 
+CONTAINER_ROOT: Final = "container-root"
+"""The variable that stands for the folder of the root image that a host's containers are made of."""
+
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 
 MACHINE_PARTS: Final = (MACHINE_KERNEL, MACHINE_INITRD, MACHINE_ROOT, QEMU_KERNEL, QEMU_INITRD, QEMU_OPTIONS)
-BROUGHT: Final = (LOAD, AGENT, *MACHINE_PARTS)
+BROUGHT: Final = (LOAD, AGENT, CONTAINER_ROOT, *MACHINE_PARTS)
 """The variables of what the runner brings, where a plan uses it."""
 
 RESTART: Final = "restart"
@@ -193,6 +196,8 @@ class Step(Command):
     cgroup: str | None = None
     # Left out of the file where it is None, as in nearly every plan.
     machine: str | None = Field(default=None, exclude_if=lambda machine: machine is None)
+    # Whether it may ask the warden of a host's sandbox for a container; left out where it is false.
+    container: bool = Field(default=False, exclude_if=lambda container: not container)
     takes_down: tuple[str, ...] = ()
     lane: str | None = Field(default=None, pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     not_before_ns: int = Field(default=0, ge=0)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from strata.layers.container import (
     AGENT_IN_IT,
+    SERVE,
     START_LIMIT_NS,
     agent_step,
     container_of,
@@ -161,7 +162,7 @@ class IncusContainer(ContainerActs):
             ),
             # Incus does not fsync a container's description: a power cut soon after leaves an empty file.
             context.of_tenant.step("settle", "Write the container to the disks", "sync"),
-            enter_step(context, *inside, environment=environment_of(context)),
+            enter_step(context, *inside, *SERVE, environment=environment_of(context)),
         ]
 
 
