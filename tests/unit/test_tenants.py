@@ -34,6 +34,9 @@ SHOWN = ("operations_per_s", "read_latency_ns_p99", "write_latency_ns_p99")
 MIX = Fio.model_validate({"preset": "random-mix-4k", "duration": "10s"})
 
 
+TREE = 'before = {{ workload = "tree", archive = "{}.tar" }}'
+
+
 def tenant(name: str, load: str = FIO, *, keys: str = "") -> str:
     return f'\n[[workloads.two.tenants]]\nname = "{name}"\nload = {{ {load} }}\n{keys}\n'
 
@@ -97,6 +100,7 @@ def test_a_loads_refusal_names_its_part_of_the_stack(tmp_path: Path) -> None:
         ((tenant("a", f'{FIO}, before_measure = ["snapshot"]'),), "tenants[0].load.before_measure", "beside"),
         ((tenant("a", keys=f"before = {{ {FIO}, scrub = true }}"),), "tenants[0].before.scrub", "beside"),
         ((tenant("a", 'workload = "tenants", tenants = []'),), "tenants[0].load.workload", "itself"),
+        (tuple(tenant(each, keys=TREE.format(each)) for each in "ab"), "tenants[1].before", "different"),
         ((tenant("a"), tenant("a-2")), "tenants[1].name", "begins with it"),
         ((tenant("a", keys="count = 2"), tenant("a-1")), "tenants[1].name", "begins with it"),
         ((tenant("ext4"),), "tenants", "a layer of the stack one"),

@@ -240,6 +240,7 @@ class Tenants(Workload):
         if not self.members:
             yield Diagnostic("there are no tenants", remedy="write one at least", key="tenants")
         yield from self._name_diagnostics()
+        yield from self._input_diagnostics()
         for index, member in enumerate(self.members):
             yield from _load_diagnostics(member.load, capacity_bytes, ("tenants", index, "load"))
             yield from self._window_diagnostics(index, member.load)
@@ -261,6 +262,17 @@ class Tenants(Workload):
                     )
                     yield Diagnostic(cause, remedy="call it otherwise", key="name", within=("tenants", index))
             names += member.names
+
+    def _input_diagnostics(self) -> Iterator[Diagnostic]:
+        """A plan has one file of each name, for all tenants."""
+        known: dict[str, str] = {}
+        for index, member in enumerate(self.members):
+            for key_name, load in (("load", member.load), ("before", member.before)):
+                for name, source in load.inputs().items() if load else ():
+                    if known.setdefault(name, source) != source:
+                        cause = f'two tenants\' {name} are different files, "{known[name]}" and "{source}"'
+                        remedy = "give all tenants the same file"
+                        yield Diagnostic(cause, remedy=remedy, within=("tenants", index, key_name))
 
     def _window_diagnostics(self, index: int, load: Workload) -> Iterator[Diagnostic]:
         can, common = "duration_ns" in type(load).model_fields, self.members[0].load.window_ns
