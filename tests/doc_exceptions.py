@@ -31,6 +31,7 @@ NOT_RUN: Final = {
     "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --why": "runs trials for minutes: "
     "tests/lab/test_claims_why_in_lab.py",
+    "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
     "strata tipping": "runs trials for minutes: tests/lab/test_tipping_in_lab.py",
     **{
         f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"
@@ -80,8 +81,6 @@ INSTEAD: Final = {
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
     # Cut short, some are not sound.
     "strata check studies": Stand(words=("check", str(Path(__file__).parents[1] / "studies"))),
-    # The stacks that the page compares.
-    "strata run hosting.toml": Stand(more=("--trial", "[fghnv]*[mnrt].oltp.s1")),
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
@@ -91,5 +90,8 @@ INSTEAD: Final = {
 }
 """Cheaper commands, run in place of commands that would take minutes."""
 
-INVENTED: Final[Mapping[str, tuple[str, ...]]] = {"new": ("ext4-m0", "xfs", "btrfs")}
+INVENTED: Final[Mapping[str, tuple[str, ...]]] = {
+    "new": ("ext4-m0", "xfs", "btrfs"),
+    "hosting": ("host", "guest-lvm", "vm-lvm", "folder", "nspawn"),
+}
 """Stacks of results that pages name and no test measures."""

@@ -144,7 +144,8 @@ def run_page(page: Page, folder: Path, elsewhere: Collection[tuple[str, ...]] = 
 
 def _invent(commands: Iterable[Command], folder: Path) -> None:
     """Results that the page does not make itself."""
-    runs = [each.words for each in commands if each.words[1:2] == ("run",)]
+    run = (each for each in commands if each.words[1:2] == ("run",))
+    runs = [each.words for each in run if reason_not_to_run(each) is None]
     made = {_name_of(folder / words[2]) for words in runs}
     made |= {Path(word).name for words in runs for word in words if _RESULTS.match(word)}
     for name in {name for each in commands for name in _RESULTS.findall(each.text)} - made:
