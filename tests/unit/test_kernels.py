@@ -158,6 +158,10 @@ def test_a_source_is_built_as_the_newest_version_that_is_not_newer(tree: Path) -
     own_source.cache_clear()
     assert Recipe.read(project_root() / "kernel", Kernel(str(tree), tree)).series == DEFAULT_VERSION
 
+    (tree / "Makefile").write_text(MAKEFILE.replace("= 7", "= 6").replace("= 2", "= 13"))
+    own_source.cache_clear()
+    assert Recipe.read(project_root() / "kernel", Kernel(str(tree), tree)).series == "6.12"
+
     (tree / "Makefile").write_text(MAKEFILE.replace("= 7", "= 4"))
     own_source.cache_clear()
     with pytest.raises(LabError, match=r"this is Linux 4\.2\.3"):

@@ -15,13 +15,13 @@ import pytest
 from planted_tree import git
 from strata.errors import LabError
 from strata.lab.apt import Apt
-from strata.lab.cache import Cache
+from strata.lab.cache import Cache, Inputs
 from strata.lab.kernel import KernelBuild, build_kernel, check_config, patched_files
 from strata.lab.own_source import own_source
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, Workshop, source_from_tarball
-from strata.spec.kernel import Kernel
+from strata.spec.kernel import KERNELS, Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """\
@@ -256,6 +256,42 @@ def test_any_change_of_what_it_is_built_from_makes_another_kernel(folder: Path) 
     assert len(set(seen)) == len(seen)
 
 
+def test_an_older_version_has_the_defaults_machine_and_its_own_patches(tmp_path: Path, folder: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    for series in ("7.2", "6.12"):
+
+        def make(place: Path, series: str = series) -> dict[str, str]:
+            (place / "linux/arch/um").mkdir(parents=True)
+            (place / "linux/arch/um/machine.c").write_text(series)
+            (place / "linux/Makefile").write_text(MAKEFILE)
+            (place / "linux/hello.c").write_text(f"int hello;\nint of_{series[0]};\n")
+            (place / "linux/other.c").write_text("int other;\n")
+            return {"version": series, "package_version": series, "tarball_sha256": series}
+
+        wanted = {"package": f"linux-source-{series}", "left_out": " ".join(LEFT_OUT)}
+        cache.build("source", Inputs(wanted, {}), make)
+    part = "diff --git a/{0} b/{0}\n--- a/{0}\n+++ b/{0}\n@@ -{1},1 +{1},1 @@\n-{2}\n+{3}\n"
+    shared = part.format("other.c", 1, "int other;", "int changed;")
+    (folder / "hello.patch").write_text(shared + part.format("hello.c", 1, "int of_7;", "int seven;"))
+    (folder / "none.patch").write_text(part.format("absent.c", 1, "int x;", "int y;"))
+    (folder / "6.12").mkdir()
+    (folder / "6.12/hello.patch").write_text(part.format("hello.c", 2, "int of_6;", "int six;"))
+    (folder / "6.12/none.patch").write_text("Not needed\n\ndiff --git a/absent.c b/absent.c\n")
+    (folder / "6.12/more.config").write_text("CONFIG_LAB=n\n")
+    older = '[older."6.12"]\nmachine = ["arch/um"]\npatches = "6.12/*.patch"\nconfig = "6.12/more.config"\n'
+    (folder / "recipe.toml").write_text(RECIPE + older)
+    recipe = Recipe.read(folder, Kernel("6.12"))
+
+    kernel = build_kernel(Workshop(cache, recipe, SILENCE, no_apt, {}, jobs=1))
+
+    [tree] = (tmp_path / "cache/work").glob("*/linux")
+    assert (kernel.path / "linux").read_text() == "int hello;\nint six;\nint disk;\n"
+    assert (tree / "other.c").read_text() == "int changed;\n"
+    assert (tree / "arch/um/machine.c").read_text() == "7.2"
+    assert (kernel.path / "config").read_text().splitlines()[::2] == ["CONFIG_LAB=y", "CONFIG_LAB=n"]
+    assert kernel.inputs.found["machine_sha256"] == "7.2"
+
+
 def test_a_patch_that_does_not_apply_is_named(tmp_path: Path, folder: Path, tarball: Path) -> None:
     (folder / "hello.patch").write_text(PATCH.replace("-int hello;", "-int goodbye;"))
 
@@ -330,8 +366,9 @@ def test_a_recipe_that_names_a_missing_file_is_refused(folder: Path) -> None:
     assert caught.value.place == str(folder / "recipe.toml")
 
 
-def test_nothing_of_our_recipe_lies_in_what_is_left_out_of_the_source() -> None:
-    recipe = Recipe.read(ROOT / "kernel")
+@pytest.mark.parametrize("version", KERNELS)
+def test_nothing_of_our_recipe_lies_in_what_is_left_out_of_the_source(version: str) -> None:
+    recipe = Recipe.read(ROOT / "kernel", Kernel(version))
 
     patched = {path for name in recipe.patches for path in patched_files(recipe.folder / name)}
 

@@ -116,6 +116,8 @@ class WhySearch:
     def _tried(self, variation: Variation) -> Outcome:
         """The outcome of a variation. Raises StrataError if the study cannot have it, and Ended."""
         varied = self._narrowed(variation.changes)
+        if varied.kernel != self._as_it_is.kernel:
+            self.trials.require_kernels(varied)
         planned = self.trials.planned(varied)
         if variation.changes and _specifications(planned) == self._specified:
             raise StudyError("it changes nothing in the claim's trials")

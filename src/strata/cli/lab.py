@@ -21,7 +21,7 @@ from strata.lab.cache import KINDS, Cache, Entry, cache_root
 from strata.lab.disk_image import PowerCut
 from strata.lab.folder import run_root
 from strata.lab.kernel import checkpatch
-from strata.lab.lab import caches, ensure_lab, find_entry, find_lab, parts, require_lab
+from strata.lab.lab import Project, caches, ensure_lab, find_entry, find_lab, parts, require_lab
 from strata.lab.model import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
@@ -30,6 +30,7 @@ from strata.plan.catalogue import catalogue
 from strata.report.table import Cell, Table, columns, terminal
 from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
+from strata.spec.kernel import KERNELS, Kernel
 from strata.spec.load import load_study
 from strata.units import format_duration, format_size, parse_duration
 
@@ -91,7 +92,10 @@ def _status() -> dict[str, Any]:
     root = project_root()
     current = {part: find_entry(part, root) for part in parts(root)}
     model = Cache(cache_root()).current("model", model_wanted(root))
-    used = {(entry.kind, entry.key): entry.path for entry in (*current.values(), model) if entry is not None}
+    others = [Project.read(root, Kernel(version)) for version in KERNELS[1:]]
+    more = (each.find(part) for each in others for part in parts(root))
+    found_entries = (*current.values(), *more, model)
+    used = {(entry.kind, entry.key): entry.path for entry in found_entries if entry is not None}
     rows = [_row(entry, used) for cache in caches() for kind in KINDS for entry in cache.entries(kind)]
     found = find_lab()
     return {

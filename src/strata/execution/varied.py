@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, snapshot_of
 from strata.execution.display import Display
@@ -22,6 +23,8 @@ from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.study import Study
+
+_KERNEL_S: Final = 600.0  # to compile one on two processors
 
 
 class Ended(Exception):  # noqa: N818  not an error
@@ -84,6 +87,13 @@ class VariedTrials:
     def planned(self, study: Study) -> list[PlannedTrial]:
         """The trials of a study. Raises StrataError if a drive cannot have its values."""
         return plan_study(study, self.runner)[0]
+
+    def require_kernels(self, study: Study) -> None:
+        """Raise Ended if the budget leaves no time to compile a kernel that the study needs."""
+        planned = plan_study(study, self.runner, chosen=())[0]  # builds nothing
+        built = all(self.runner.identity_of(each.plan).kernel_sha256 for each in planned)
+        if not built and self.clock() - self._begun_s + _KERNEL_S > self.budget_s:
+            raise Ended
 
     def _at_once(self, study: Study) -> int:
         return len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))

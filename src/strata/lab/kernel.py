@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -58,10 +58,13 @@ def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
         source = source_from_debian(shop)
     name = source.manifest["package_version"] or source.manifest["version"]
     found = {"source": name, "source_sha256": source.manifest["tarball_sha256"], **_toolchain()}
+    if recipe.machine:
+        default = source_from_debian(replace(shop, recipe=Recipe.read(recipe.folder)))
+        found["machine_sha256"] = default.manifest["tarball_sha256"]
     inputs = Inputs(recipe.wanted(), found)
 
     def make(folder: Path) -> Mapping[str, Any]:
-        with _compiled_tree(shop, source, found, shop.cache.log("kernel", inputs)) as tree:
+        with _compiled_tree(shop, found, shop.cache.log("kernel", inputs)) as tree:
             executable = folder / "linux"
             shutil.copyfile(tree / recipe.target, executable)
             executable.chmod(0o755)
@@ -86,24 +89,30 @@ def interface_of(kernel: Entry) -> str:
 
 def kernel_tree(shop: Workshop, kernel: Entry, log: Path) -> contextlib.AbstractContextManager[Path]:
     """The tree in which the current kernel was compiled, for its modules; it is made again if it is gone."""
-    source = _source_of(shop.cache, kernel.inputs.found["source_sha256"])
-    return _compiled_tree(shop, source, kernel.inputs.found, log)
+    return _compiled_tree(shop, kernel.inputs.found, log)
 
 
 @contextlib.contextmanager
-def _compiled_tree(shop: Workshop, source: Entry, found: Mapping[str, str], log: Path) -> Iterator[Path]:
+def _compiled_tree(shop: Workshop, found: Mapping[str, str], log: Path) -> Iterator[Path]:
+    sources = [
+        _source_of(shop.cache, found[key]) for key in ("source_sha256", "machine_sha256") if key in found
+    ]
     previous = shop.cache.entries("kernel")
     objects = int(previous[0].manifest.get("objects", _ESTIMATED_OBJECTS)) if previous else _ESTIMATED_OBJECTS
-    recipe, name = shop.recipe, "kernel-tree"
+    recipe, name = shop.recipe, _tree_name(shop.recipe)
     if recipe.own is not None:  # one tree for all its revisions
         name, found = "own-kernel-tree", {key: found[key] for key in found if not key.startswith("source")}
     with shop.cache.kept_work(name, Inputs(recipe.tree_wanted(), found)) as work:
         tree = work / "linux"
         if recipe.own is not None and not tree.exists():
             _begin_as_default(shop, tree, found)
-        _prepare(shop, source.path / "linux", tree, log)
+        _prepare(shop, [each.path / "linux" for each in sources], tree, log)
         _compile(shop, tree, log, expected_objects=objects)
         yield tree
+
+
+def _tree_name(recipe: Recipe) -> str:
+    return f"{recipe.series}-kernel-tree" if recipe.machine else "kernel-tree"
 
 
 def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> None:
@@ -115,7 +124,7 @@ def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> N
         wanted, known = kernel.inputs.wanted, kernel.inputs.found
         alike = wanted.get("series") == shop.recipe.series and "own" not in wanted
         key = Inputs(shop.recipe.tree_wanted(), known).key
-        compiled = shop.cache.root / "work" / f"kernel-tree-{key}" / "linux"
+        compiled = shop.cache.root / "work" / f"{_tree_name(shop.recipe)}-{key}" / "linux"
         if alike and found.items() <= known.items() and compiled.is_dir():
             copy = tree.with_name("copy")
             shutil.rmtree(copy, ignore_errors=True)
@@ -178,14 +187,15 @@ _SURROUNDINGS: Final = {"LC_ALL": "C", "TZ": "UTC", "SOURCE_DATE_EPOCH": "176722
 RESUME_REMEDY: Final = "fix what it says and run the same command again: the build continues where it stopped"
 
 
-def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
+def _prepare(shop: Workshop, sources: Sequence[Path], tree: Path, log: Path) -> None:
     """Patch and configure a tree as far as that is not done."""
     recipe, configured = shop.recipe, tree / ".strata-configured"
-    fragment = recipe.folder / recipe.config
+    fragment = tree.with_name("fragment")
     with shop.progress.step("kernel: copying, patching, configuring") as step:
-        _patch(recipe, source, tree, log, step)
+        _patch(recipe, sources, tree, log, step)
         for name, place in recipe.copies:
             _bring(recipe.folder / name, tree / place)
+        fragment.write_text("".join((recipe.folder / name).read_text() for name in recipe.configs))
         digest = file_hash(fragment)
         if not configured.exists() or configured.read_text() != digest:
             step.note("configuring")
@@ -196,21 +206,24 @@ def _prepare(shop: Workshop, source: Path, tree: Path, log: Path) -> None:
             configured.write_text(digest)
 
 
-def _patch(recipe: Recipe, source: Path, tree: Path, log: Path, step: Step) -> None:
+def _patch(recipe: Recipe, sources: Sequence[Path], tree: Path, log: Path, step: Step) -> None:
     """Bring a tree, new or compiled before, to the state of the source with the recipe's patches.
 
     An unchanged file keeps its date: after a change of a patch, or of the source, make compiles only the
     objects that depend on it. Most files are one with those of the source, and need no comparison.
     """
     record = tree / ".strata-patched"
-    digest = " ".join([str(source), *(file_hash(recipe.folder / name) for name in recipe.patches)])
+    digest = " ".join([*map(str, sources), *(file_hash(recipe.folder / name) for name in recipe.patches)])
     before = record.read_text().splitlines() if record.exists() else []
     if before[:1] == [digest]:
         return
     fresh = tree.with_name("patched")
     shutil.rmtree(fresh, ignore_errors=True)
     step.note("copying the source")
-    copy_tree(source, fresh)
+    copy_tree(sources[0], fresh)
+    for folder in recipe.machine:
+        shutil.rmtree(fresh / folder)
+        copy_tree(sources[1] / folder, fresh / folder)
     for name in recipe.patches:
         step.note(name)
         apply_patch(recipe, name, fresh, log, f"Linux {recipe.series}")
@@ -302,7 +315,11 @@ def run_in(
 
 def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str) -> None:
     """Apply a patch exactly: one that only nearly fits may mean something else in another version."""
-    options = ("-p1", "--batch", "--forward", "--fuzz=0", "-i", str(recipe.folder / name))
+    path, text = tree.with_name("applied.patch"), recipe.patch(name)
+    if "\n@@ " not in text:  # it is for other versions only
+        return
+    path.write_text(text)
+    options = ("-p1", "--batch", "--forward", "--fuzz=0", "-i", str(path))
     remedy = f"the patches are for {made_for}; try "
     remedy += "the version of image/packages.lock" if recipe.own is None else "a source that is nearer to it"
     run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy)

@@ -189,7 +189,7 @@ class Project:
         if (group := self.group(part)) is not None:
             return self.recipe.group_wanted(group, self.image.locked_kernel)
         if part == QEMU_KERNEL:
-            return qemu_kernel_wanted(self.recipe.series, self.recipe.package, self.image.locked_kernel)
+            return qemu_kernel_wanted(self.image.locked_kernel)
         stated = {"kernel": self.recipe.wanted, "image": self.image.wanted}.get(part)
         return program_wanted(part, self.root) if stated is None else stated()
 

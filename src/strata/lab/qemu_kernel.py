@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of virtual machines under QEMU: Debian's own, in the version of the lab's kernel."""
+"""The kernel of virtual machines under QEMU: Debian's own, of the default version with every kernel."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from strata.lab.cache import Build, Entry, Inputs, file_hash
 from strata.lab.process import output_of
 from strata.lab.source import Workshop
 from strata.plan.model import Plan
+from strata.spec.kernel import DEFAULT_VERSION
 from strata.spec.step import QEMU_KERNEL, Prerequisites
 
 KIND: Final = QEMU_KERNEL
@@ -120,13 +121,13 @@ def _names_of(feature: str) -> list[str]:
 
 def build_qemu_kernel(shop: Workshop) -> Entry:
     """Unpack the kernel, downloading it unless it is in the cache."""
-    wanted = qemu_kernel_wanted(shop.recipe.series, shop.recipe.package, shop.locked)
+    wanted = qemu_kernel_wanted(shop.locked)
     if (entry := shop.cache.current(KIND, wanted)) is not None:
         return entry
     apt = shop.apt()
     with shop.progress.step(f"{KIND}: reading Debian's package lists"):
         apt.update()
-    release, version = _newest(apt, shop.recipe.series, wanted["locked"])
+    release, version = _newest(apt, wanted["series"], wanted["locked"])
 
     def make(folder: Path) -> Mapping[str, Any]:
         exact = {f"{name}-{release}-{FLAVOUR}": version for name in _PACKAGES}
@@ -154,9 +155,10 @@ def build_qemu_kernel(shop: Workshop) -> Entry:
     return shop.cache.build(KIND, Inputs(wanted, {"version": version}), make)
 
 
-def qemu_kernel_wanted(series: str, package: str, locked: Mapping[str, str]) -> dict[str, str]:
+def qemu_kernel_wanted(locked: Mapping[str, str]) -> dict[str, str]:
     """The inputs of the kernel that the project states."""
-    return {"series": series, "flavour": FLAVOUR, "locked": locked.get(package, "")}
+    package = f"linux-source-{DEFAULT_VERSION}"
+    return {"series": DEFAULT_VERSION, "flavour": FLAVOUR, "locked": locked.get(package, "")}
 
 
 def _newest(apt: Apt, series: str, locked: str) -> tuple[str, str]:

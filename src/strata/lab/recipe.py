@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from strata.lab.cache import file_hash
 from strata.lab.own_source import OwnSource, own_source
 from strata.spec.kernel import DEFAULT_KERNEL, Kernel
 from strata.spec.step import Prerequisites
+from strata.words import listed
 
 # Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.
 _ABSENT: Final = ("RUSTC=false", "BINDGEN=false", "PAHOLE=false")
@@ -70,7 +73,8 @@ class Recipe:
     copies: tuple[tuple[str, str], ...]  # (file in ``folder``, its place in the kernel tree)
     for_modules: tuple[tuple[str, str], ...]  # those of them that modules are compiled with
     patches: tuple[str, ...]  # applied in this order, with ``patch -p1``
-    config: str  # the configuration fragment over ``allnoconfig``
+    configs: tuple[str, ...]  # fragments over ``allnoconfig``; the last one that states an option holds
+    machine: tuple[str, ...]  # folders that are taken from Debian's source of the default version
     target: str  # the make target, and the executable's name
     # For make's command line: the architecture, and constants in place of the builder's name, host and clock.
     variables: tuple[str, ...]
@@ -86,29 +90,34 @@ class Recipe:
     def read(cls, folder: Path, kernel: Kernel = DEFAULT_KERNEL) -> Recipe:
         """Read ``recipe.toml`` of the project's kernel folder, for a kernel.
 
-        Raises LabError, also for a source of the user's that is older than the version of the patches.
+        Raises LabError, also for a source of the user's that is older than all versions of the patches.
         """
         path = folder / "recipe.toml"
         own = None if kernel.path is None else own_source(kernel)
         try:
             stated = tomllib.loads(path.read_text())
-            if own is not None:
-                _refuse_older(own, stated["series"])
+            series = [stated["series"], *stated.get("older", {})]
+            chosen = kernel.name if own is None else _newest(own, series)
+            older = {} if chosen == series[0] else stated["older"][chosen]
             recipe = cls(
                 folder=folder,
-                series=stated["series"],
+                series=chosen,
                 own=own,
                 copies=_copies(folder, stated["copy"]),
                 for_modules=_copies(folder, [copy for copy in stated["copy"] if copy.get("modules")]),
-                patches=_patches(folder, stated["patches"]),
-                config=stated["config"],
+                patches=_joined(_patches(folder, stated["patches"]), _patches(folder, older.get("patches"))),
+                configs=tuple(each["config"] for each in (stated, older) if each),
+                machine=tuple(older.get("machine", ())),
                 target=stated["target"],
                 variables=tuple(stated["make"]["variables"]),
-                groups=tuple(_group(folder, name, each) for name, each in stated["modules"].items()),
+                groups=tuple(
+                    _group(folder, name, {**each, **older.get("modules", {}).get(name, {})})
+                    for name, each in stated["modules"].items()
+                ),
             )
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
             raise LabError(f"the kernel's recipe cannot be read: {error!r}", place=str(path)) from error
-        for name in (recipe.config, *(source for source, _ in recipe.copies)):
+        for name in (*recipe.configs, *(source for source, _ in recipe.copies)):
             if not (folder / name).is_file():
                 raise LabError(f"the kernel's recipe names {name}, which is not there", place=str(path))
         return recipe
@@ -137,7 +146,9 @@ class Recipe:
 
     def interface_wanted(self) -> dict[str, str]:
         """The kernel's inputs that matter to a module: not the driver, which modules do not use."""
-        hashes = self._patch_hashes(self.patches) | {"config": file_hash(self.folder / self.config)}
+        hashes = self._patch_hashes(self.patches)
+        for at, name in enumerate(self.configs):
+            hashes["config" if at == 0 else f"config {at}"] = file_hash(self.folder / name)
         return hashes | self._copy_hashes(self.for_modules) | self.tree_wanted()
 
     def group_wanted(self, group: ModuleGroup, locked: Mapping[str, str]) -> dict[str, str]:
@@ -162,7 +173,18 @@ class Recipe:
 
     def tree_wanted(self) -> dict[str, str]:
         """The inputs that need a new tree; make notices changes of the others in a compiled one."""
-        return {"series": self.series, "make": " ".join(self.make_arguments)}
+        machine = {"machine": " ".join(self.machine)} if self.machine else {}
+        return {"series": self.series, "make": " ".join(self.make_arguments)} | machine
+
+    def patch(self, name: str) -> str:
+        """The text of a patch, without the files for which an older version has a patch of the same name."""
+        text = (self.folder / name).read_text()
+        following = dict(pairwise(self.patches)).get(name, "")
+        if Path(following).name != Path(name).name:
+            return text
+        begin = re.compile(r"^(?=diff --git a/)", re.MULTILINE)
+        own = {each.split("\n")[0] for each in begin.split((self.folder / following).read_text())}
+        return "".join(each for each in begin.split(text) if each.split("\n")[0] not in own)
 
 
 def _names(folder: Path, patterns: list[str], without: list[str]) -> list[str]:
@@ -180,20 +202,30 @@ def _copies(folder: Path, stated: list[dict[str, Any]]) -> tuple[tuple[str, str]
     )
 
 
-def _patches(folder: Path, pattern: str) -> tuple[str, ...]:
-    return tuple(path.relative_to(folder).as_posix() for path in sorted(folder.glob(pattern)))
+def _patches(folder: Path, pattern: str | None) -> tuple[str, ...]:
+    paths = folder.glob(pattern) if pattern else ()
+    return tuple(path.relative_to(folder).as_posix() for path in sorted(paths))
 
 
-def _refuse_older(own: OwnSource, series: str) -> None:
+def _joined(shared: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
+    """By number; of two patches of one name that of the older version is applied after the shared one."""
+    return tuple(sorted((*shared, *own), key=lambda name: (Path(name).name, name in own)))
+
+
+def _newest(own: OwnSource, series: list[str]) -> str:
+    """The newest version that is not newer than a source of the user's."""
+
     def number(version: str) -> tuple[int, ...]:
         return tuple(map(int, version.split(".")[:2]))
 
-    if number(own.version) < number(series):
+    found = [each for each in series if number(each) <= number(own.version)]
+    if not found:
         raise LabError(
-            f"this is Linux {own.version}, and the lab's patches are for {series}",
+            f"this is Linux {own.version}, and the lab's patches are for {listed(series)}",
             place=own.kernel.name,
             remedy="take a newer source",
         )
+    return max(found, key=number)
 
 
 def _group(folder: Path, name: str, stated: Mapping[str, Any]) -> ModuleGroup:

@@ -12,7 +12,7 @@ from strata.errors import StudyError
 from strata.words import listed
 
 DEFAULT_VERSION: Final = "7.2"
-KERNELS: Final = (DEFAULT_VERSION,)
+KERNELS: Final = (DEFAULT_VERSION, "6.12")
 """The versions, without their last number, that ``kernel/recipe.toml`` has."""
 _REMEDY: Final = f"write {listed([*KERNELS, 'the path of a source'], 'or')}"
 
