@@ -3,8 +3,8 @@
 
 A drive of each model is drawn for each of many seeds, and measured with accesses of its own. The geometric
 mean over all of them is the truth; an interval of n seeds should hold it in 95 of 100 studies, and the range
-for another seed should hold one more drive that is drawn. It prints
-the table of docs/explanation/disk-models.md.
+for another seed should hold one more drive that is drawn. It prints the table of
+docs/explanation/disk-models.md.
 """
 
 from __future__ import annotations
@@ -92,8 +92,10 @@ def levels(name: str, measure: Callable[[Measured], float], count: int, *, drive
 
 
 def coverage(values: Floats, n: int, studies: int) -> tuple[float, float, float]:
-    """Of studies of n seeds: whose interval holds the mean of all, its median half-width, whose range for
-    another seed holds one more drive.
+    """Simulate studies of n seeds.
+
+    Returns the share of studies whose interval holds the mean of all drives, the median half-width of these
+    intervals, and the share of studies whose range for another seed holds one more drawn drive.
     """
     rng = np.random.default_rng(derive_seed(1, "studies", str(n)))
     drawn = values[np.array([rng.choice(len(values), n + 1, replace=False) for _ in range(studies)])]

@@ -103,7 +103,7 @@ def compare(host: Path, lab: Path) -> Iterator[Cell]:
 
 
 def missing(trials: Sequence[str], cells: Sequence[Cell]) -> list[str]:
-    """The trials, such as ``zfs.tar`` or ``ext4.*``, of which there is no cell."""
+    """Name the patterns of trials, such as ``zfs.tar`` or ``ext4.*``, that no cell fits."""
     found = {f"{each.stack}.{each.workload}" for each in cells}
     return [each for each in trials if not fnmatch.filter(found, each)]
 

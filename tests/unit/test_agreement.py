@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from bench.agreement import Cell, rankings, summary, verdicts
+from bench.processor import missing
 
 
 def rate(stack: str, host: tuple[float, ...], lab: float, workload: str = "storm") -> Cell:
@@ -23,6 +24,10 @@ def test_a_ranking_counts_the_pairs_that_the_machine_tells_apart() -> None:
     assert found.lab == "ext4 > btrfs > xfs"
     assert found.pairs == 2
     assert found.contradicted == ("xfs, btrfs",)
+
+
+def test_trials_without_a_cell_are_named() -> None:
+    assert missing(["ext4.*", "xfs.tar", "zfs.storm"], [EXT4, XFS]) == ["xfs.tar", "zfs.storm"]
 
 
 def test_two_repetitions_separate_nothing() -> None:

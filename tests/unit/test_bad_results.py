@@ -176,7 +176,10 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
     "a study.json cut short": (lambda ground: _cut(ground.results / "study.json"), "not JSON"),
     "an edited study.json": (lambda ground: _study(ground, seeds="all"), "seeds: "),
     "a newer study.json": (lambda ground: _study(ground, study_version=99), "of version 99"),
-    "an unreadable study.json": (lambda ground: ground.forbid(ground.results / "study.json"), "Permission"),
+    "an unreadable study.json": (
+        lambda ground: ground.forbid(ground.results / "study.json"),
+        "Permission denied",
+    ),
     "a foreign record": (
         lambda ground: ground.rewrite(TRIAL, time_domain="wall"),
         "a result in wall time lies among results in virtual time",

@@ -91,7 +91,11 @@ def test_arrays_stand_on_partitions_of_several_disks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        (study('log = "8GiB", special = "60GiB"'), "sizes.special", "do not fit: ssd has room"),
+        (
+            study('log = "8GiB", special = "60GiB"'),
+            "sizes.special",
+            "the partitions do not fit: ssd has room",
+        ),
         (study('log = "64GiB", special = "rest"'), "sizes.log", "do not fit"),
         (study('log = "90%", special = "20%"'), "sizes.special", "do not fit"),
         (study('log = "rest", special = "rest"'), "sizes.special", 'not both "log" and "special"'),
@@ -99,7 +103,11 @@ def test_arrays_stand_on_partitions_of_several_disks(tmp_path: Path) -> None:
         (study('log = "8GiB", special = "120%"'), "sizes.special", "no share of a disk"),
         (study('log = "8GiB", special = "much"'), "sizes.special", "size"),
         (study('log = "8GiB", Special = "8GiB"'), "sizes.Special", "kebab"),
-        (study(more=', starts = { special = "4GiB" }'), "starts.special", '"log", which ends at 8193MiB'),
+        (
+            study(more=', starts = { special = "4GiB" }'),
+            "starts.special",
+            'within the partition "log", which ends at 8193MiB',
+        ),
         (study(more=', starts = { special = "12345KiB" }'), "starts.special", "not a multiple of 1MiB"),
         (study(more=', starts = { cache = "16GiB" }'), "starts", 'there is no partition "cache"'),
     ],

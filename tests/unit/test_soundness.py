@@ -252,7 +252,8 @@ def test_without_disks_the_processors_decide_whether_anything_was_busy(
     found = {each.name: each for each in judged(trial)}
 
     assert found["limited"].verdict == verdict
-    assert "there are no disks" in found["limited"].detail
+    waited = "the processors" if verdict == "yes" else "neither disks nor processors"
+    assert found["limited"].detail.startswith(f"it waited for {waited}: there are no disks")
 
 
 def test_a_window_that_the_cache_served_is_said(tmp_path: Path) -> None:

@@ -54,6 +54,19 @@ def test_the_interval_of_three_seeds_is_students_of_scipy() -> None:
     assert found.method == "Student's t"
 
 
+def test_the_range_for_another_seed_is_that_of_scipys_t() -> None:
+    logs = np.log([100.0, 103.0, 98.0, 101.0])
+    # The difference of a new value from the mean of n has the variance of a value times 1 + 1/n.
+    reach = logs.std(ddof=1) * math.sqrt(1 + 1 / 4)
+    theirs = scipy.stats.t.interval(0.95, 3, loc=logs.mean(), scale=reach)
+
+    found = present(summarize(series(100, 103, 98, 101)).prediction)
+
+    assert [found.low, found.high] == pytest.approx(np.exp(theirs))
+    assert summarize(series(100, 103)).prediction is None
+    assert summarize(series(0, 3, 4)).prediction is None
+
+
 def test_without_skewness_the_interval_of_many_seeds_is_students() -> None:
     values = np.exp([-0.03, -0.02, -0.01, 0.01, 0.02, 0.03])
     theirs = scipy.stats.ttest_1samp(np.log(values), 0).confidence_interval()

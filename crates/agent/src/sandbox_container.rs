@@ -41,8 +41,8 @@ const FILES: usize = 3;
 const AGENT: &str = "/opt/strata-agent";
 const ROOT: &str = "/run/root";
 const MOUNT: &str = "/run/mount";
-/// The users are at the end of systemd's range for containers: hardly another's. The capabilities are those that steps
-/// lack, and those that only mounting and devices need.
+/// User ids come from the end of systemd's range for containers, where others hardly have any. The container loses the
+/// capabilities that steps lack, and further ones that only mounting and devices need.
 const OPTIONS: &str = "--quiet --settings=no --register=no --keep-unit --link-journal=no --resolv-conf=off \
     --timezone=off --console=pipe --machine=main --private-network --private-users=1878917120:65536 \
     --private-users-ownership=map --no-new-privileges=yes --drop-capability=CAP_SYS_ADMIN,CAP_SYS_PTRACE,\

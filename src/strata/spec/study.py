@@ -113,7 +113,7 @@ class HeadTable(_Table):
     """With a precision: how many seeds each workload may come to; default: 20"""
     drives: Drives = Field("plausible", examples=["exact"])
     """plausible: each seed draws its drives from the ranges of their estimates, and the prices of its
-    processor, the same for all stacks, so that an interval covers what is not known of them; exact: every
+    processor, the same for all stacks, so that an interval is of the mean over plausible ones; exact: every
     seed has the values of the device's and the processor's file"""
     phases: Phases = Field("drawn", examples=["fixed"])
     """drawn: the load begins after a pause of up to 30 s, drawn from seed and workload, so that it meets the

@@ -131,10 +131,8 @@ def _daemon_argv(vm: Vm, context: LayerContext) -> list[str]:
         "writethrough": vm.writes_through,
         "logical-block-size": context.provided.sector_bytes,
     }
-    served, exports = (
-        disk_argv(vm, context, "--monitor", "chardev=monitor"),
-        [_export(MACHINE_DISK, folder, writing)],
-    )
+    served = disk_argv(vm, context, "--monitor", "chardev=monitor")
+    exports = [_export(MACHINE_DISK, folder, writing)]
     # The root comes last: its socket says that all are there.
     for name, file in reversed(read_only(context).items()):
         cache = {"direct": True, "no-flush": False}
