@@ -148,10 +148,14 @@ def measure(folder: Path, trials: Sequence[str], repeats: int) -> None:
         on_host = ("--runner", "host", "--scratch", scratch, "--retries-disturbed", "0")
         for each in trials:
             _strata("run", str(study), "--trial", f"{each}.s*", "--results", str(folder / "host"), *on_host)
+    if not _measured(folder / "host"):
+        raise SystemExit(f"bench: this machine ran no cell; `strata run {STUDY.name} --runner host` says why")
     read, lab = load_study(study, catalogue()), TimedLab(require_lab())
     for each in trials:  # one seed is enough: they differ less than a host's repetitions
         display = LineDisplay(Console(stderr=True), virtual=True)
-        run_study(read, folder / "lab", lab, display, jobs=1, only=f"{each}.s1")
+        done = run_study(read, folder / "lab", lab, display, jobs=1, only=f"{each}.s1")
+        if done.signal_number is not None:
+            raise SystemExit(done.exit_code)
 
 
 def main() -> None:

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from golden_studies import LAYER_CASES, study_of
+from strata.lab.recipe import project_root
+from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
 from strata.report.stack_facts import StackFacts, facts_of, facts_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, Verdict
+from strata.spec.load import load_study
 from strata.spec.price import Price
 from study_texts import HEAD, disk, fio, mistakes, read
 
@@ -63,6 +66,15 @@ def test_the_memory_of_a_machine_holds_what_its_own_layers_take(tmp_path: Path) 
     facts = found(tmp_path, study.replace(HEAD, HEAD + 'memory = "1GiB"\n').format(price="", other=""))
 
     assert facts.memory_bytes == (128 + 256) << 20
+
+
+def test_each_tenant_has_a_machine_with_memory_of_its_own() -> None:
+    study = load_study(project_root() / "studies/four-guests.toml", catalogue())
+
+    found = {each.stack: each.memory_bytes for each in facts_of(study, None)}
+
+    assert found["lvm"] == 4 * (512 << 20)
+    assert found["zfs"] == 4 * (512 << 20) + (256 << 20)
 
 
 def test_the_datasets_of_one_pool_share_its_capacity(tmp_path: Path) -> None:

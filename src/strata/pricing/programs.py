@@ -69,11 +69,10 @@ def measure_load(name: str, command: Sequence[str]) -> Load:
 
 def price_program(loads: Sequence[Load], source: str) -> Program:
     """Prices whose sum is the loads' user time, as few as explain it; ``source`` says what was run."""
-    short = min(load.usage.user_ns for load in loads)
-    if short < USER_NS_MIN:
-        raise ToolError(
-            f"the program computed for only {short / 1e9:.2f} s", remedy="let it do the same thing longer"
-        )
+    for number, load in enumerate(loads, 1):
+        if load.usage.user_ns < USER_NS_MIN:
+            cause = f"the program computed for only {load.usage.user_ns / NS_PER_S:.2f} s"
+            raise ToolError(cause, place=f"command {number}", remedy="let it do the same thing longer")
     amounts = np.array([load.amounts for load in loads], float) * _PER_KEY_NS
     user_ns = np.array([load.usage.user_ns for load in loads], float)
     if len(loads) == 1:

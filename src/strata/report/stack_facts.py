@@ -82,10 +82,12 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         per_tb = Price(price.amount * _TB / usable_bytes, price.currency)
     layers = stack.every_layer
     named = stack.capacities(capacities)
-    # The memory of what is in a virtual machine is a part of the machine's.
+    # The memory of what is in a virtual machine is a part of the machine's, of which each tenant has one.
     machine = next((index for index, each in enumerate(layers, 1) if each.machine_bytes()), None)
+    tenants = max(len(load.tenants()) for load in study.workloads.values()) or 1
     memory = sum(
-        each.kernel_memory_bytes() + each.tables_bytes(named) + each.machine_bytes()
+        (each.kernel_memory_bytes() + each.tables_bytes(named) + each.machine_bytes())
+        * (tenants if each in stack.each else 1)
         for each in layers[:machine]
     )
     cuts = [cut for cut in capabilities.cuts if cut.stack == name] if capabilities is not None else []
