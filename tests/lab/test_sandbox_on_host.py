@@ -93,6 +93,11 @@ ATTACKS = {
     "leave-group": "echo 0 > /sys/fs/cgroup/../cgroup.procs || echo 0 > /sys/fs/cgroup/unified/cgroup.procs",
     "set-clock": "date --set=@0",
     "mount-race": python(RACE),
+    # By a folder of the machine's filesystem all of it could be remounted, and others' files opened.
+    "machines-filesystem": "test $$(stat -c %d ${scratch}) = FILESYSTEM || "
+    "test $$(stat -c %d ${mount}/../..) = FILESYSTEM",
+    "mount-on-the-folder": "mount -t ext4 ${disk0} ${mount}/..",
+    "plant": "touch ${mount}/../../planted || mkdir ${mount}/../../planted",
     "keys": python(KEYS),
     "vsock": python(VSOCK),
     # Whoever kept it open would reach what the machine attaches to it next.
@@ -190,6 +195,7 @@ class World:
             "SOCKET": self.socket,
             "VICTIM": str(self.victim.pid),
             "RESULTS": str(self.results),
+            "FILESYSTEM": str(self.results.stat().st_dev),
         }
         for word, value in words.items():
             script = script.replace(word, value)
@@ -246,10 +252,16 @@ def contained(plan: Plan, world: World) -> Plan:
     shared = {"phase": "inspect", "cwd": "/", "expect_exit": tuple(range(1, 256))}
     link = ("ln", "-s", "/etc", "${mounts}/ext4/link")
     capabilities = ("grep", "-E", "^(CapEff|NoNewPrivs)", "/proc/self/status")
+    kinds = ("stat", "--file-system", "--format=%T", "/", "/opt", "${mount}")
+    # A step could be passed a folder of the container's /proc, and write to it as the machine's root.
+    hidden = ("grep", "-c", "-E", " /proc/(kallsyms|kcore|keys) ", "/proc/self/mountinfo")
     steps = [
         Step(id="link", title="Link", argv=link, phase="inspect"),
         Step(id="own", title="Write", argv=("touch", "/etc/strata-attack"), phase="inspect", machine=socket),
-        Step(id="look", title="Look", argv=capabilities, phase="inspect", machine=socket),
+        *(
+            Step(id=name, title="Look", argv=argv, phase="inspect", machine=socket)
+            for name, argv in (("look", capabilities), ("kinds", kinds), ("hidden", hidden))
+        ),
     ]
     for name, script in CONTAINED_ATTACKS.items():
         argv = ("sh", "-c", world.fill_in(script))
@@ -331,6 +343,9 @@ def test_a_containers_programs_reach_nothing_outside_its_root(lab: Lab, ground: 
     )  # SYS_ADMIN, MKNOD, ...
     effective, no_new = (line.split(":\t")[1] for line in said["look"].splitlines())
     assert (int(effective, 16) & denied, no_new) == (0, "1")
+    # What systemd-nspawn mounts on and executes is where no step can change it.
+    assert said["kinds"].split() == ["tmpfs", "tmpfs", "ext2/ext3"]
+    assert int(said["hidden"]) > 0
     assert events[-1]["outcome"] == "ok", events[-1]
     assert world.state() == before
 

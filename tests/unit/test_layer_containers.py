@@ -149,10 +149,10 @@ def test_nspawn_on_a_host_is_the_wardens_and_limits_memory_if_the_study_does(
     plan = compile_trial(study, "stack", "load", 1)
 
     asking = [step for step in plan.steps if step.container]
-    copied = next(step.argv for step in plan.steps if step.id == "nspawn-root-files")
+    made = next(step.argv for step in plan.steps if step.id == "nspawn-root-folders")
     assert [step.id for step in asking] == ["nspawn-enter"]
     assert asking[0].argv[-2:] == ("${mounts}/xfs/nspawn", "${stack}_nspawn")
-    assert all(word.startswith("${container-root}/") for word in copied[2:-1])
+    assert made == ("install", "-d", "${mounts}/xfs/nspawn${mount}")
     assert not any("systemd-nspawn" in step.argv for step in plan.steps)
     assert len([step for step in plan.steps if step.id == "nspawn-memory"]) == limits
     assert ("cgroup:memory" in plan.prerequisites.features) is bool(limits)

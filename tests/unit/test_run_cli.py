@@ -36,27 +36,31 @@ def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
     assert "strata lab build" in str(error)
 
 
-def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path) -> None:
+@pytest.mark.parametrize("command", ["run", "selftest"])
+def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path, command: str) -> None:
     own = '\n[workloads.own]\nworkload = "command"\nload = ["sync"]\n'
     before = 'before = { workload = "command", load = ["sync"] }'
     load = 'load = { workload = "fio", preset = "random-mix-4k", duration = "5s", size = "1MiB" }'
     tenants = f'tenants = [{{ name = "a", {before}, {load} }}]'
     study.write_text(f'{TEXT}{own}[workloads.two]\nworkload = "tenants"\n{tenants}\n')
 
-    refused = refusal("run", study, "--runner", "host")
-    allowed = refusal("run", study, "--runner", "host", "--allow-commands")
+    chosen = () if command == "run" else ("--workload", "own")
+    refused = refusal(command, study, *chosen, "--runner", "host")
+    allowed = refusal(command, study, *chosen, "--runner", "host", "--allow-commands")
 
     assert isinstance(refused, ToolError)
-    assert "workloads own and two" in refused.cause
+    assert ("workloads own and two" if command == "run" else "workloads own") in refused.cause
     assert "--allow-commands" in (refused.remedy or "")
     assert allowed.place == "--scratch"
 
 
-def test_containers_are_started_on_a_host_only_if_one_says_so(study: Path) -> None:
+@pytest.mark.parametrize("command", ["run", "selftest"])
+def test_containers_are_started_on_a_host_only_if_one_says_so(study: Path, command: str) -> None:
     study.write_text(f'{TEXT}\n[stacks.contained]\nlayers = [{{ layer = "xfs" }}, {{ layer = "nspawn" }}]\n')
 
-    refused = refusal("run", study, "--runner", "host")
-    allowed = refusal("run", study, "--runner", "host", "--allow-containers")
+    chosen = () if command == "run" else ("--stack", "contained")
+    refused = refusal(command, study, *chosen, "--runner", "host")
+    allowed = refusal(command, study, *chosen, "--runner", "host", "--allow-containers")
 
     assert "stacks contained" in refused.cause
     assert "--allow-containers" in (refused.remedy or "")

@@ -14,7 +14,14 @@ from strata.lab.folder import private_folder
 from strata.plan.model import Plan
 from strata.runners.assembled import CGROUPS
 from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
-from strata.runners.sandbox import INNER, make_folders, remove_spares, sandbox_of, spare_loops, try_sandbox
+from strata.runners.sandbox import (
+    INNER,
+    make_folders,
+    remove_spares,
+    sandbox_of,
+    spare_loops,
+    try_sandbox,
+)
 from strata.spec.step import Step
 
 TRIAL = Path("/scratch/strata-1")
@@ -73,10 +80,10 @@ def test_the_records_of_a_trial_are_not_where_its_steps_can_write(tmp_path: Path
     plan = compile_case("layer-ext4", tmp_path)
     with private_folder(tmp_path) as private:
         make_folders(private)
-        made = sorted(each.name for each in (private.path / INNER).iterdir())
+        made = list((private.path / INNER).iterdir())
 
     assert Path(sandbox(plan, machine)["folder"]) == TRIAL / INNER
-    assert made == ["mount", "scratch"]
+    assert made == []
 
 
 def test_a_machine_that_can_make_no_sandbox_runs_no_plan(tmp_path: Path) -> None:

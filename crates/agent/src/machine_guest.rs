@@ -79,8 +79,9 @@ pub fn live(line: File) -> Result<(), String> {
 pub fn serve(environment: &[String], confined: bool) -> ExitCode {
     let pairs: Vec<(&str, &str)> = environment.iter().filter_map(|each| each.split_once('=')).collect();
     if pairs.iter().any(|(name, value)| env::var(name).as_deref() != Ok(value)) {
-        let error =
-            Command::new("/proc/self/exe").args(["machine", "serve"]).args(environment).envs(pairs).exec();
+        let option = confined.then_some("--confined");
+        let words = ["machine", "serve"].into_iter().chain(option);
+        let error = Command::new("/proc/self/exe").args(words).args(environment).envs(pairs).exec();
         complain(&format!("the agent in the container cannot be started: {error}"));
         return ExitCode::FAILURE;
     }

@@ -9,8 +9,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::iter;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
@@ -37,15 +38,20 @@ pub const LINE: RawFd = 66;
 pub static ASKING: OnceLock<OwnedFd> = OnceLock::new();
 
 const REQUEST_BYTES_MAX: usize = 4096;
+/// Of one trial: each has processes that no control group counts.
+const REQUESTS_MAX: usize = 64;
 const FILES: usize = 3;
 const AGENT: &str = "/opt/strata-agent";
 const ROOT: &str = "/run/root";
 const MOUNT: &str = "/run/mount";
+/// What systemd-nspawn hides files of /proc with, among them `sysrq-trigger`; it lacks its own in this /run.
+const NOTHING: &str = "/run/nothing";
+const FOLDERS: &str = "dev opt proc root run srv sys tmp usr var/lib var/log var/tmp";
 /// User ids come from the end of systemd's range for containers, where others hardly have any. The container loses the
 /// capabilities that steps lack, and further ones that only mounting and devices need.
 const OPTIONS: &str = "--quiet --settings=no --register=no --keep-unit --link-journal=no --resolv-conf=off \
     --timezone=off --console=pipe --machine=main --private-network --private-users=1878917120:65536 \
-    --private-users-ownership=map --no-new-privileges=yes --drop-capability=CAP_SYS_ADMIN,CAP_SYS_PTRACE,\
+    --private-users-ownership=chown --no-new-privileges=yes --drop-capability=CAP_SYS_ADMIN,CAP_SYS_PTRACE,\
     CAP_SYS_BOOT,CAP_SYS_TTY_CONFIG,CAP_MKNOD,CAP_NET_ADMIN,CAP_NET_RAW,CAP_NET_BROADCAST,CAP_AUDIT_CONTROL,\
     CAP_AUDIT_WRITE,CAP_LINUX_IMMUTABLE";
 
@@ -62,7 +68,7 @@ pub struct Seen {
 /// A container that a step asks for.
 #[derive(Debug, Serialize, Deserialize, Args)]
 pub struct Wanted {
-    /// Its root, a folder of a filesystem of the trial
+    /// The folder of a filesystem of the trial in which its mount point is
     #[arg(value_name = "FOLDER")]
     root: PathBuf,
     /// Its control group, below the sandbox's
@@ -112,7 +118,7 @@ impl Maker<'_> {
         let _ = prctl::set_pdeathsig(Signal::SIGKILL);
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
         handle_children(SigHandler::SigIgn);
-        while let Ok(request) = receive(line) {
+        for request in iter::from_fn(|| receive(line).ok()).take(REQUESTS_MAX) {
             let Some((wanted, files)) = request else { continue };
             if let Ok(None) = divide(0) {
                 handle_children(SigHandler::SigDfl);
@@ -161,12 +167,11 @@ impl Maker<'_> {
         let inner = measured.strip_prefix("/").unwrap_or(&measured);
         let how = folder_how().resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_BENEATH);
         let inner = openat2(&root, inner, how).map_err(failed("refused: its root has no mount point"))?;
-        for (folder, at) in [(&root, ROOT), (&inner, MOUNT)] {
-            // The folders that were checked, whatever their paths lead to by now.
-            let folder = format!("/proc/self/fd/{}", folder.as_raw_fd());
-            fs::create_dir(at).map_err(failed(at))?;
-            mount(Some(folder.as_str()), at, none, MsFlags::MS_BIND, none).map_err(failed(at))?;
-        }
+        // The folder that was checked, whatever its path leads to by now.
+        let inner = format!("/proc/self/fd/{}", inner.as_raw_fd());
+        fs::create_dir(MOUNT).map_err(failed(MOUNT))?;
+        mount(Some(inner.as_str()), MOUNT, none, MsFlags::MS_BIND, none).map_err(failed(MOUNT))?;
+        self.make_root(&measured)?;
         let out = line.try_clone().map_err(failed("the line"))?;
         let shown = self.seen.reads.iter().map(|file| format!("--bind-ro={}", file.display()));
         let status = Command::new("/usr/bin/systemd-nspawn")
@@ -179,6 +184,7 @@ impl Maker<'_> {
             .arg(format!("--directory={ROOT}"))
             .arg(format!("--bind-ro={}/usr:/usr", self.seen.image.display()))
             .arg(format!("--bind-ro=/run/agent:{AGENT}"))
+            .arg(format!("--bind-ro={NOTHING}:/run/systemd/inaccessible/reg"))
             .arg(format!("--bind={MOUNT}:{}:idmap", measured.display()))
             .arg(format!("--tmpfs={}:mode=1777", scratch.display()))
             .args([AGENT, "machine", "serve", "--confined"])
@@ -188,6 +194,21 @@ impl Maker<'_> {
             .status()
             .map_err(failed("systemd-nspawn"))?;
         Ok(status.code().unwrap_or(1))
+    }
+
+    /// Make the container's root, in memory: what systemd-nspawn resolves in it no step may change meanwhile.
+    fn make_root(&self, measured: &Path) -> Result<(), String> {
+        let inside = |path: &Path| Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path));
+        for folder in FOLDERS.split(' ').map(Path::new).chain([measured]) {
+            fs::create_dir_all(inside(folder)).map_err(failed(ROOT))?;
+        }
+        let copied = ["bin", "sbin", "lib", "lib64", "etc"].map(|name| self.seen.image.join(name));
+        let done = Command::new("/usr/bin/cp").arg("--archive").args(copied).arg(ROOT).status();
+        if !done.map_err(failed("cp"))?.success() {
+            return Err("the files of the container's root cannot be copied".into());
+        }
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o0).open(NOTHING).map(|_| ()).map_err(failed(NOTHING))
     }
 
     /// Enter a group of the trial, and see the groups as steps do.
@@ -236,7 +257,9 @@ fn receive(line: &OwnedFd) -> nix::Result<Option<(Wanted, [OwnedFd; FILES])>> {
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let message = recvmsg::<()>(line.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
     let files: Vec<OwnedFd> = message
-        .cmsgs()?
+        .cmsgs()
+        .into_iter() // none if there are more than fit
+        .flatten()
         .filter_map(|each| if let ControlMessageOwned::ScmRights(files) = each { Some(files) } else { None })
         .flatten()
         // SAFETY: the kernel has just made them.

@@ -110,7 +110,7 @@ impl Mounter<'_> {
     /// Whether it may be mounted on the current folder, and the flags that it is done with.
     fn judge(&self, call: &Call) -> Result<MsFlags, Errno> {
         let target = std::env::current_dir().map_err(|error| errno(&error))?;
-        if !target.starts_with(&self.sandbox.folder) {
+        if !target.starts_with(&self.sandbox.folder) || target == self.sandbox.folder {
             return Err(Errno::EPERM);
         }
         let forbidden = MsFlags::MS_BIND
@@ -124,7 +124,7 @@ impl Mounter<'_> {
         }
         let flags = call.flags | MsFlags::MS_NODEV;
         if call.flags.contains(MsFlags::MS_REMOUNT) {
-            // The folder itself is on the machine's filesystem; mounts in it are the trial's.
+            // What is mounted in the folder is the trial's.
             let device =
                 |path: &Path| fs::metadata(path).map(|state| state.dev()).map_err(|error| errno(&error));
             let is_own = device(Path::new("."))? != device(&self.sandbox.folder)?;

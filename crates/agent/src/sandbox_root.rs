@@ -71,7 +71,13 @@ pub fn build(sandbox: &Sandbox, group: &Group, devices: &Devices) -> Result<(), 
         view.show(each)?;
         set_read_only(&view.path(each), true)?;
     }
-    view.show(&sandbox.folder)?;
+    // In memory: by a folder of the machine's filesystem that can be written to, a step could act on all of it (file
+    // handles, subvolumes, remounting). After this a step can put nothing in the place of what it unmounts.
+    View::make_folder(&view.path(&sandbox.folder))?;
+    view.tmpfs(&sandbox.folder, 0o755)?;
+    if let Some(around) = sandbox.folder.parent() {
+        set_read_only(&view.path(around), false)?;
+    }
     view.make_devices(devices)?;
     view.make_system(sandbox, group)?;
     pivot(&sandbox.root)?;

@@ -139,7 +139,7 @@ def _read(file: Path, runner: RunnerName, scale: str, **allowed: bool) -> tuple[
     if runner is RunnerName.HOST:
         _refuse_survival(study)
         study = study.on_host()
-        return study, [*words, "--runner", "host", *_permissions(study, allowed)]
+        return study, [*words, "--runner", "host", *permissions(study, allowed)]
     if lock_packages(study, setup_progress()):
         study = load_study(file, catalogue(), scale=share)
     return study, words
@@ -179,7 +179,7 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
     return True
 
 
-def _permissions(study: Study, allowed: Mapping[str, bool]) -> list[str]:
+def permissions(study: Study, allowed: Mapping[str, bool]) -> list[str]:
     """The options that the study needs on a host. Raises ToolError if one is needed and not given."""
     running = [
         name

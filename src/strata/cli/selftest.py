@@ -13,7 +13,7 @@ from rich.text import Text
 
 from strata.cli.output import notes, print_json, stdout
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, argument, chosen_cell, option
-from strata.cli.run import display_of, runner_for
+from strata.cli.run import AllowCommands, AllowContainers, display_of, permissions, runner_for
 from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
 from strata.plan.catalogue import catalogue
@@ -64,6 +64,8 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     runner: OnRunner = RunnerName.LAB,
     scratch: Scratch = None,
     jobs: Jobs = None,
+    allow_commands: AllowCommands = False,
+    allow_containers: AllowContainers = False,
     synthetic: Annotated[
         bool, option("Without a lab: values of known distributions.", "--synthetic")
     ] = False,
@@ -93,13 +95,10 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     if synthetic or slower:
         tested = _synthetic(group, stacks, workloads, spread / 100, slower / 100)
     else:
-        if seeds < 2 * group:
-            raise StudyError(
-                f"{seeds} seeds are too few for two groups of {group}",
-                place="--seeds",
-                remedy=f"ask for {8 * group}, four times as many as a comparison takes; or lower --group",
-            )
-        one = _one_cell(study, stack, workload, seeds)
+        one = _one_cell(study, stack, workload, seeds, group)
+        if runner is RunnerName.HOST:
+            one = one.on_host()
+            permissions(one, {"commands": allow_commands, "containers": allow_containers})
         place = results or Path("results") / ("selftest" if study is None else f"selftest-{one.name}")
         _measure(one, place, runner, scratch, jobs)
         tested = [_measured(one, place, group, stacks, workloads)]
@@ -112,8 +111,14 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         raise typer.Exit(BAD_VERDICT_EXIT)
 
 
-def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds: int) -> Study:
+def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds: int, group: int) -> Study:
     """The study reduced to one stack and one workload, with this number of seeds."""
+    if seeds < 2 * group:
+        raise StudyError(
+            f"{seeds} seeds are too few for two groups of {group}",
+            place="--seeds",
+            remedy=f"ask for {8 * group}, four times as many as a comparison takes; or lower --group",
+        )
     study = load_study(file or _BUNDLED, catalogue())
     cell = chosen_cell(study, stack, workload)
     if why := skipped(study).get(cell):

@@ -84,16 +84,15 @@ def socket_of(context: LayerContext) -> str:
     return f"{folder_of(context)}/{container_of(context)}.sock"
 
 
-def root_steps(context: LayerContext, root: str, image: str = "") -> Iterable[Step]:
-    """The steps that fill the root of a container from the folder of an image; in the lab that is its own."""
+def root_steps(context: LayerContext, root: str) -> Iterable[Step]:
+    """The steps that fill the root of a container from the lab's."""
     folders = (f"{root}/{name}" for name in _FOLDERS.split())
     yield context.step(
         "root-folders",
         "Make the folders of the container's root",
         *("install", "-d", *folders, f"{root}{context.mount}"),
     )
-    copied = (f"{image}{path}" for path in _COPIED)
-    yield context.step("root-files", "Copy the lab's links and settings", "cp", "--archive", *copied, root)
+    yield context.step("root-files", "Copy the lab's links and settings", "cp", "--archive", *_COPIED, root)
 
 
 def agent_step(context: LayerContext) -> Step:

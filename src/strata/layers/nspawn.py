@@ -24,7 +24,7 @@ from strata.layers.directory import CopiedFolder
 from strata.spec.abilities import Outcome
 from strata.spec.layer import LayerContext
 from strata.spec.memory_limit import control_group, limit_memory
-from strata.spec.step import AGENT, CONTAINER_ROOT, Command, Prerequisites, Step
+from strata.spec.step import AGENT, Command, Prerequisites, Step
 
 _FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
 _LOADS: Final = "/run/strata"  # the folder of the lab's own programs
@@ -81,8 +81,11 @@ class Nspawn(Container, CopiedFolder):
         own = context.of_tenant
         # A power cut soon after leaves no folder that nobody has synced.
         settled = own.step("settle", "Write the container's root to the disks", "sync")
-        image = f"${{{CONTAINER_ROOT}}}" if self._on_host else ""
-        return [*root_steps(own, self.folder(context), image), settled, *self.started(context)]
+        root = root_steps(own, self.folder(context))
+        if self._on_host:  # the sandbox's warden makes the rest of the root, in memory
+            title = "Make the container's mount point"
+            root = [own.step("root-folders", title, "install", "-d", self.path_outside(own))]
+        return [*root, settled, *self.started(context)]
 
     def started(self, context: LayerContext) -> list[Step]:
         own = replace(context.of_tenant, name="-".join(filter(None, (context.name, context.tenant))))

@@ -43,8 +43,9 @@ from strata.runners.leftovers import Journal, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.machines import (
     MachineParts,
-    container_variables,
+    container_image,
     find_machines,
+    has_containers,
     image_setting,
     lacking_for_machines,
     machine_nodes,
@@ -57,7 +58,7 @@ from strata.spec.device import Device
 from strata.spec.fit import KERNEL_RESERVE_BYTES
 from strata.spec.inputs import InputFile
 from strata.spec.memory_limit import limited_bytes
-from strata.spec.step import CONTAINER_ROOT, QEMU_OPTIONS, Prerequisites
+from strata.spec.step import AGENT, QEMU_OPTIONS, Prerequisites
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)
@@ -164,7 +165,7 @@ class HostRunner:
         packages = plan.prerequisites.packages
         if packages not in self._machines and (made := provide_machines(plan, self._progress)):
             self._machines[packages] = made
-        if CONTAINER_ROOT in plan.variables:
+        if has_containers(plan):
             provide_image(plan, self._progress)
         provide_inputs(plan, files, self._progress)
 
@@ -220,12 +221,14 @@ class HostRunner:
                 nodes = [*bound.values(), *slots.values(), *spare_loops(task.plan, path)]
                 nodes += machine_nodes(task.plan, self._kernel)
                 machines = self._machine_variables(task.plan, folder, {**_folders_of(path), **load})
-                machines |= (made := container_variables(task.plan, self._agent, folder))
-                files = [value for name, value in machines.items() if name != QEMU_OPTIONS]
-                reads = [*load.values(), *inputs.values(), *files]
+                reads = [*load.values(), *inputs.values()]
+                if image := container_image(task.plan, folder):
+                    machines[AGENT] = str(self._agent.path)
+                    reads.append(str(image))
+                reads += [value for name, value in machines.items() if name != QEMU_OPTIONS]
                 sandbox = sandbox_of(task.plan, path, nodes, reads, self._kernel)
-                if made:
-                    sandbox["container"] = {"image": made[CONTAINER_ROOT], "reads": [*load.values()]}
+                if image:
+                    sandbox["container"] = {"image": str(image), "reads": [*load.values()]}
                 variables = {**bound, **slots, **load, **inputs, **machines}
                 bindings = canonical_json({**_bindings(path, variables, bound), "sandbox": sandbox})
                 folder.write(BINDINGS_NAME, bindings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from strata.disks.machine import call
@@ -21,7 +22,7 @@ from strata.lab.recipe import project_root
 from strata.lab.variant import find_variant, provide_variant
 from strata.plan.model import Plan
 from strata.runners.kernel import Kernel
-from strata.spec.step import AGENT, CONTAINER_ROOT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
+from strata.spec.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 
 _INITRD_NAME: Final = "machine.cpio"
 _KVM: Final = "dev/kvm"
@@ -91,25 +92,30 @@ def provide_image(plan: Plan, progress: SetupProgress) -> None:
         provide_variant(packages, progress)
 
 
-def container_variables(plan: Plan, agent: AgentBuild, folder: PrivateFolder) -> dict[str, str]:
-    """The values of the plan's variables for its containers, whose image is mounted in the folder.
+def has_containers(plan: Plan) -> bool:
+    """Whether the sandbox's warden starts containers for it."""
+    return any(step.container for step in plan.steps)
+
+
+def container_image(plan: Plan, folder: PrivateFolder) -> Path | None:
+    """The root image of the plan's containers, if it has any, mounted in the folder.
 
     `remove_leftovers` unmounts it. Raises LabError if it cannot be mounted.
     """
-    if CONTAINER_ROOT not in plan.variables:
-        return {}
+    if not has_containers(plan):
+        return None
     image, place = find_image(plan), folder.path / _IMAGE_NAME
     assert image is not None, "it was provided"
     folder.make_folder(place.name, 0o755)
     done = call("mount", "-t", "squashfs", "-o", "loop,ro,nosuid,nodev", str(image.path), str(place))
     if done.returncode != 0:
         raise LabError(f"the image of containers cannot be mounted: {done.stderr.strip()}", place=str(place))
-    return {AGENT: str(agent.path), CONTAINER_ROOT: str(place)}
+    return place
 
 
 def image_setting(plan: Plan) -> dict[str, Any]:
     """Part of the identity of trials with containers."""
-    image = find_image(plan) if CONTAINER_ROOT in plan.variables else None
+    image = find_image(plan) if has_containers(plan) else None
     return {"containers": {"image": image.sha256}} if image else {}
 
 

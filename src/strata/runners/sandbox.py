@@ -23,7 +23,7 @@ from strata.runners.assembled import CGROUPS
 from strata.runners.kernel import Kernel, made_in_this_boot, parameters_set, stack_name
 
 INNER: Final = "trial"
-"""The folder of a private folder that the steps may write to; beside it lie the records of the trial."""
+"""The folder of a private folder at which the steps have one in memory; beside it lie the trial's records."""
 VIEW: Final = "view"
 """The empty folder of a private folder in which the agent puts together what the steps see."""
 SPARES_NAME: Final = "spare-loops"
@@ -155,5 +155,3 @@ def make_folders(folder: PrivateFolder) -> None:
     """Make the folders that the agent expects in a private folder."""
     folder.make_folder(INNER, 0o755)
     folder.make_folder(VIEW, 0o755)
-    folder.make_folder(f"{INNER}/mount", 0o755)
-    folder.make_folder(f"{INNER}/scratch", 0o1777)

@@ -41,14 +41,11 @@ QEMU_OPTIONS: Final = "qemu-options"
 """The variables that stand for the kernel and the initial root of virtual machines under QEMU, and for QEMU's
 options about the processor: it is emulated, in the lab by its virtual clock, or the machine's own (KVM)."""
 
-CONTAINER_ROOT: Final = "container-root"
-"""The variable that stands for the folder of the root image that a host's containers are made of."""
-
 LOAD: Final = "load"
 """The variable that stands for the path of the load generator."""
 
 MACHINE_PARTS: Final = (MACHINE_KERNEL, MACHINE_INITRD, MACHINE_ROOT, QEMU_KERNEL, QEMU_INITRD, QEMU_OPTIONS)
-BROUGHT: Final = (LOAD, AGENT, CONTAINER_ROOT, *MACHINE_PARTS)
+BROUGHT: Final = (LOAD, AGENT, *MACHINE_PARTS)
 """The variables of what the runner brings, where a plan uses it."""
 
 RESTART: Final = "restart"
