@@ -375,3 +375,18 @@ def test_a_volume_in_a_pool_is_read_from_a_study(tmp_path: Path) -> None:
     assert mistakes(tmp_path, head + stack + workload) == {}
     found = mistakes(tmp_path, head + stack.replace('"zvol"', '"zvol", volblocksize = "3KiB"') + workload)
     assert list(found) == ["stacks.s.layers[1].volblocksize"]
+
+
+def test_two_pools_of_one_kernel_have_one_limit_of_the_arc(tmp_path: Path) -> None:
+    head = '[study]\nname = "s"\nquestion = "?"\nseeds = [1]\n[devices.disk0]\nmodel = "wd-re4-500gb"\n'
+    workload = '[workloads.w]\nworkload = "fio"\npreset = "random-mix-4k"\nduration = "10s"\n'
+    lower = '{ layer = "zpool", arc_max = "128MiB" }, { layer = "zvol" }'
+    upper = '{ layer = "zpool", arc_max = "64MiB" }, { layer = "zfs" }'
+
+    def found(*layers: str) -> list[str]:
+        stack = f"[stacks.s]\nlayers = [{', '.join(layers)}]\n"
+        return list(mistakes(tmp_path, head + stack + workload))
+
+    assert found(lower, '{ layer = "vm" }', upper) == []
+    assert found(lower, '{ layer = "guest" }', upper.replace("64MiB", "128MiB")) == []
+    assert found(lower, '{ layer = "guest" }', upper) == ["stacks.s.layers[3].arc_max"]

@@ -141,6 +141,7 @@ def tables_diagnostics(
 def machine_diagnostics(stack: Stack, memory_bytes: int) -> Iterator[tuple[int, Diagnostic]]:
     """The layers, by index, whose virtual machine does not fit into the memory, or stands in another."""
     yield from _container_diagnostics(stack)
+    yield from _setting_diagnostics(stack)
     machines = [index for index, layer in enumerate(stack.layers) if layer.machine_bytes()]
     for index in machines[1:]:
         cause = "a virtual machine cannot start another one"
@@ -180,6 +181,19 @@ def _container_diagnostics(stack: Stack) -> Iterator[tuple[int, Diagnostic]]:
     for index in range(container + 1, len(stack.layers)):
         cause = "a container has no right to make or mount anything: nothing but the load stands on it"
         yield index, Diagnostic(cause, remedy="put the layer below the container", key="layer")
+
+
+def _setting_diagnostics(stack: Stack) -> Iterator[tuple[int, Diagnostic]]:
+    """The layers, by index, that set something of their kernel otherwise than a layer below them does."""
+    settings: dict[str, str] = {}
+    for index, layer in enumerate(stack.layers):
+        for key, value in layer.kernel_settings().items():
+            if (below := settings.setdefault(key, value)) != value:
+                cause = f"the whole kernel has one {key}, and a layer below says {below}"
+                remedy = f'write {key} = "{below}" here too, or put a `vm` between them'
+                yield index, Diagnostic(cause, remedy=remedy, key=key)
+        if layer.machine_bytes():
+            settings = {}  # a kernel of its own
 
 
 def _in_steps(memory_bytes: int) -> str:

@@ -314,6 +314,10 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """The most memory that it takes itself, outside of any limit and without the page cache."""
         return 0
 
+    def kernel_settings(self) -> Mapping[str, str]:
+        """The keys that set something of the whole kernel, with their values in a study file."""
+        return {}
+
     def tables_bytes(self, named: Mapping[str, int]) -> int:
         """The memory that it takes when it is brought up, given the capacities of its named devices."""
         return 0

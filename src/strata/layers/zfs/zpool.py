@@ -190,6 +190,9 @@ class Zpool(Layer):
         """The ARC, which counts in no control group."""
         return self.arc_max_bytes
 
+    def kernel_settings(self) -> Mapping[str, str]:
+        return {"arc_max": describe_size(self.arc_max_bytes)}
+
     def power_risks(self) -> Iterable[str]:
         if not self.barriers:
             yield "barriers = false: it does not flush the disks' write caches"
