@@ -24,7 +24,6 @@ question = "Which?"
 seeds = [1]
 prepare = "once"
 phases = "fixed"
-cpu = "free"
 [devices.ssd]
 model = "generic-sata-ssd"
 capacity = "2GiB"

@@ -48,13 +48,22 @@ for attempt in range(5000):
 os.kill(swapper, 9)
 raise SystemExit(os.statvfs("/etc").f_flag & os.ST_RDONLY)
 """
+# A folder of the step's own has the name of the trial's, for whoever sees it from a changed root.
+CHANGE_ROOT = """
+import ctypes, os
+os.makedirs("/dev${mount}/own")
+os.chroot("/dev")
+node = os.path.basename("${disk0}").encode()
+raise SystemExit(ctypes.CDLL(None).mount(b"/" + node, b"${mount}/own", b"ext4", 0, None) != 0)
+"""
 # Keys of root's keyring, by keyctl(KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 0).
 KEYS = "import ctypes; raise SystemExit(ctypes.CDLL(None).syscall(250, 0, -4, 0) < 0)"
 VSOCK = "import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)"
 
 
 def python(script: str) -> str:
-    return shlex.join([sys.executable, "-c", script])
+    """By the machine's Python: an environment's may lie where steps do not see it, and prove nothing."""
+    return shlex.join([str(Path(sys.executable).resolve()), "-c", script])
 
 
 # Shell scripts that exit 0 if they get through; $$ stands for one dollar sign in a plan.
@@ -97,6 +106,9 @@ ATTACKS = {
     "machines-filesystem": "test $$(stat -c %d ${scratch}) = FILESYSTEM || "
     "test $$(stat -c %d ${mount}/../..) = FILESYSTEM",
     "mount-on-the-folder": "mount -t ext4 ${disk0} ${mount}/..",
+    "change-root": python(CHANGE_ROOT),
+    # The way to the trial's folder, of which the warden judges by name.
+    "rename-the-way": "cd /tmp && for each in strata-test-*; do mv $$each other && exit; done; exit 1",
     "plant": "touch ${mount}/../../planted || mkdir ${mount}/../../planted",
     "keys": python(KEYS),
     "vsock": python(VSOCK),

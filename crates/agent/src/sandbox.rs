@@ -87,6 +87,7 @@ fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
     let news = Devices::listen()?;
     leave_namespaces(sandbox)?;
     root::build(sandbox, group, &devices)?;
+    let image = sandbox.container.as_ref().map(Seen::identity).transpose()?;
     let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(failed("a pipe"))?;
     let (asking, asked) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)
         .map_err(failed("a line for requests"))?;
@@ -105,8 +106,8 @@ fn prepare(sandbox: &Sandbox, group: &Group) -> Result<(), String> {
             // SAFETY: no pointers are involved.
             checked(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) }.into())
                 .map_err(failed("the machine's process namespace"))?;
-            let maker = sandbox.container.as_ref().map(|seen| {
-                Maker { sandbox, seen, group, processes: &processes, inside: child }.start(&asked)
+            let maker = sandbox.container.as_ref().zip(image).map(|(seen, image)| {
+                Maker { sandbox, seen, image, group, processes: &processes, inside: child }.start(&asked)
             });
             let maker = Cell::new(maker.transpose()?);
             drop(asked);

@@ -24,6 +24,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use nix::sys::stat::SFlag;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::faults::complain;
 use crate::sandbox::{Sandbox, checked, failed};
 use crate::sandbox_group::{Group, SEEN_AT};
+use crate::sandbox_root::{CHARACTERS, make_node};
 
 /// The descriptor of the line for requests, in steps that have it.
 pub const LINE: RawFd = 66;
@@ -63,6 +65,19 @@ pub struct Seen {
     pub image: PathBuf,
     /// Files that their programs read.
     pub reads: Vec<PathBuf>,
+}
+
+/// The device and the inode of a folder.
+pub type Identity = (u64, u64);
+
+impl Seen {
+    /// Of the image.
+    pub fn identity(&self) -> Result<Identity, String> {
+        let how = folder_how().resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+        let image = openat2(AT_FDCWD, &self.image, how).map_err(failed("the containers' image"))?;
+        let state = File::from(image).metadata().map_err(failed("the containers' image"))?;
+        Ok((state.dev(), state.ino()))
+    }
 }
 
 /// A container that a step asks for.
@@ -102,6 +117,8 @@ pub fn ask(wanted: &Wanted) -> ExitCode {
 pub struct Maker<'a> {
     pub sandbox: &'a Sandbox,
     pub seen: &'a Seen,
+    /// The image before the first step.
+    pub image: Identity,
     pub group: &'a Group,
     /// The machine's /proc.
     pub processes: &'a OwnedFd,
@@ -157,11 +174,20 @@ impl Maker<'_> {
         self.enter_group(&wanted.group)?;
         let none = None::<&str>;
         mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).map_err(failed("/proc"))?;
+        if self.seen.identity()? != self.image {
+            return Err("refused: the image of containers is another one".into());
+        }
         let root = wanted.open_root(&self.sandbox.folder)?;
         // Steps may have left anything in theirs.
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
         mount(Some("strata"), "/run", Some("tmpfs"), flags, Some("mode=755")).map_err(failed("/run"))?;
         fs::copy("/proc/self/exe", "/run/agent").map_err(failed("a copy of the agent"))?;
+        // Steps could have systemd-nspawn follow what they put into theirs.
+        mount(Some("strata"), "/dev", Some("tmpfs"), MsFlags::MS_NOSUID, Some("mode=755"))
+            .map_err(failed("/dev"))?;
+        for (name, major, minor) in CHARACTERS {
+            make_node(&Path::new("/dev").join(name), SFlag::S_IFCHR, 0o666, (major, minor))?;
+        }
         // A memory filesystem at the container's /tmp may hide it.
         let [measured, scratch] = ["mount", "scratch"].map(|name| self.sandbox.folder.join(name));
         let inner = measured.strip_prefix("/").unwrap_or(&measured);

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::mount::MsFlags;
-use nix::sys::stat::{major, minor};
+use nix::sys::stat::{fstat, major, minor, stat};
 use nix::unistd::{chroot, fchdir};
 
 use crate::sandbox::{Sandbox, checked};
@@ -77,7 +77,11 @@ impl Mounter<'_> {
         // SAFETY: the call reads a number. It confirms that the pid still is the requesting program's.
         let valid =
             unsafe { libc::ioctl(self.listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const request.id) };
-        if valid != 0 || !may_mount(&status) {
+        // A step that has changed its root could give a folder of its own the name of the trial's.
+        let state = fstat(&root)?;
+        let own = stat("/")?;
+        let is_whole = (state.st_dev, state.st_ino) == (own.st_dev, own.st_ino);
+        if valid != 0 || !may_mount(&status) || !is_whole {
             return Err(Errno::EPERM);
         }
         fchdir(&root).and_then(|()| chroot(".")).and_then(|()| fchdir(&folder))?;

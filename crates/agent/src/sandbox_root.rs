@@ -2,7 +2,7 @@
 //! A sandbox's view of the machine: read-only, except for the trial's own files and devices.
 //!
 //! It is built from scratch, and the machine's own root is detached: so what lies under a mount of the sandbox never
-//! allows more than the mount does, and nothing is won by unmounting.
+//! allows more than the mount does, and unmounting shows nothing that can be written to.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,7 +23,7 @@ const PRIVATE: [(&str, u32); 4] =
 /// Folders that are put together from their entries, since there is something private in them.
 const TAKEN_APART: [&str; 3] = ["", "var", "var/lib"];
 const OWN: [&str; 3] = ["dev", "proc", "sys"];
-const CHARACTERS: [(&str, u32, u32); 6] =
+pub const CHARACTERS: [(&str, u32, u32); 6] =
     [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0)];
 const LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
@@ -61,28 +61,40 @@ pub fn build(sandbox: &Sandbox, group: &Group, devices: &Devices) -> Result<(), 
             view.tmpfs(folder, mode)?;
         }
     }
-    // Only root can enter the folder that the steps' own one is in: others of the machine could start from there
-    // what a step leaves as root's (setuid).
-    if let Some(around) = sandbox.folder.parent() {
-        View::make_folder(&view.path(around))?;
-        view.tmpfs(around, 0o755)?;
+    // No step can put anything in the place of what leads to its own folder, or of what is shown beside it.
+    let leading = leading_to(&sandbox.folder);
+    for folder in &leading {
+        View::make_folder(&view.path(folder))?;
+        view.tmpfs(folder, 0o755)?;
     }
     for each in &sandbox.reads {
         view.show(each)?;
         set_read_only(&view.path(each), true)?;
     }
     // In memory: by a folder of the machine's filesystem that can be written to, a step could act on all of it (file
-    // handles, subvolumes, remounting). After this a step can put nothing in the place of what it unmounts.
+    // handles, subvolumes, remounting), and others of the machine could start what it leaves as root's (setuid).
     View::make_folder(&view.path(&sandbox.folder))?;
     view.tmpfs(&sandbox.folder, 0o755)?;
-    if let Some(around) = sandbox.folder.parent() {
-        set_read_only(&view.path(around), false)?;
+    for folder in &leading {
+        set_read_only(&view.path(folder), false)?;
     }
     view.make_devices(devices)?;
     view.make_system(sandbox, group)?;
     pivot(&sandbox.root)?;
     // After this nothing is added to it.
     set_read_only(Path::new("/"), false)
+}
+
+/// The folders that become read-only in memory: the one around the steps' own folder, and before it the first one in
+/// a private folder, in which steps could rename it.
+fn leading_to(folder: &Path) -> Vec<PathBuf> {
+    let Some(around) = folder.parent() else { return Vec::new() };
+    let first = PRIVATE.iter().find_map(|(private, _)| {
+        let private = Path::new("/").join(private);
+        let below = around.strip_prefix(&private).ok()?.components().next()?;
+        Some(private.join(below))
+    });
+    first.filter(|first| first != around).into_iter().chain([around.to_path_buf()]).collect()
 }
 
 fn pivot(root: &Path) -> Result<(), String> {
