@@ -32,10 +32,17 @@ fn group(trial: &Trial) -> PathBuf {
     places.into_iter().find(|place| place.join("cgroup.procs").exists()).unwrap().join(name)
 }
 
+/// The process of a step that sleeps. What a step writes cannot be seen from outside.
+fn sleeper(trial: &Trial) -> Option<String> {
+    let processes = fs::read_to_string(group(trial).join("steps/cgroup.procs")).ok()?;
+    let sleeps = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "sleep\n");
+    processes.lines().find(sleeps).map(str::to_owned)
+}
+
 #[test]
 fn a_step_writes_to_its_folder_and_nowhere_else() {
     let Some(trial) = trial(vec![
-        step("inside", "echo x > ${inner}/file", json!({})),
+        step("inside", "echo x > ${inner}/file; cat ${inner}/file", json!({})),
         step("outside", "echo x > ${here}/file; echo x > /etc/strata-x", json!({"expect_exit": [1, 2]})),
         step("first", "test $$PPID = 1 && test -z \"$$(ls /run)\"", json!({})),
     ]) else {
@@ -45,7 +52,8 @@ fn a_step_writes_to_its_folder_and_nowhere_else() {
     let recorded = trial.run();
 
     assert_eq!(recorded.reason(), "");
-    assert_eq!(trial.text("inner/file"), "x\n");
+    assert_eq!(recorded.output("inside", "stdout"), "x\n");
+    assert!(!trial.path("inner/file").exists(), "it is in memory");
     assert!(!trial.path("file").exists() && !Path::new("/etc/strata-x").exists());
     assert!(!group(&trial).exists());
 }
@@ -72,12 +80,10 @@ fn a_step_mounts_in_its_folder_what_the_plan_needs_and_no_more() {
 
 #[test]
 fn an_agent_that_is_killed_takes_all_of_the_inside_with_it() {
-    let script = "setsid sleep 300 & echo $$! > ${inner}/pid; touch ${inner}/begun; wait";
-    let Some(trial) = trial(vec![step("sleep", script, json!({}))]) else { return };
+    let Some(trial) = trial(vec![step("sleep", "setsid sleep 300 & wait", json!({}))]) else { return };
     let running = trial.start();
-    running.await_file("inner/begun");
+    await_that("it sleeps", || sleeper(&trial).is_some());
     let procs = fs::read_to_string(group(&trial).join("steps/cgroup.procs")).unwrap();
-    assert!(procs.lines().count() > 1, "{procs}");
 
     running.signal(Signal::SIGKILL);
 
@@ -88,18 +94,15 @@ fn an_agent_that_is_killed_takes_all_of_the_inside_with_it() {
 
 #[test]
 fn a_signal_to_the_agent_ends_the_plan_in_order() {
-    let undo = crate::trial::command("touch ${inner}/undone", json!({}));
-    let Some(trial) = trial(vec![step("sleep", "touch ${inner}/begun; sleep 300", json!({"undo": undo}))])
-    else {
-        return;
-    };
+    let undo = crate::trial::command("echo undone", json!({}));
+    let Some(trial) = trial(vec![step("sleep", "sleep 300", json!({"undo": undo}))]) else { return };
     let running = trial.start();
-    running.await_file("inner/begun");
+    await_that("it sleeps", || sleeper(&trial).is_some());
 
     running.signal(Signal::SIGTERM);
     let recorded = running.finish();
 
     assert_eq!((recorded.exit_code, &recorded.end()["outcome"]), (Some(128 + 15), &json!("interrupted")));
-    assert!(trial.path("inner/undone").exists());
+    assert_eq!(recorded.output("sleep", "undo_stdout"), "undone\n");
     assert!(!group(&trial).exists());
 }
