@@ -33,18 +33,16 @@ def test_a_sound_study_is_counted(file: Path) -> None:
 
 
 def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path) -> None:
-    on_image = SOUND.replace(
-        '{ layer = "ext4"', '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4"', 1
-    )
+    in_machine = SOUND.replace('{ layer = "ext4"', '{ layer = "vm" }, { layer = "ext4"', 1)
     found = {}
 
     for cpu in ("generic-server-2024", "free"):
-        file.write_text(on_image.replace("[study]", f'[study]\ncpu = "{cpu}"'))
+        file.write_text(in_machine.replace("[study]", f'[study]\ncpu = "{cpu}"'))
         warnings = shown_json("check", file)["warnings"]
         found[cpu] = [each["text"] for each in warnings if each["code"] == "default-price"]
 
     [text] = found["generic-server-2024"]
-    assert "default price: qemu-storage-daemon in ext4." in text
+    assert "default price: agent in ext4." in text
     assert ";" not in text  # no other program
     assert found["free"] == []
 
