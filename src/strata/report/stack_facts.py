@@ -87,8 +87,8 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
     tenants = max(len(load.tenants()) for load in study.workloads.values()) or 1
     memory = sum(
         (each.kernel_memory_bytes() + each.tables_bytes(named) + each.machine_bytes())
-        * (tenants if each in stack.each else 1)
-        for each in layers[:machine]
+        * (tenants if len(stack.common) <= index < len(stack.layers) else 1)
+        for index, each in enumerate(layers[:machine])
     )
     cuts = [cut for cut in capabilities.cuts if cut.stack == name] if capabilities is not None else []
     risks = [risk for workload in study.workloads for risk in study.power_risks(name, workload)]
