@@ -310,6 +310,30 @@ void strata_cpu_wake(struct task_struct *task)
 	task->strata_cpu.ready_ns = max(task->strata_cpu.ready_ns, done);
 }
 
+/* When the work that completes an operation is done, for who finds it completed without being woken. On a single processor nobody runs before that. */
+u64 strata_cpu_done(void)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+
+	if (!strata_cpu_priced || strata_cpu_prices.processors == 1 || cpu->paying || is_idle(current) || in_interrupt_handler())
+		return 0;
+	cpu->owed_ps += take_of(current);
+	settle_slice(cpu, U64_MAX);
+	return cpu->ready_ns;
+}
+
+/* What this task has found was not there before `ns`. */
+void strata_cpu_not_before(u64 ns)
+{
+	struct strata_cpu *cpu = &current->strata_cpu;
+
+	if (ns <= max(cpu->ready_ns, strata_cpu_now()))
+		return;
+	cpu->owed_ps += take_of(current);
+	settle_slice(cpu, U64_MAX);
+	cpu->ready_ns = max(cpu->ready_ns, ns);
+}
+
 void strata_cpu_resched(void)
 {
 	if (!strata_cpu_priced ||

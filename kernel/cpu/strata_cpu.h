@@ -36,6 +36,8 @@ void strata_cpu_block(void);		/* schedule() begins */
 void strata_cpu_resume(bool slept);	/* schedule() ends */
 void strata_cpu_switch(struct task_struct *prev, struct task_struct *next);
 void strata_cpu_wake(struct task_struct *task);
+u64 strata_cpu_done(void);
+void strata_cpu_not_before(u64 ns);
 void strata_cpu_resched(void);		/* a long loop in the kernel may pause */
 bool strata_cpu_read_clock(void);	/* false if reading the clock must move it */
 u64 strata_cpu_clock_read_ns(void);

@@ -45,6 +45,15 @@ iodepth = 16
 iodepth_batch_submit = 16
 iodepth_batch_complete_min = 16
 """
+# A worker of btrfs completes each read, and the program finds it completed.
+ONE_AT_A_TIME = """
+[workloads.reads]
+workload = "fio"
+size = "16MiB"
+warmup = "10ms"
+duration = "50ms"
+options = { rw = "randread", bs = "4k", direct = 1, ioengine = "libaio" }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +112,18 @@ def test_four_jobs_are_served_by_four_processors_at_once(place: Path) -> None:
     one, four = (rate(found(place, name)[0]) for name in ("one", "four"))
 
     assert 2 * one < four < 4.2 * one  # fio's jobs do not begin at once
+
+
+def test_tasks_that_follow_each_other_use_one_of_several_processors(lab: Lab) -> None:
+    with public_folder() as path:
+        env = environment(path / "cache", shared_lab(lab, path / "shared"))
+        study = head("chain", [1], "1GiB").replace("time_limit", "cpus = 4\ntime_limit", 1) + stacks("btrfs")
+        (path / "chain.toml").write_text(study.replace("wd-re4-500gb", "null") + ONE_AT_A_TIME)
+        strata("run", "chain.toml", "--results", "chain", env=env, cwd=path)
+        used = records(path / "chain")["btrfs.reads.s1"].processor
+
+    assert used is not None
+    assert 0.8 < used.utilisation * used.processors < 1.05
 
 
 def test_another_processor_is_woken_only_if_there_is_one(place: Path) -> None:
