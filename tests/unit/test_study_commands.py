@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from command_line import refusal, shown, shown_json, strata
+from strata.lab.disk import driver_config
+from strata.lab.model import ModelledDisk
+from strata.plan.catalogue import catalogue
 from strata.plan.model import Plan
 from strata.spec.claims import SUFFIX
+from strata.spec.load import load_study
 from study_texts import SOUND
 
 STUDIES = sorted(
@@ -26,6 +30,14 @@ def file(tmp_path: Path) -> Path:
 def test_each_bundled_study_is_sound_and_opens_with_its_question(study: Path) -> None:
     assert "no mistakes" in shown("check", study)
     assert study.read_text().splitlines()[1].rstrip().endswith("?")
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.stem)
+def test_the_lab_has_each_disk_of_a_bundled_study(study: Path) -> None:
+    for used in load_study(study, catalogue()).devices.values():
+        assert ModelledDisk(
+            driver_config(used.device, name="sda", backing_fd=0, capacity_bytes=used.capacity_bytes)
+        )
 
 
 def test_a_sound_study_is_counted(file: Path) -> None:

@@ -77,6 +77,12 @@ class Device:
         return self.whole("capacity")
 
     @property
+    def physical_sector_bytes(self) -> int:
+        """What is written at once, by a controller to its members."""
+        written = self.member or self
+        return written.whole("physical_sector") if "physical_sector" in written.parameters else SECTOR_BYTES
+
+    @property
     def queue_depth(self) -> int:
         return self.whole("queue_depth")
 

@@ -259,6 +259,7 @@ class _Reader:
         elif capacity_bytes % SECTOR_BYTES or table.capacity_bytes == 0:
             cause = "this is not a multiple of 512B above zero"
             self.found.add((*path, "capacity"), cause, "sectors have 512 bytes")
+        capacity_bytes -= capacity_bytes % device.physical_sector_bytes
         self.check_options(device, table, path)
         if table.precondition is not None and "precondition" in device.parameters:
             state = {"precondition": flash.precondition(table.precondition)}

@@ -155,8 +155,8 @@ class DeviceTable(_Table):
     """A bundled device (`strata devices`), or the path of a device file ending in .toml, relative to the
     study"""
     capacity_bytes: Size | None = Field(None, alias="capacity", examples=["100GiB"])
-    """Use only this much of the disk, from its first sector on; of a provisioned cloud volume, its size;
-    default: all of it, or the provider's size"""
+    """Use only this much of the disk, from its first sector on, in whole physical sectors; of a provisioned
+    cloud volume, its size; default: all of it, or the provider's size"""
     iops: Annotated[StrictInt, Field(ge=1, le=IOPS_MAX)] | None = Field(None, examples=[6000])
     """Of a provisioned cloud volume: its operations per second; default: the provider's"""
     throughput_bytes_per_s: Rate | None = Field(None, alias="throughput", examples=["250MB/s"])
