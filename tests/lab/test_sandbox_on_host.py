@@ -92,6 +92,7 @@ ATTACKS = {
     "remount-etc": "mount -o remount,bind,rw /etc && echo x > /etc/strata-attack",
     "unmount": "umount -l /etc; echo x > /etc/strata-attack",
     "unmount-run": "umount -l /run; ls /run/SOCKET",
+    "unmount-what-covers": "umount -l /proc || umount -l /sys || umount -l /dev || umount -l ${mount}/..",
     "socket": "test -e /run/SOCKET",
     "kill": "kill -9 VICTIM",
     "namespace": "nsenter --target 1 --mount true || unshare --mount true || unshare --user true",

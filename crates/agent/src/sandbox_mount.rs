@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Mounting for the steps of a sandbox: they may mount the trial's own devices in its own folder, and no more.
+//! Mounting for the steps of a sandbox: they may mount the trial's own devices in its own folder, and unmount what
+//! is mounted there, and no more.
 //!
 //! A step's request is copied out of its memory, judged, and carried out here, so that it cannot change in between.
 //! Without this a step could mount sysfs or devtmpfs, write to what is mounted read-only, or mount by a device
-//! node that it has made inside a filesystem of its own.
+//! node that it has made inside a filesystem of its own; by unmounting it could see what was covered.
 
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::mount::MsFlags;
+use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sys::stat::{fstat, major, minor, stat};
 use nix::unistd::{chroot, fchdir};
 
@@ -56,7 +57,8 @@ pub fn receive(listener: RawFd) -> Option<libc::seccomp_notif> {
 
 impl Mounter<'_> {
     pub fn answer(&self, request: &libc::seccomp_notif) {
-        self.send(request, self.mount(request));
+        let is_unmount = i64::from(request.data.nr) == libc::SYS_umount2;
+        self.send(request, if is_unmount { self.unmount(request) } else { self.mount(request) });
     }
 
     pub fn send(&self, request: &libc::seccomp_notif, done: Result<(), Errno>) {
@@ -70,28 +72,12 @@ impl Mounter<'_> {
     }
 
     fn mount(&self, request: &libc::seccomp_notif) -> Result<(), Errno> {
-        let pid = request.pid;
         let call = self.copy(request)?;
-        let status = self.text(&format!("{pid}/status"))?;
-        let (root, folder) = (self.open(&format!("{pid}/root"))?, self.open(&format!("{pid}/cwd"))?);
-        // SAFETY: the call reads a number. It confirms that the pid still is the requesting program's.
-        let valid =
-            unsafe { libc::ioctl(self.listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const request.id) };
-        // A step that has changed its root could give a folder of its own the name of the trial's.
-        let state = fstat(&root)?;
-        let own = stat("/")?;
-        let is_whole = (state.st_dev, state.st_ino) == (own.st_dev, own.st_ino);
-        if valid != 0 || !may_mount(&status) || !is_whole {
-            return Err(Errno::EPERM);
-        }
-        fchdir(&root).and_then(|()| chroot(".")).and_then(|()| fchdir(&folder))?;
+        self.stand_where(request)?;
         // The kernel opens the source on behalf of this process.
         self.group.join().map_err(|_| Errno::EPERM)?;
         // Mount on the folder that was judged: a link could lead elsewhere when followed again.
-        let mut folder_only = File::options();
-        folder_only.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY);
-        let target = folder_only.open(path(&call.target)).map_err(|error| errno(&error))?;
-        fchdir(&target)?;
+        enter(path(&call.target))?;
         let flags = self.judge(&call)?;
         let pointer = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
         // SAFETY: all are NULL or end with a NUL.
@@ -111,9 +97,44 @@ impl Mounter<'_> {
         .map_err(|_| Errno::last())
     }
 
+    fn unmount(&self, request: &libc::seccomp_notif) -> Result<(), Errno> {
+        let [target, flags, ..] = request.data.args;
+        let target = text_at(&mut self.memory(request.pid)?, target)?.ok_or(Errno::EFAULT)?;
+        let flags = i32::try_from(flags).ok().and_then(MntFlags::from_bits).ok_or(Errno::EINVAL)?;
+        self.stand_where(request)?;
+        enter(path(&target))?;
+        let target = current_folder()?;
+        let name = target.file_name().ok_or(Errno::EPERM)?;
+        // The folder that holds it: whoever stands in what is mounted keeps it busy. No link can lead out of there.
+        enter(&target.join(".."))?;
+        // Forced on a network filesystem of the machine, it would end the machine's own requests.
+        if !current_folder()?.starts_with(&self.sandbox.folder) || flags.contains(MntFlags::MNT_FORCE) {
+            return Err(Errno::EPERM);
+        }
+        umount2(name, flags | MntFlags::UMOUNT_NOFOLLOW)
+    }
+
+    /// Take the root and the current folder of the requesting program.
+    fn stand_where(&self, request: &libc::seccomp_notif) -> Result<(), Errno> {
+        let pid = request.pid;
+        let status = self.text(&format!("{pid}/status"))?;
+        let (root, folder) = (self.open(&format!("{pid}/root"))?, self.open(&format!("{pid}/cwd"))?);
+        // SAFETY: the call reads a number. It confirms that the pid still is the requesting program's.
+        let valid =
+            unsafe { libc::ioctl(self.listener, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const request.id) };
+        // A step that has changed its root could give a folder of its own the name of the trial's.
+        let state = fstat(&root)?;
+        let own = stat("/")?;
+        let is_whole = (state.st_dev, state.st_ino) == (own.st_dev, own.st_ino);
+        if valid != 0 || !may_mount(&status) || !is_whole {
+            return Err(Errno::EPERM);
+        }
+        fchdir(&root).and_then(|()| chroot(".")).and_then(|()| fchdir(&folder))
+    }
+
     /// Whether it may be mounted on the current folder, and the flags that it is done with.
     fn judge(&self, call: &Call) -> Result<MsFlags, Errno> {
-        let target = std::env::current_dir().map_err(|error| errno(&error))?;
+        let target = current_folder()?;
         if !target.starts_with(&self.sandbox.folder) || target == self.sandbox.folder {
             return Err(Errno::EPERM);
         }
@@ -163,7 +184,7 @@ impl Mounter<'_> {
     }
 
     fn copy(&self, request: &libc::seccomp_notif) -> Result<Call, Errno> {
-        let mut memory = File::from(self.open_for(&format!("{}/mem", request.pid), libc::O_RDONLY)?);
+        let mut memory = self.memory(request.pid)?;
         let [source, target, kind, flags, options, _] = request.data.args;
         let flags = if flags & MAGIC == MAGIC_VALUE { flags & !MAGIC } else { flags };
         let flags = MsFlags::from_bits(flags).ok_or(Errno::EPERM)?;
@@ -174,6 +195,10 @@ impl Mounter<'_> {
             flags,
             options: text_at(&mut memory, options)?,
         })
+    }
+
+    fn memory(&self, pid: u32) -> Result<File, Errno> {
+        self.open_for(&format!("{pid}/mem"), libc::O_RDONLY).map(File::from)
     }
 
     fn text(&self, path: &str) -> Result<String, Errno> {
@@ -232,6 +257,16 @@ fn text_at(memory: &mut File, address: u64) -> Result<Option<CString>, Errno> {
         bytes.extend_from_slice(&page[..count]);
     }
     Err(Errno::ENAMETOOLONG)
+}
+
+fn enter(folder: &Path) -> Result<(), Errno> {
+    let mut only = File::options();
+    only.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY);
+    fchdir(only.open(folder).map_err(|error| errno(&error))?)
+}
+
+fn current_folder() -> Result<PathBuf, Errno> {
+    std::env::current_dir().map_err(|error| errno(&error))
 }
 
 fn path(text: &std::ffi::CStr) -> &Path {

@@ -169,12 +169,12 @@ fn install(mounting: u32, flags: libc::c_ulong) -> io::Result<libc::c_long> {
     })
 }
 
-/// Deny calls from now on, `mount` as well: in a container.
+/// Deny calls from now on, mounting as well: in a container.
 pub fn deny_calls() -> io::Result<()> {
     install(libc::SECCOMP_RET_ERRNO | bits_of(libc::EPERM), 0).map(|_| ())
 }
 
-/// Deny calls from now on, and leave `mount` to the returned listener.
+/// Deny calls from now on, and leave mounting and unmounting to the returned listener.
 pub fn filter_calls() -> Result<OwnedFd, String> {
     let install = |flags| install(libc::SECCOMP_RET_USER_NOTIF, flags);
     // A call that is being answered is not begun anew when its program gets a signal; Linux 5.19.
@@ -191,7 +191,7 @@ fn bits_of(number: i32) -> u32 {
     u32::from_ne_bytes(number.to_ne_bytes())
 }
 
-/// `mounting` is the answer to `mount`.
+/// `mounting` is the answer to `mount` and `umount2`.
 fn instructions(mounting: u32) -> Vec<libc::sock_filter> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -218,14 +218,16 @@ fn instructions(mounting: u32) -> Vec<libc::sock_filter> {
     for (calls, answer) in [(&DENIED[..], denied), (&MISSING[..], error(libc::ENOSYS))] {
         program.extend(calls.iter().flat_map(|number| [one(IF_EQUAL, call(*number), 0, 1), answer]));
     }
-    program.extend([one(IF_EQUAL, call(libc::SYS_mount), 0, 1), end(mounting)]);
+    program.extend(
+        [libc::SYS_mount, libc::SYS_umount2]
+            .iter()
+            .flat_map(|number| [one(IF_EQUAL, call(*number), 0, 1), end(mounting)]),
+    );
     let bits = |number, at, bits: i32| {
         let bits = one(IF_ANY_BIT, bits_of(bits), 0, 1);
         [one(IF_EQUAL, call(number), 0, 4), one(LOAD, at, 0, 0), bits, denied, allowed]
     };
     program.extend(bits(libc::SYS_clone, FIRST_AT, NAMESPACES));
-    // It would be forced on a network filesystem of the machine.
-    program.extend(bits(libc::SYS_umount2, SECOND_AT, libc::MNT_FORCE));
     let families = u8::try_from(SOCKETS.len()).expect("few");
     program.extend([one(IF_EQUAL, call(libc::SYS_socket), 0, families + 3), one(LOAD, FIRST_AT, 0, 0)]);
     program.extend(
