@@ -34,6 +34,21 @@ def test_without_a_trial_a_rule_of_thumb_is_used_and_said(tmp_path: Path) -> Non
     assert 0 < found.real_s < 600
 
 
+def test_a_load_that_reads_the_page_cache_takes_longer_than_its_window(
+    tmp_path: Path,
+) -> None:
+    blog = '[workloads.blog]\nworkload = "blog"\nreader_pause = PAUSE\n'
+    taken = {}
+
+    for pause in ("0ms", "10ms"):
+        study = study_in(tmp_path, TEXT + blog.replace("PAUSE", f'"{pause}"'))
+        [found] = estimate_of(study, {CellKey("ext4", "blog"): 1}, []).cells
+        taken[pause] = found.trial_real_s
+
+    assert taken["10ms"] < 300
+    assert taken["0ms"] > 2000  # of 300 s
+
+
 def test_a_cell_takes_what_it_took_before_and_the_longest_comes_first(tmp_path: Path) -> None:
     study = study_in(tmp_path)
 

@@ -254,6 +254,11 @@ class Workload(BaseModel, Allowing, ABC):
         return None
 
     @property
+    def reads_page_cache(self) -> bool:
+        """Whether it reads cached files as fast as it can, so that a processor is busy all the time."""
+        return False
+
+    @property
     def places_beside(self) -> Collection[str]:
         """Where else it runs at once: other filesystems of the stack, or devices of one without layers."""
         return ()

@@ -98,6 +98,10 @@ class Blog(Content, Workload):
     def is_paced(self) -> bool:
         return self.reader_pause_ns > 0
 
+    @property
+    def reads_page_cache(self) -> bool:
+        return self.readers > 0 and not self.is_paced
+
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if not self.writers:
             yield Diagnostic("without writers there are no blogs", remedy="write writers = 3", key="writers")

@@ -325,6 +325,10 @@ class Load(Mixture, OpenLoop):
             return True
         return _PACING.search(self.definition or "") is not None
 
+    @property
+    def reads_page_cache(self) -> bool:
+        return self.personality == "webserver" and not self.is_paced
+
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """Operations per second, in the whole seconds of the window."""
         result = load_result(outputs, "load-measure", None)
