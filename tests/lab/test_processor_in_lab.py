@@ -45,7 +45,7 @@ iodepth = 16
 iodepth_batch_submit = 16
 iodepth_batch_complete_min = 16
 """
-# Workers of the loop device and of btrfs serve each read; the program may find it completed without having slept.
+# Workers of the loop device and of btrfs serve each read; the program may find it completed without a sleep.
 CHAIN = """
 [stacks.btrfs]
 layers = [
