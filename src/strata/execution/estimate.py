@@ -29,13 +29,12 @@ from strata.units import NS_PER_S
 Basis = Literal["same cell", "same workload and devices", "rule of thumb"]
 
 # Real seconds for a virtual one, where no trial tells. The quickstart took 0.2 on a rotating disk; faster
-# devices make the processor wait less. Estimates.
+# devices make the processor wait less, and a slow one then has less to do. Estimates.
 _REAL_PER_VIRTUAL: Final[Mapping[str, float]] = {"rotating": 0.2, "controller": 0.5, "network": 0.5}
 _REAL_PER_VIRTUAL_ELSE: Final = 3.0
-# For each busy processor: blogbench and the web server on one of generic-server-2024, whose unit of work is
-# below (docs/explanation/what-the-lab-can-tell.md).
+# For each busy processor: blogbench and the web server (docs/explanation/what-the-lab-can-tell.md).
 _REAL_PER_VIRTUAL_BUSY: Final = 8.0
-_BUSY_UNIT_PS: Final = 450
+_UNIT_PS: Final = 450  # of generic-server-2024, with which these were measured
 # Of a load with a rate: the lab has the more to do the more operations there are, and waiting takes no real
 # time. Estimates, from PostgreSQL and file servers on rotating disks, with and without an SSD beside them.
 _REAL_PER_VIRTUAL_IDLE: Final = 0.1
@@ -187,9 +186,9 @@ def _cell(  # noqa: PLR0917
         ratio = sum(each.took.real_s for each in alike) / sum(each.took.trial_ns for each in alike)
         return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
     kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
-    ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE) for kind in kinds), default=1.0)
+    speed = _UNIT_PS / (study.processor.number("unit_time") or _UNIT_PS)
+    ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE * speed) for kind in kinds), default=1.0)
     if any(each.reads_page_cache for each in loads_of(load)):
-        speed = _BUSY_UNIT_PS / (study.processor.number("unit_time") or _BUSY_UNIT_PS)
         ratio = max(ratio, _REAL_PER_VIRTUAL_BUSY * speed * study.processor.number("processors"))
     if (rate_per_s := _rate_per_s(load)) is not None:
         ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
