@@ -176,7 +176,7 @@ def _cell(  # noqa: PLR0917
         real_s = sum(each.took.real_s for each in same) / len(same)
         return CellEstimate(cell, count, trial_ns, real_s, "same cell")
     load = study.workload(cell.workload)
-    data_bytes = (load.data_bytes or 0) / (shared_by or 1)
+    data_bytes = load.streamed_bytes / (shared_by or 1)
     busy_ns = load.duration_ns_min + _AROUND_NS // (shared_by or 1)
     # A pause takes no real time.
     trial_ns = (

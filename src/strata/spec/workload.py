@@ -254,6 +254,11 @@ class Workload(BaseModel, Allowing, ABC):
         return None
 
     @property
+    def streamed_bytes(self) -> int:
+        """What is written and read from beginning to end, beside a window: its data once, while it is made."""
+        return self.data_bytes or 0
+
+    @property
     def reads_page_cache(self) -> bool:
         """Whether it reads cached files as fast as it can, so that a processor is busy all the time."""
         return False

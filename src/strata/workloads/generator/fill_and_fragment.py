@@ -94,6 +94,10 @@ class FillAndFragment(Content, Workload):
     def data_bytes(self) -> int:
         return self.writers * self.size_bytes
 
+    @property
+    def streamed_bytes(self) -> int:
+        return 3 * self.data_bytes  # written, and read before and after extents are rewritten
+
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         sizes = {"size": self.size_bytes, "sync_every": self.sync_every_bytes}
         pieces = {"write_size": self.write_size_bytes, "extent_size": self.extent_size_bytes}
