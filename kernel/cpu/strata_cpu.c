@@ -310,28 +310,37 @@ void strata_cpu_wake(struct task_struct *task)
 	task->strata_cpu.ready_ns = max(task->strata_cpu.ready_ns, done);
 }
 
-/* When the work that completes an operation is done, for who finds it completed without being woken. On a single processor nobody runs before that. */
+/*
+ * When the work that completes an operation is done: a program that finds the operation completed, without having been woken, must not be earlier. On a
+ * single processor it cannot.
+ */
 u64 strata_cpu_done(void)
 {
 	struct strata_cpu *cpu = &current->strata_cpu;
 
-	if (!strata_cpu_priced || strata_cpu_prices.processors == 1 || cpu->paying || is_idle(current) || in_interrupt_handler())
+	if (!strata_cpu_priced || strata_cpu_prices.processors == 1)
 		return 0;
+	if (cpu->paying || is_idle(current) || in_interrupt_handler())
+		return reserve_interrupt(take());
 	cpu->owed_ps += take_of(current);
 	settle_slice(cpu, U64_MAX);
 	return cpu->ready_ns;
 }
 
-/* What this task has found was not there before `ns`. */
-void strata_cpu_not_before(u64 ns)
+/* The task has found `count` operations completed, from place `first` of a ring of `size` on; `done_ns` has their strata_cpu_done(). */
+void strata_cpu_not_before(const u64 done_ns[STRATA_CPU_DONE_MAX], unsigned int first, unsigned int count, unsigned int size)
 {
 	struct strata_cpu *cpu = &current->strata_cpu;
+	u64 latest = 0;
+	unsigned int i;
 
-	if (ns <= max(cpu->ready_ns, strata_cpu_now()))
+	for (i = 0; i < min(count, STRATA_CPU_DONE_MAX); i++)
+		latest = max(latest, done_ns[(first + i) % size % STRATA_CPU_DONE_MAX]);
+	if (latest <= max(cpu->ready_ns, strata_cpu_now()))
 		return;
 	cpu->owed_ps += take_of(current);
 	settle_slice(cpu, U64_MAX);
-	cpu->ready_ns = max(cpu->ready_ns, ns);
+	cpu->ready_ns = max(cpu->ready_ns, latest);
 }
 
 void strata_cpu_resched(void)

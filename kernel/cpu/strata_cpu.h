@@ -6,6 +6,8 @@
 #include <linux/strata_cpu_counters.h>
 #include <linux/types.h>
 
+#define STRATA_CPU_DONE_MAX 128U	/* of more operations in one ring, some share their place */
+
 struct file;
 struct strata_program;
 struct task_struct;
@@ -37,7 +39,7 @@ void strata_cpu_resume(bool slept);	/* schedule() ends */
 void strata_cpu_switch(struct task_struct *prev, struct task_struct *next);
 void strata_cpu_wake(struct task_struct *task);
 u64 strata_cpu_done(void);
-void strata_cpu_not_before(u64 ns);
+void strata_cpu_not_before(const u64 done_ns[STRATA_CPU_DONE_MAX], unsigned int first, unsigned int count, unsigned int size);
 void strata_cpu_resched(void);		/* a long loop in the kernel may pause */
 bool strata_cpu_read_clock(void);	/* false if reading the clock must move it */
 u64 strata_cpu_clock_read_ns(void);
