@@ -34,19 +34,27 @@ def test_without_a_trial_a_rule_of_thumb_is_used_and_said(tmp_path: Path) -> Non
     assert 0 < found.real_s < 600
 
 
-def test_a_load_that_reads_the_page_cache_takes_longer_than_its_window(
-    tmp_path: Path,
-) -> None:
-    blog = '[workloads.blog]\nworkload = "blog"\nreader_pause = PAUSE\n'
-    taken = {}
-
-    for pause in ("0ms", "10ms"):
-        study = study_in(tmp_path, TEXT + blog.replace("PAUSE", f'"{pause}"'))
+def test_a_load_that_reads_the_page_cache_takes_longer_than_its_window(tmp_path: Path) -> None:
+    def trial_s(head: str = "", pause: str = "0ms") -> float:
+        blog = f'[workloads.blog]\nworkload = "blog"\nreader_pause = "{pause}"\n'
+        study = study_in(tmp_path, TEXT.replace("[study]", f"[study]\n{head}") + blog)
         [found] = estimate_of(study, {CellKey("ext4", "blog"): 1}, []).cells
-        taken[pause] = found.trial_real_s
+        return found.trial_real_s
 
-    assert taken["10ms"] < 300
-    assert taken["0ms"] > 2000  # of 300 s
+    assert trial_s(pause="10ms") < 300 < trial_s() / 7  # the window
+    assert trial_s("cpus = 4") > 3 * trial_s()
+    assert trial_s('cpu = "atom-2008"') < trial_s() / 2
+
+
+def test_data_that_is_read_again_takes_its_time_again(tmp_path: Path) -> None:
+    dd = '[workloads.dd]\nworkload = "dd"\ncontent = "random"\nsize = "10GiB"\n'
+    fragment = '[workloads.fragment]\nworkload = "fill-and-fragment"\nsize = "10GiB"\nwriters = 1\n'
+    study = study_in(tmp_path, TEXT + dd + fragment)
+    cells = [CellKey("ext4", name) for name in ("dd", "fragment")]
+
+    once, thrice = (estimate_of(study, {cell: 1}, []).cells[0].trial_real_s for cell in cells)
+
+    assert thrice > 2 * once
 
 
 def test_a_cell_takes_what_it_took_before_and_the_longest_comes_first(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::sys::stat::{fstat, major, minor, stat};
-use nix::unistd::{chroot, fchdir};
+use nix::unistd::{chdir, chroot, fchdir};
 
 use crate::sandbox::{Sandbox, checked};
 use crate::sandbox_filter::{BLOCK, DeviceFilter, Number};
@@ -58,7 +58,10 @@ pub fn receive(listener: RawFd) -> Option<libc::seccomp_notif> {
 impl Mounter<'_> {
     pub fn answer(&self, request: &libc::seccomp_notif) {
         let is_unmount = i64::from(request.data.nr) == libc::SYS_umount2;
-        self.send(request, if is_unmount { self.unmount(request) } else { self.mount(request) });
+        let done = if is_unmount { self.unmount(request) } else { self.mount(request) };
+        // Whoever stands in a filesystem keeps it busy, also for the step's next call.
+        let _ = chdir("/");
+        self.send(request, done);
     }
 
     pub fn send(&self, request: &libc::seccomp_notif, done: Result<(), Errno>) {
@@ -102,13 +105,13 @@ impl Mounter<'_> {
         let target = text_at(&mut self.memory(request.pid)?, target)?.ok_or(Errno::EFAULT)?;
         let flags = i32::try_from(flags).ok().and_then(MntFlags::from_bits).ok_or(Errno::EINVAL)?;
         self.stand_where(request)?;
+        self.group.join().map_err(|_| Errno::EPERM)?;
         enter(path(&target))?;
         let target = current_folder()?;
-        let name = target.file_name().ok_or(Errno::EPERM)?;
-        // The folder that holds it: whoever stands in what is mounted keeps it busy. No link can lead out of there.
-        enter(&target.join(".."))?;
-        // Forced on a network filesystem of the machine, it would end the machine's own requests.
-        if !current_folder()?.starts_with(&self.sandbox.folder) || flags.contains(MntFlags::MNT_FORCE) {
+        let (name, folder) = target.file_name().zip(target.parent()).ok_or(Errno::EPERM)?;
+        // The folder that holds it, from which no link can lead out any more.
+        enter(folder)?;
+        if !current_folder()?.starts_with(&self.sandbox.folder) {
             return Err(Errno::EPERM);
         }
         umount2(name, flags | MntFlags::UMOUNT_NOFOLLOW)

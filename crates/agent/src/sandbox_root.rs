@@ -2,7 +2,7 @@
 //! A sandbox's view of the machine: read-only, except for the trial's own files and devices.
 //!
 //! It is built from scratch, and the machine's own root is detached: so what lies under a mount of the sandbox never
-//! allows more than the mount does, and unmounting shows nothing that can be written to.
+//! allows more than the mount does.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The warden of a sandbox: the half of the agent that stays outside. It passes signals on, looks after devices
-//! that appear, has filesystems mounted for the steps, and ends as the inside ends.
+//! that appear, mounts and unmounts for the steps, and ends as the inside ends.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -103,7 +103,7 @@ impl Warden<'_> {
         }
     }
 
-    /// Have a filesystem mounted by a process of its own: it may take long.
+    /// Have a filesystem mounted or unmounted by a process of its own: it may take long.
     fn answer(&self, listener: &OwnedFd) {
         let Some(request) = sandbox_mount::receive(listener.as_raw_fd()) else { return };
         let mounter = Mounter {

@@ -29,7 +29,7 @@ from strata.units import NS_PER_S
 Basis = Literal["same cell", "same workload and devices", "rule of thumb"]
 
 # Real seconds for a virtual one, where no trial tells. The quickstart took 0.2 on a rotating disk; faster
-# devices make the processor wait less, and a slow one then has less to do. Estimates.
+# devices make the processor wait less. A slow processor gives the lab less to do. Estimates.
 _REAL_PER_VIRTUAL: Final[Mapping[str, float]] = {"rotating": 0.2, "controller": 0.5, "network": 0.5}
 _REAL_PER_VIRTUAL_ELSE: Final = 3.0
 # For each busy processor: blogbench and the web server (docs/explanation/what-the-lab-can-tell.md).
@@ -176,7 +176,7 @@ def _cell(  # noqa: PLR0917
         real_s = sum(each.took.real_s for each in same) / len(same)
         return CellEstimate(cell, count, trial_ns, real_s, "same cell")
     load = study.workload(cell.workload)
-    data_bytes = load.streamed_bytes / (shared_by or 1)
+    data_bytes = sum(each.streamed_bytes for each in loads_of(load)) / (shared_by or 1)
     busy_ns = load.duration_ns_min + _AROUND_NS // (shared_by or 1)
     # A pause takes no real time.
     trial_ns = (
@@ -188,8 +188,8 @@ def _cell(  # noqa: PLR0917
     kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
     speed = _UNIT_PS / (study.processor.number("unit_time") or _UNIT_PS)
     ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE * speed) for kind in kinds), default=1.0)
-    if any(each.reads_page_cache for each in loads_of(load)):
-        ratio = max(ratio, _REAL_PER_VIRTUAL_BUSY * speed * study.processor.number("processors"))
+    busy = min(sum(each.cached_readers for each in loads_of(load)), study.processor.number("processors"))
+    ratio = max(ratio, _REAL_PER_VIRTUAL_BUSY * speed * busy)
     if (rate_per_s := _rate_per_s(load)) is not None:
         ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
     boots = 1 if shared_by is None else 1 + 1 / shared_by

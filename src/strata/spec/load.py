@@ -259,6 +259,9 @@ class _Reader:
         elif capacity_bytes % SECTOR_BYTES or table.capacity_bytes == 0:
             cause = "this is not a multiple of 512B above zero"
             self.found.add((*path, "capacity"), cause, "sectors have 512 bytes")
+        elif capacity_bytes < device.physical_sector_bytes:
+            remedy = f"a sector has {device.physical_sector_bytes} bytes on this disk"
+            self.found.add((*path, "capacity"), "this is less than a sector", remedy)
         capacity_bytes -= capacity_bytes % device.physical_sector_bytes
         self.check_options(device, table, path)
         if table.precondition is not None and "precondition" in device.parameters:

@@ -255,13 +255,13 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def streamed_bytes(self) -> int:
-        """What is written and read from beginning to end, beside a window: its data once, while it is made."""
+        """What is written and read from beginning to end outside a window: usually its data, once."""
         return self.data_bytes or 0
 
     @property
-    def reads_page_cache(self) -> bool:
-        """Whether it reads cached files as fast as it can, so that a processor is busy all the time."""
-        return False
+    def cached_readers(self) -> int:
+        """Its threads that read cached files as fast as they can, and so keep a processor busy each."""
+        return 0
 
     @property
     def places_beside(self) -> Collection[str]:

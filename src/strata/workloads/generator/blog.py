@@ -99,8 +99,8 @@ class Blog(Content, Workload):
         return self.reader_pause_ns > 0
 
     @property
-    def reads_page_cache(self) -> bool:
-        return self.readers > 0 and not self.is_paced
+    def cached_readers(self) -> int:
+        return 0 if self.is_paced else self.readers
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         if not self.writers:

@@ -39,6 +39,7 @@ _WRITE_BYTES_PER_S_MIN: Final = 256 << 10
 _FILES_PER_S_MIN: Final = 20
 _BLOCK_BYTES: Final = 4096
 _INTERVAL_MS: Final = 1000
+_WEB_THREADS: Final = 100  # of the personality "webserver"
 _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LAG: Final = "schedule_lag_ns"
 _LEFT_ID: Final = "load-left"
@@ -326,8 +327,9 @@ class Load(Mixture, OpenLoop):
         return _PACING.search(self.definition or "") is not None
 
     @property
-    def reads_page_cache(self) -> bool:
-        return self.personality == "webserver" and not self.is_paced
+    def cached_readers(self) -> int:
+        is_cached = self.personality == "webserver" and not self.is_paced
+        return (self.threads or _WEB_THREADS) if is_cached else 0
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         """Operations per second, in the whole seconds of the window."""
