@@ -121,7 +121,7 @@ def test_four_jobs_are_served_by_four_processors_at_once(place: Path) -> None:
     assert 2 * one < four < 4.2 * one  # fio's jobs do not begin at once
 
 
-def test_a_reads_work_in_several_tasks_is_hardly_shared_out(lab: Lab) -> None:
+def test_several_processors_hardly_speed_up_a_read_whose_work_is_a_chain(lab: Lab) -> None:
     rates = {}
 
     with public_folder() as path:
