@@ -12,11 +12,13 @@ from strata.plan.catalogue import catalogue
 from strata.plan.model import Plan
 from strata.spec.claims import SUFFIX
 from strata.spec.load import load_study
-from study_texts import SOUND
+from study_texts import EXT4_AND_XFS, HEAD, SOUND, disk, fio, mistakes, read
 
 STUDIES = sorted(
     each for each in (Path(__file__).parents[2] / "studies").rglob("*.toml") if not each.name.endswith(SUFFIX)
 )
+
+HDD = "generic-nearline-hdd"  # with sectors of 4 KiB
 
 
 @pytest.fixture
@@ -38,6 +40,18 @@ def test_the_lab_has_each_disk_of_a_bundled_study(study: Path) -> None:
         assert ModelledDisk(
             driver_config(used.device, name="sda", backing_fd=0, capacity_bytes=used.capacity_bytes)
         )
+
+
+def test_the_used_part_of_a_disk_has_whole_physical_sectors(tmp_path: Path) -> None:
+    def study(capacity: str) -> str:
+        return (
+            HEAD
+            + EXT4_AND_XFS.replace(*(disk("disk0", *each) for each in ((), (HDD, capacity))))
+            + fio("mix")
+        )
+
+    assert read(tmp_path, study("500GB")).devices["disk0"].capacity_bytes == 500_000_000_000 // 4096 * 4096
+    assert "less than a sector" in mistakes(tmp_path, study("512B"))["devices.disk0.capacity"]
 
 
 def test_a_sound_study_is_counted(file: Path) -> None:

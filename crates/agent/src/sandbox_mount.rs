@@ -111,7 +111,8 @@ impl Mounter<'_> {
         let (name, folder) = target.file_name().zip(target.parent()).ok_or(Errno::EPERM)?;
         // The folder that holds it, from which no link can lead out any more.
         enter(folder)?;
-        if !current_folder()?.starts_with(&self.sandbox.folder) {
+        // No layer has to end the requests of others by force.
+        if !current_folder()?.starts_with(&self.sandbox.folder) || flags.contains(MntFlags::MNT_FORCE) {
             return Err(Errno::EPERM);
         }
         umount2(name, flags | MntFlags::UMOUNT_NOFOLLOW)
