@@ -44,11 +44,8 @@ def test_the_lab_has_each_disk_of_a_bundled_study(study: Path) -> None:
 
 def test_the_used_part_of_a_disk_has_whole_physical_sectors(tmp_path: Path) -> None:
     def study(capacity: str) -> str:
-        return (
-            HEAD
-            + EXT4_AND_XFS.replace(*(disk("disk0", *each) for each in ((), (HDD, capacity))))
-            + fio("mix")
-        )
+        stacks = EXT4_AND_XFS.replace(disk("disk0"), disk("disk0", HDD, capacity))
+        return HEAD + stacks + fio("mix")
 
     assert read(tmp_path, study("500GB")).devices["disk0"].capacity_bytes == 500_000_000_000 // 4096 * 4096
     assert "less than a sector" in mistakes(tmp_path, study("512B"))["devices.disk0.capacity"]
