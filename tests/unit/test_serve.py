@@ -305,6 +305,51 @@ def test_a_result_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [each.id for each in now.newest(1)] == [FIRST]
 
 
+def test_a_result_that_arrives_during_a_poll_changes_the_version_of_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = attempt_of(folder).result_path
+    kept = path.read_bytes()
+    path.unlink()
+    original = ResultsFolder.read_trial
+
+    def arriving(self: ResultsFolder, trial: TrialKey, spec_sha256: str | None = None) -> object:
+        reading = original(self, trial, spec_sha256)
+        path.write_bytes(kept)
+        return reading
+
+    monkeypatch.setattr(ResultsFolder, "read_trial", arriving)
+    watch = Watch("made", folder, clock=iter(range(0, 1000, 10)).__next__)
+
+    before, after = watch.now(), watch.now()
+
+    assert state_of(before) != state_of(after) == "done"
+    assert before.version != after.version, "or a page that has the charts of the first would keep them"
+
+
+def test_a_page_is_never_older_than_the_version_that_it_names(folder: Path) -> None:
+    path = attempt_of(folder).result_path
+    kept = path.read_bytes()
+    path.unlink()
+    looks = iter(range(0, 1000, 10))
+    watch, other = Watch("made", folder, clock=looks.__next__), Watch("made", folder)
+    pages = pages_module.Pages(clock=lambda: 0.0)
+
+    # Another page's request draws the charts of a newer state while this one waits.
+    drawing = pages.charts
+
+    def overtaken(watch: Watch, now: StudyNow) -> object:
+        path.write_bytes(kept)
+        return drawing(watch, other.now())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "charts", overtaken)
+        version, html = pages.results_part(watch)
+
+    assert version == other.now().version
+    assert f'class="seed done" href="trial/{FIRST}"' in html
+
+
 def test_many_pages_are_one_look(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch("made", folder, clock=lambda: 7.0)
     first = watch.now()

@@ -86,6 +86,7 @@ class Pages:
     def _with_charts(self, template: str, watch: Watch) -> tuple[str, str]:
         now = watch.now()
         charts = Charts() if now.problem else self.charts(watch, now)
+        now = watch.now()  # drawing takes a while; the page's trials are never older than its version
         page = self._page(template, study=now, charts=charts, newest=now.newest(_NEWEST))
         return charts.version, page
 

@@ -171,13 +171,14 @@ class Watch:
         try:
             snapshot = self.folder.study()
             running = self.folder.is_being_run()
+            # Before the readings: a result that arrives meanwhile must change the version at the next poll.
+            stamps = [self.folder.stamp(self.folder.attempts(trial)) for trial in snapshot.trials]
             forecast, trials = Forecast(), []
             for trial, sha256 in snapshot.trials.items():
                 reading = self.folder.read_trial(trial, sha256)
                 if reading.record is not None:
                     forecast.learn(reading.record)
                 trials.append(self._trial(reading, running=running))
-            stamps = [self.folder.stamp(self.folder.attempts(trial)) for trial in snapshot.trials]
         except StrataError as error:
             return StudyNow(self.key, str(self.path), self.key, problem=str(error))
         sealed = [[stamp for stamp in each if stamp[1]] for each in stamps]
