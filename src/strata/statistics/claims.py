@@ -205,12 +205,12 @@ def _of_ratio(expected: Sequence[float], comparison: Comparison) -> tuple[Verdic
     compared, interval = comparison.verdict, comparison.ratio.interval
     side = _side(low, high, PRACTICAL_ZONE)
     within = interval is not None and interval.low <= high and low <= interval.high
-    vague = compared in _UNDECIDED and (side != 0 or (within and compared == "undecided"))
+    vague = compared in _UNDECIDED and within and (side != 0 or compared == "undecided")
     if interval is None or vague:
         return "undecided", _UNDECIDED[compared]
     if side == 0:
         return ("reproduced" if within else "not reproduced"), ""
-    if compared == "equal":
+    if compared == "equal" or compared in _UNDECIDED:
         return "not reproduced", ""
     if _side(interval.low, interval.high) != side:
         return "reversed", ""
