@@ -57,6 +57,7 @@ def test_a_sound_study_is_counted(file: Path) -> None:
 
 def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path) -> None:
     in_machine = SOUND.replace('{ layer = "ext4"', '{ layer = "vm" }, { layer = "ext4"', 1)
+    in_machine += '[workloads.own]\nworkload = "command"\nload = ["tac /etc/passwd"]\n'
     found = {}
 
     for cpu in ("generic-server-2024", "free"):
@@ -65,7 +66,7 @@ def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path)
         found[cpu] = [each["text"] for each in warnings if each["code"] == "default-price"]
 
     [text] = found["generic-server-2024"]
-    assert "default price: agent in ext4." in text
+    assert "default price: tac in btrfs.own and ext4.own" in text
     assert ";" not in text  # no other program
     assert found["free"] == []
 
