@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.advice.advise import advise
+from strata.advice.model import Advice
 from strata.advice.uses import bundled_uses, chosen_uses
 from strata.plan.catalogue import catalogue
-from strata.report.advice_text import recommendation
+from strata.report.advice_text import headline, reasons
 from strata.report.heat_map import heat_map
 from strata.report.survival import survival_tables
 from strata.report.table import objects
@@ -64,8 +65,13 @@ def kept(folder: ResultsFolder) -> dict[str, Any]:
         "cells": [list(_cell(results, *place)) for place in product(results.stacks, results.workloads)],
         "survival": {table.name: objects(table) for table in survival_tables(found, results)},
         "tipping": {name: tipping_words(use) for name, use in uses.items()},
-        "advice": {each.use.name: recommendation(each) for each in advices if each.leaders},
+        "advice": {each.use.name: _in_short(each) for each in advices if each.leaders},
     }
+
+
+def _in_short(advice: Advice) -> dict[str, str]:
+    said = {title: text for title, text in reasons(advice) if title in ("How sure", "Ruled out")}
+    return {"use": advice.use.title, "headline": headline(advice), **said}
 
 
 def _virtual_s(record: ResultRecord) -> float:

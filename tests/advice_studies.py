@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any
 
 from made_results import made_record
+from strata.advice.model import Advice
 from strata.advice.uses import Need, Pattern, Use, Weight
 from strata.plan.model import Trial
+from strata.report.advice_text import headline, reasons
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomain
 from strata.spec.metric import Better, Metric
@@ -159,3 +161,8 @@ def capabilities(**by_stack: str) -> Capabilities:
 def around(level: float, spread: float = 0.01, n: int = 6) -> list[float]:
     """Values around a level whose geometric mean it is, if their number is even."""
     return [level * (1 + spread) ** (1 if index % 2 else -1) for index in range(n)]
+
+
+def said_of(advice: Advice) -> str:
+    """All that an advice says, as one text."""
+    return " ".join([f"{headline(advice)}.", *(text for _, text in reasons(advice))])

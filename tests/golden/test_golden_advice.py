@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from advice_studies import around, capabilities, study, use, weight
+from advice_studies import around, capabilities, said_of, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Use
 from strata.report.advice_tables import advice_markdown
-from strata.report.advice_text import headline, recommendation
+from strata.report.advice_text import headline, reasons
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
@@ -114,7 +114,10 @@ def test_a_recommendation_reads_as_it_was_read_and_approved(
     case: str, request: pytest.FixtureRequest
 ) -> None:
     advice = advice_of(case)
-    lines = [headline(advice), "", *textwrap.wrap(recommendation(advice), 100), ""]
+    lines = [headline(advice), ""]
+    for title, text in reasons(advice):
+        lines += textwrap.wrap(f"{title}: {text}", 100, subsequent_indent="    ")
+    lines += [""]
     for each in advice.settling:
         lines += [f"* {line}" for line in textwrap.wrap(each.text, 98)]
         lines += [f"    {line}" for line in (*each.toml.splitlines(), *each.commands)]
@@ -128,7 +131,7 @@ def test_the_markdown_has_everything(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_recommendation_has_no_superlatives_and_ends_its_sentences(case: str) -> None:
-    text = recommendation(advice_of(case))
+    text = said_of(advice_of(case))
 
     assert text.endswith(".")
     assert ".." not in text

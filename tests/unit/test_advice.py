@@ -7,12 +7,11 @@ import math
 
 import pytest
 
-from advice_studies import around, study, use, weight
+from advice_studies import around, said_of, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.settling import seeds_wanted
 from strata.advice.uses import Use
-from strata.report.advice_text import recommendation
 from strata.results.capabilities import Capabilities
 from strata.spec.warning import STEADY, Check
 from strata.statistics.study import StudyResults
@@ -51,8 +50,8 @@ def test_doubtful_numbers_of_a_contender_keep_the_choice_open_and_are_named() ->
     advice = advice_on(results)
 
     assert (advice.conclusion, advice.leader) == ("undecided", None)
-    assert "; but these numbers are in doubt (a: not steady)." in recommendation(advice)
-    assert "do not tell whether they differ" not in recommendation(advice)
+    assert "; but these numbers are in doubt (a: not steady)." in said_of(advice)
+    assert "do not tell whether they differ" not in said_of(advice)
     assert "Measure again what is in doubt (a: not steady)" in advice.settling[0].text
 
 
@@ -85,7 +84,7 @@ def test_a_choice_says_how_fast_the_next_would_have_to_be_where_nothing_was_meas
 
     def said(rival: float) -> str:
         results = study({"a": {"database": around(100)}, "b": {"database": around(rival)}})
-        return recommendation(advice_on(results, on))
+        return said_of(advice_on(results, on))
 
     # 0.6 × 100 / 80 + 0.4 / x = 0.6 + 0.4
     assert "b, the next, would have to be at least 1.60 × as fast as a in the 40 %" in said(80)
@@ -100,8 +99,8 @@ def test_either_is_advised_where_a_large_difference_is_excluded_and_not_where_it
 
     assert {each.conclusion for each in said.values()} == {"undecided"}
     assert [each.take_either for each in said.values()] == [True, False]
-    assert "less than 3 % apart, and 6 seeds exclude 10 %, though not 3 %" in recommendation(said[0.04])
-    assert "undecided between b and a" in recommendation(said[0.2])
+    assert "less than 3 % apart, and 6 seeds exclude 10 %, though not 3 %" in said_of(said[0.04])
+    assert "undecided between b and a" in said_of(said[0.2])
 
 
 def test_where_the_intervals_reach_across_the_zone_none_is_chosen_and_seeds_are_asked_for() -> None:

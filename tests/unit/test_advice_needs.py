@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from advice_studies import around, capabilities, study, use, weight
+from advice_studies import around, capabilities, said_of, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Use
-from strata.report.advice_text import recommendation
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
@@ -54,7 +53,7 @@ def test_a_price_that_the_seeds_do_not_show_is_not_stated_as_one() -> None:
         capabilities(fast="disk-loss:no", safe="disk-loss"),
     )
 
-    assert "; over 6 seeds it is open whether by more than 3 %." in recommendation(advice)
+    assert "; over 6 seeds it is open whether by more than 3 %." in said_of(advice)
 
 
 def test_a_preference_that_no_stack_meets_excludes_none_but_is_reported() -> None:
@@ -85,8 +84,8 @@ def test_a_stack_that_loses_what_it_acknowledged_cannot_be_chosen_however_fast_a
     assert (out.stack, out.why, out.text, out.capability) == ("async", "requirement", ASYNC, "durable")
     assert out.price is not None
     assert out.price.gain == pytest.approx(2.1)
-    assert ASYNC in recommendation(advice)
-    assert "as fast as a, and loses what it acknowledged when the power fails." in recommendation(advice)
+    assert ASYNC in said_of(advice)
+    assert "as fast as a, and loses what it acknowledged when the power fails." in said_of(advice)
 
 
 def test_a_stack_that_loses_what_it_acknowledged_may_be_chosen_for_a_use_that_only_wishes_it() -> None:
@@ -98,7 +97,7 @@ def test_a_stack_that_loses_what_it_acknowledged_may_be_chosen_for_a_use_that_on
     advice = advice_on(results, use(weight("database", 1), needs=[wishing]))
 
     assert advice.leader == "async"
-    assert f"async loses what it acknowledged when the power fails ({ASYNC})." in recommendation(advice)
+    assert f"async loses what it acknowledged when the power fails ({ASYNC})." in said_of(advice)
 
 
 def test_the_price_is_told_also_where_one_stack_meets_the_requirement() -> None:
@@ -121,7 +120,7 @@ def test_where_no_stack_meets_a_requirement_none_is_chosen() -> None:
     advice = advice_on(results, use(weight("database", 1), needs=[DURABLE]))
 
     assert (advice.conclusion, advice.leaders, advice.candidates) == ("no stack left", (), ())
-    assert "none of its stacks has all that this use requires" in recommendation(advice)
+    assert "None of the study's stacks has all that this use requires" in said_of(advice)
 
 
 def test_results_that_say_nothing_of_durability_exclude_no_stack_and_it_is_said() -> None:
@@ -131,7 +130,7 @@ def test_results_that_say_nothing_of_durability_exclude_no_stack_and_it_is_said(
     )
 
     assert advice.leader == "a"
-    assert "Whether a setting gives durability away is not in these results." in recommendation(advice)
+    assert "Whether a setting gives durability away is not in these results." in said_of(advice)
     assert "capabilities" not in kinds(advice)
 
 

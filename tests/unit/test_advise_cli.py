@@ -86,15 +86,16 @@ def test_json_has_the_ranking_the_evidence_and_what_is_not_known(folder: Results
     assert {each["metric"] for each in behind["evidence"]} == {"transactions_per_s", "latency_ns_p99"}
     assert advice["durability"] == {}
     assert [each["capability"] for each in advice["not_probed"][:2]] == ["durable", "disk-loss"]
-    assert advice["recommendation"].startswith("PostgreSQL server: choose xfs.")
+    assert advice["headline"] == "choose xfs"
+    assert advice["reasons"]["How sure"].startswith("Over 6 seeds")
 
 
 def test_markdown_has_a_section_for_a_use(folder: ResultsFolder) -> None:
     text = run(folder.path, "--use", "mail-server", "--use", "postgresql-server", "--markdown").stdout
 
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        "## Mail server",
-        "## PostgreSQL server",
+        "## Mail server: undecided between xfs and ext4",
+        "## PostgreSQL server: choose xfs",
     ]
     assert "| xfs |" in text
 
@@ -177,8 +178,8 @@ def test_virtual_and_wall_time_are_distinguished(tmp_path: Path) -> None:
     [advice] = plain(wall.path, "--use", "postgresql-server")
 
     assert advice["time_domain"] == "wall"
-    assert "of one machine" in advice["recommendation"]
-    assert "virtual" not in advice["recommendation"]
+    assert "of one machine" in advice["reasons"]["Not known"]
+    assert "virtual" not in advice["reasons"]["Not known"]
 
 
 def test_virtual_results_among_wall_time_results_are_refused(tmp_path: Path) -> None:

@@ -74,7 +74,9 @@ class Kept:
                 yield f"| {' | '.join([row['workload'], row['stack'], *told, took])} |"
 
     def advice(self, *uses: str) -> Iterator[str]:
-        yield from (f"> {self.record['advice'][use]}" for use in uses)
+        for said in (self.record["advice"][use] for use in uses):
+            ruled_out = f" Ruled out: {said['Ruled out']}" if "Ruled out" in said else ""
+            yield f"> **{said['use']}: {said['headline']}.** {said['How sure']}{ruled_out}"
 
     def tips(self) -> Iterator[str]:
         yield from (f"- {text}" for said in self.record["tipping"].values() for text in said)
@@ -119,7 +121,7 @@ def test_only_the_stacks_that_do_not_keep_their_word_are_the_fastest_and_lose_an
     for row in kept.record["survival"][CUTS]:
         assert (row["lost"] == 0) == (row["stack"] not in BROKEN), row
     for said in kept.record["advice"].values():
-        refused = said.partition("Out for lack of durability")[2].partition(" would be ")[0]
+        refused = said["Ruled out"].partition(", for lack of durability")[0]
         assert all(f"{stack} (" in refused for stack in BROKEN), refused
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, study_in
 
-from advice_studies import around, capabilities, study, use, weight
+from advice_studies import around, capabilities, said_of, study, use, weight
 from command_line import refusal
 from strata.advice.advise import advise
 from strata.advice.uses import Need
@@ -17,7 +17,6 @@ from strata.capabilities.power_cuts import drawn_cuts, uncut
 from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
-from strata.report.advice_text import recommendation
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import PowerCutFinding
@@ -164,9 +163,9 @@ def test_a_stack_whose_power_cuts_lost_acknowledged_operations_is_refused_howeve
     assert [(out.stack, out.text) for out in advice.out] == [
         ("fast", "measured in 2 of 2 power cuts: 1,900 acknowledged operations lost, not mountable after 1")
     ]
-    said = recommendation(advice)
+    said = said_of(advice)
     assert "safe: 1 power cut lost none of 900 acknowledged operations." in said
-    assert "What survives a power failure was not measured" not in said
+    assert "Survival of a power failure was not measured" not in said
 
 
 def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> None:
@@ -179,10 +178,10 @@ def test_contradictory_requirements_leave_no_stack_and_the_advice_says_so() -> N
 
     assert advice.conclusion == "no stack left"
     assert {out.stack: out.capability for out in advice.out} == {"fast": "durable", "safe": "disk-loss"}
-    said = recommendation(advice)
-    assert "none of its stacks has all that this use requires" in said
+    said = said_of(advice)
+    assert "None of the study's stacks has all that this use requires" in said
     assert "fast (measured in 1 of 1 power cuts: 12 acknowledged operations lost)" in said
-    assert "survival of a lost disk, which the use requires: safe" in said
+    assert "safe, for lack of survival of a lost disk, which the use requires" in said
 
 
 def test_the_table_says_what_cannot_be_judged() -> None:

@@ -12,11 +12,10 @@ import pytest
 from results_factory import FINGERPRINT, TITLES, WORKLOADS, make_study
 from typer.testing import CliRunner
 
-from advice_studies import around, capabilities, study, use, weight
+from advice_studies import around, capabilities, said_of, study, use, weight
 from command_line import shown, shown_json
 from strata.advice.advise import advise
 from strata.cli import app
-from strata.report.advice_text import recommendation
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import (
@@ -126,7 +125,7 @@ def test_an_advice_says_what_lost_disks_and_wrong_data_do_to_its_choice() -> Non
 
     assert (
         "a: with a disk lost it is 0.50 × as good under database; a second lost disk takes its content; "
-        "it returns wrong data of a disk as data, and nobody notices." in recommendation(advice)
+        "it returns wrong data of a disk as data, and nobody notices." in said_of(advice)
     )
 
 

@@ -14,7 +14,7 @@ from strata.spec.step import BROUGHT, Step
 from strata.spec.warning import WARNINGS, ResultWarning
 from strata.words import counted, listed
 
-# Programs that make some calls and end, become the program that they start, or hand steps to a virtual machine.
+# Programs that make some calls and end, start another program, or hand steps to a virtual machine.
 _LITTLE: Final = frozenset((*page_cache.TOOLS, "agent", "blockdev", "chroot", "printf", "setpriv"))
 # The kernel prices a program by its own name or by that of the link to it.
 _LINKS: Final = {"sh": "dash"}

@@ -13,7 +13,7 @@ from rich.text import Text
 from strata.advice.model import Advice, Conclusion, Part, Settling, Standing
 from strata.advice.uses import Use
 from strata.printable import plain
-from strata.report.advice_text import ability, decision, headline, recommendation
+from strata.report.advice_text import ability, headline, reasons
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
 from strata.report.wording import ends_plain, interval_ends, picked
 from strata.spec.metric_title import metric_title
@@ -135,12 +135,12 @@ def _decision(advice: Advice) -> RenderableType:
     """The decision alone; where it is open, the first thing that would settle it."""
     is_settled = advice.conclusion == "clear" or advice.take_either
     next_one = [] if is_settled else [*_settling(advice.settling[:1])]
-    return Group(_heading(advice), terminal(facts(decision(advice)), indent=2), *next_one, Text())
+    return Group(_heading(advice), terminal(facts(reasons(advice)), indent=2), *next_one, Text())
 
 
 def _whole(advice: Advice) -> RenderableType:
-    """The recommendation, every metric behind the ranking, every warning, and all that would settle more."""
-    parts: list[RenderableType] = [_heading(advice), _indented(Text(recommendation(advice)))]
+    """The decision, every metric behind the ranking, every warning, and all that would settle more."""
+    parts: list[RenderableType] = [_heading(advice), terminal(facts(reasons(advice)), indent=2)]
     if advice.leaders:
         tables = (_narrow_ranking(advice), *evidence(advice))
         parts += [terminal(table, indent=2) for table in tables]
@@ -192,17 +192,22 @@ def advice_markdown(advices: Sequence[Advice]) -> str:
 
 
 def in_short(advices: Sequence[Advice]) -> Iterator[str]:
-    """For a report in Markdown: the recommendation and the ranking for each use with enough evidence."""
+    """For a report in Markdown: the decision and the ranking for each use with enough evidence."""
     for advice in advices:
         if advice.standings:
-            yield f"### {advice.use.title}\n\n{recommendation(advice)}\n"
+            yield f"### {_decided(advice)}\n"
             yield markdown(_untitled(ranking(advice)))
     if left := listed([each.use.title for each in advices if not each.standings]):
         yield f"Too little was measured to say anything about {left}.\n"
 
 
+def _decided(advice: Advice) -> str:
+    said = "\n".join(f"- **{title}**: {text}" for title, text in reasons(advice))
+    return f"{advice.use.title}: {headline(advice)}\n\n{said}"
+
+
 def _section(advice: Advice) -> Iterator[str]:
-    yield f"## {advice.use.title}\n\n{recommendation(advice)}"
+    yield f"## {_decided(advice)}"
     if advice.leaders:
         yield markdown(_untitled(ranking(advice))).rstrip()
         for table in evidence(advice):
@@ -248,7 +253,8 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
     return {
         "use": use_plain(advice.use),
         **picked(advice, "study", "time_domain", "conclusion", "candidates", "leaders", "take_either"),
-        "recommendation": recommendation(advice),
+        "headline": headline(advice),
+        "reasons": dict(reasons(advice)),
         "baseline": advice.baseline,
         "ranking": [_standing_plain(each, advice) for each in advice.standings],
         "out": [

@@ -38,24 +38,6 @@ ABILITIES: Final = {
 }
 
 
-def recommendation(advice: Advice) -> str:
-    """A use's choice: how sure it is, its drawbacks, and the unknowns."""
-    alone = advice.conclusion in ("nothing to compare", "no stack left")
-    sentences = [
-        f"{advice.use.title}: {headline(advice)}{',' if alone else '.'}",
-        _sure(advice) if alone else sentence_case(_sure(advice)),
-        *_heaviest(advice),
-        *_behind(advice),
-        *_out(advice),
-        *_coverage(advice),
-        *_bound(advice),
-        *_given_up(advice),
-        *_unknown(advice),
-        *_weights(advice),
-    ]
-    return " ".join(sentences)
-
-
 def headline(advice: Advice) -> str:
     if advice.conclusion == "clear":
         return f"choose {advice.leaders[0]}"
@@ -69,22 +51,24 @@ def headline(advice: Advice) -> str:
     return advice.conclusion
 
 
-def decision(advice: Advice) -> Iterator[tuple[str, str]]:
-    """The facts that decide, under a heading each: how sure the choice is, for whom, and its drawbacks."""
-    yield "How sure", sentence_case(_sure(advice))
-    if measured := " ".join([*_heaviest(advice), *_behind(advice)]):
-        yield "Measured", measured
+def reasons(advice: Advice) -> Iterator[tuple[str, str]]:
+    """Under a heading each: how sure the choice is, for whom it is, its drawbacks, and the unknowns."""
+    coverage = _coverage(advice)
     if advice.standings:
         names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
         shown = f"{percent(advice.covered)} of the use's weights were measured, by {names}"
         shown += f"; not measured: {_unmeasured(advice)}." if _unmeasured(advice) else "."
-        yield "For whom", " ".join([shown, *_bound(advice), *_weights(advice)])
-    elif coverage := " ".join(_coverage(advice)):
-        yield "Missing", coverage
-    if lost := " ".join([*_out(advice), *_given_up(advice)]):
-        yield "Gives up", lost
-    if unknown := " ".join(_unknown(advice)):
-        yield "Not known", unknown
+        coverage = iter([shown, *_bound(advice), *_weights(advice)])
+    for title, sentences in (
+        ("How sure", [sentence_case(_sure(advice))]),
+        ("Measured", [*_heaviest(advice), *_behind(advice)]),
+        ("For whom" if advice.standings else "Missing", coverage),
+        ("Ruled out", _out(advice)),
+        ("Gives up", _given_up(advice)),
+        ("Not known", _unknown(advice)),
+    ):
+        if text := " ".join(sentences):
+            yield title, text
 
 
 def time_words(score: Comparison) -> str:
@@ -93,13 +77,13 @@ def time_words(score: Comparison) -> str:
 
 
 def missing_words(missing: Sequence[MissingCapability]) -> str:
-    """Missing capabilities, by the stacks that have them: ``snapshots (not so btrfs and zfs)``."""
+    """Missing capabilities, by the stacks that have them: ``snapshots (unlike btrfs and zfs)``."""
     held: dict[tuple[str, ...], list[str]] = {}
     for each in missing:
         held.setdefault(each.held_by, []).append(ability(each.capability))
     return listed(
         [
-            listed(names) + (f" (not so {listed(by)})" if by else " (no other stack has this in full)")
+            listed(names) + (f" (unlike {listed(by)})" if by else " (no other stack has this in full)")
             for by, names in held.items()
         ]
     )
@@ -123,16 +107,15 @@ def _sure(advice: Advice) -> str:
             nearest = advice.standings[1]
             return (
                 f"over {_score(nearest).ratio.n} seeds the use would wait {time_words(_score(nearest))} as "
-                f"long on {nearest.stack}, the next{_geometric(advice, [nearest])}."
+                f"long on {nearest.stack}, the next{_geometric([nearest])}."
             )
         case "the means disagree":
             return (
-                f"{_waiting(advice, tied)}{_geometric(advice, tied)}. The first sums the times that the use "
+                f"{_waiting(advice, tied)}{_geometric(tied)}. The first sums the times that the use "
                 "waits; in the second a ratio at one workload makes up for another elsewhere."
             )
         case "even" | "undecided":
-            reached, n = _waiting(advice, tied), _score(tied[0]).ratio.n
-            reached += _geometric(advice, tied)
+            reached, n = _waiting(advice, tied) + _geometric(tied), _score(tied[0]).ratio.n
             so_far = f": less than 3 % apart, and {n} seeds exclude 10 %, though not 3 %."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
             known = f", over {n} seeds: they lie within ±3 % of one another."
@@ -151,12 +134,13 @@ def _sure(advice: Advice) -> str:
                 f"more; {percent(COVERAGE_MIN)} would be needed."
             )
         case "nothing to compare" | "no stack left":
-            unfit = [each for each in advice.out if each.why == "requirement"]
-            only = f"of its stacks only {listed(advice.candidates)} has what this use requires"
-            none = "none of its stacks has all that this use requires"
-            return (
-                f"because {none if not advice.candidates else only if unfit else 'the study has one stack'}."
-            )
+            if not advice.candidates:
+                said = "None of the study's stacks has all that this use requires."
+            elif any(each.why == "requirement" for each in advice.out):
+                said = f"Of the study's stacks only {listed(advice.candidates)} has what this use requires."
+            else:
+                said = "The study has one stack."
+            return said
 
 
 def _heaviest(advice: Advice) -> Iterator[str]:
@@ -170,7 +154,7 @@ def _heaviest(advice: Advice) -> Iterator[str]:
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"Of the waiting measured on {advice.baseline}, {percent(part.share)} stands for "
+        f"The heaviest metric, with {percent(part.share)} of the waiting on {advice.baseline}, is "
         f"{metric_title(part.kind)} in {part.workload}: {listed(shown)}."
     )
 
@@ -186,30 +170,33 @@ def interval_values(interval: Interval | None, unit: str) -> str:
 
 def _waiting(advice: Advice, standings: Sequence[Standing]) -> str:
     """``compared with ext4, the use would wait 1.02 × (…) as long on xfs``."""
-    first, *others = standings
+    first, *others = _nearest(standings)
     shown = [f"{time_words(_score(first))} as long on {first.stack}"]
     shown += [f"{time_words(_score(each))} on {each.stack}" for each in others]
-    return f"compared with {advice.standings[0].stack}, the use would wait {listed(shown)}"
+    left = len(standings) - len(shown)
+    more = f"; {left} more are further behind" if left else ""
+    return f"compared with {advice.standings[0].stack}, the use would wait {listed(shown)}{more}"
 
 
-def _geometric(advice: Advice, standings: Sequence[Standing]) -> str:
-    """The second mean, after the first; empty if one metric counts, of which both are the same."""
-    means = [each.geometric for each in standings if each.geometric is not None]
-    if len(advice.parts) == 1 or not means:
-        return ""
-    shown = listed([f"{time_words(each)} on {each.stack}" for each in means])
-    return f"; the geometric mean of the times is {shown}"
+def _nearest(standings: Sequence[Standing]) -> Sequence[Standing]:
+    return standings[:_NAMED_MAX] if len(standings) > _NAMED_MAX + 1 else standings
+
+
+def _geometric(standings: Sequence[Standing]) -> str:
+    """The second mean, where its verdict is another than the first's; else empty."""
+    means = [
+        f"{time_words(each.geometric)} on {each.stack}"
+        for each in _nearest(standings)
+        if each.geometric is not None and each.geometric.verdict != _score(each).verdict
+    ]
+    return f"; the geometric mean of the times is {listed(means)}" if means else ""
 
 
 def _behind(advice: Advice) -> Iterator[str]:
     behind = [each for each in advice.standings if each.stack not in advice.leaders]
     behind = behind[1:] if advice.conclusion == "clear" else behind
-    if not advice.leaders or not behind:
-        return
-    named = behind[:_NAMED_MAX] if len(behind) > _NAMED_MAX + 1 else behind
-    left = len(behind) - len(named)
-    more = f"; {left} more are further behind" if left else ""
-    yield f"{sentence_case(_waiting(advice, named))}{more}."
+    if advice.leaders and behind:
+        yield f"{sentence_case(_waiting(advice, behind))}."
 
 
 def _out(advice: Advice) -> Iterator[str]:
@@ -224,11 +211,11 @@ def _out(advice: Advice) -> Iterator[str]:
     for capability, stacks in unfit.items():
         levels = {need.capability: need.level for need in advice.use.needs}
         asks = "prefers" if levels.get(capability) == "preferred" else "requires"
-        yield f"Out for lack of {ability(capability)}, which the use {asks}: {listed(stacks)}."
+        yield f"{listed(stacks)}, for lack of {ability(capability)}, which the use {asks}."
     yield from _price(advice)
     if lacking:
         shown = [f"{listed(stacks)} ({text})" for text, stacks in lacking.items()]
-        yield f"Without a place: {listed(shown)}."
+        yield f"Not ranked: {listed(shown)}."
 
 
 def _price(advice: Advice) -> Iterator[str]:
@@ -254,8 +241,7 @@ def _unmeasured(advice: Advice) -> str:
 def _coverage(advice: Advice) -> Iterator[str]:
     missing = _unmeasured(advice)
     if missing and advice.conclusion not in ("nothing to compare", "no stack left"):
-        measured = f"{percent(advice.covered)} of the use's weights were measured; not"
-        yield f"{'Not' if advice.conclusion == 'cannot say' else measured} measured: {missing}."
+        yield f"Not measured: {missing}."
 
 
 def _bound(advice: Advice) -> Iterator[str]:
@@ -328,7 +314,7 @@ def _survived(advice: Advice) -> Iterator[str]:
             if said:
                 yield f"{stack}: {said}."
     if not advice.power_cuts.keys() >= {*advice.leaders}:
-        yield "What survives a power failure was not measured under these workloads."
+        yield "Survival of a power failure was not measured under these workloads."
 
 
 def _weights(advice: Advice) -> Iterator[str]:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from strata.advice.advise import advise_on_all
 from strata.advice.model import Advice
 from strata.report.advice_tables import ranking
-from strata.report.advice_text import headline, recommendation
+from strata.report.advice_text import headline, reasons
 from strata.report.answer import check_reportable, overall
 from strata.report.capability_table import capability_table
 from strata.report.data import raw_values
@@ -120,7 +120,7 @@ def _templates() -> Environment:
         value=format_value,
         in_script=in_script,
         coded=coded,
-        recommendation=recommendation,
+        reasons=reasons,
         advised_headline=headline,
         ranking=ranking,
         capability_table=capability_table,
