@@ -187,6 +187,19 @@ def test_one_stack_is_compared_with_another(made: Made) -> None:
     }
 
 
+def test_steps_that_follow_from_another_stack_are_one_line(tmp_path: Path) -> None:
+    run_tiny(
+        tmp_path, fake_runner(), text=TEXT.replace('{ layer = "xfs"', '{ layer = "lvm" }, { layer = "xfs"')
+    )
+    one, two = (f"{tmp_path / 'results'}:{stack}" for stack in ("ext4", "xfs"))
+
+    steps = [each["name"] for each in plain(one, two)["differences"] if each["area"] == "plans"]
+
+    shown = invoke(one, two).stdout
+    assert f"{len(steps)} differ" in shown
+    assert not any(name in shown for name in steps)
+
+
 def test_the_error_about_an_unknown_stack_lists_the_known_ones(made: Made) -> None:
     with pytest.raises(ResultError, match='no stack "zfs"') as caught:
         invoke(f"{made()}:zfs", made())

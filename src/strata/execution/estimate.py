@@ -28,8 +28,8 @@ from strata.units import NS_PER_S
 
 Basis = Literal["same cell", "same workload and devices", "rule of thumb"]
 
-# Real seconds for a virtual one, where no trial tells. The quickstart took 0.2 on a rotating disk, pgbench 1.8
-# on a cloud volume; faster devices make the processor wait less. A slow processor gives the lab less to do.
+# Real seconds for a virtual one, where no trial tells. PostgreSQL took 0.2 on a rotating disk, 1.8 on a cloud
+# volume; faster devices make the processor wait less. A slow processor gives the lab less to do.
 _REAL_PER_VIRTUAL: Final[Mapping[str, float]] = {"rotating": 0.2, "controller": 0.5, "network": 1.8}
 _REAL_PER_VIRTUAL_ELSE: Final = 3.0
 # For each busy processor: blogbench and the web server (docs/explanation/what-the-lab-can-tell.md).

@@ -44,8 +44,8 @@ _WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside t
 _DIFFERENCES_MAX: Final = 12
 _NAME_WIDTH: Final = 20
 _ENDS: Final = Column("95 % interval", "figure", tone="dim")
-# How many single packages are named before they are counted.
-_PACKAGES_MAX: Final = 5
+# How many packages, or steps, are named before they are counted.
+_SINGLE_MAX: Final = 5
 
 
 def verdict_sentence(pair: Pair) -> str:
@@ -75,15 +75,26 @@ def likeness_sentence(pair: Pair) -> str | None:
 
 
 def difference_groups(pair: Pair) -> Iterator[tuple[str, str, str]]:
-    """Name, first and second value of each difference. Many packages are one line."""
-    packages = [each for each in pair.differences if each.area == "packages"]
+    """Name, first and second value of each difference.
+
+    Many packages are one line; so are many steps, where stacks or workloads differ, from which they follow.
+    """
+    areas = Counter(each.area for each in pair.differences)
+    together = {"packages"} | ({"plans"} if areas["stacks"] or areas["workloads"] else set())
+    together = {area for area in together if areas[area] > _SINGLE_MAX}
     for each in pair.differences:
-        if each.area != "packages" or len(packages) <= _PACKAGES_MAX:
+        if each.area not in together:
             first, second = ("–" if value is None else value for value in (each.first, each.second))
             yield _named(each), first, second
-        elif each is packages[0]:
-            named = ", ".join(each.name for each in packages[:_PACKAGES_MAX])
-            yield ("packages", f"{len(packages)} differ", f"{named}, …")
+    if "packages" in together:
+        names = [each.name for each in pair.differences if each.area == "packages"]
+        yield ("packages", f"{len(names)} differ", f"{', '.join(names[:_SINGLE_MAX])}, …")
+    if "plans" in together:
+        yield (
+            "plans",
+            f"{areas['plans']} differ",
+            "by what stacks and workloads declare; --json has them all",
+        )
 
 
 def _named(difference: Difference) -> str:

@@ -4,7 +4,7 @@
 A measured window is judged by its drift: a line through its fifths, held against its standard error; and by a
 beginning that lies apart from the rest (W. Dixon's ratio, Biometrics 9, 1953). The means of fifths carry
 little of the correlation of neighbouring seconds. The quantiles are chosen by simulation (see
-docs/explanation/statistics.md): of stationary windows, at most about one in twenty is called not steady.
+docs/explanation/statistics.md): of stationary windows, few are called not steady, at most one in nine.
 
 Preconditioning follows SNIA's Solid State Storage Performance Test Specification: five rounds, whose range is
 at most 20 % of their mean, and the drift of a line through them at most 10 %.
