@@ -182,9 +182,11 @@ def test_one_stack_is_compared_with_another(made: Made) -> None:
     assert [(row["stack"], row["stack_b"]) for row in found["comparisons"]] == [("ext4", "btrfs")] * 2
     assert all(row["ratio"] < 0.9 for row in found["comparisons"])
     assert found["absent"] == []
-    assert ("ext4 → btrfs: layers[0].layer", "md", "btrfs") in {
-        (each["name"], each["first"], each["second"]) for each in found["differences"]
-    }
+    [layers] = [each for each in found["differences"] if each["area"] == "stacks"]
+    assert (layers["name"], layers["first"]) == (
+        "ext4 → btrfs: layers",
+        "md · level 10 / ext4 on 4 x wd-re4-500gb",
+    )
 
 
 def test_steps_that_follow_from_another_stack_are_one_line(tmp_path: Path) -> None:

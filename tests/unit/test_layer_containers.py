@@ -198,4 +198,5 @@ def test_a_container_is_compared_with_its_host(tmp_path: Path) -> None:
     found = shown_json("compare", *(f"{tmp_path}/results:{stack}" for stack in ("ext4", "inside")))
 
     assert [row["ratio"] for row in found["comparisons"]] == [1.0]
-    assert "incus-dir" in [each["second"] for each in found["differences"] if each["area"] == "stacks"]
+    [layers] = [each["second"] for each in found["differences"] if each["area"] == "stacks"]
+    assert "ext4 / incus-dir" in layers

@@ -80,8 +80,8 @@ def difference_groups(pair: Pair) -> Iterator[tuple[str, str, str]]:
     Many packages are one line; so are many steps, where stacks or workloads differ, from which they follow.
     """
     areas = Counter(each.area for each in pair.differences)
-    together = {"packages"} | ({"plans"} if areas["stacks"] or areas["workloads"] else set())
-    together = {area for area in together if areas[area] > _SINGLE_MAX}
+    many = {area for area, count in areas.items() if count > _SINGLE_MAX}
+    together = many & ({"packages", "plans"} if areas["stacks"] or areas["workloads"] else {"packages"})
     for each in pair.differences:
         if each.area not in together:
             first, second = ("–" if value is None else value for value in (each.first, each.second))

@@ -32,6 +32,7 @@ _STEP_NAMES: Final = frozenset({"id", "title"})
 _HASH_DIGITS: Final = 12
 # Keys that are compared elsewhere, or say nothing of how a trial was measured.
 _SKIPPED: Final = frozenset({"question", "seeds"})
+_LAYERS: Final = ("layers", "each")
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,24 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
     tables: dict[Area, Mapping[str, str]] = {"stacks": naming.stacks, "workloads": naming.workloads}
     for area, names in tables.items():
         for old, new in names.items():
-            tables_of = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
-            yield from _keys(area, old if old == new else f"{old} → {new}", *tables_of)
+            was, is_now = (_table(_table(each, area), name) for each, name in ((one, old), (two, new)))
+            named = old if old == new else f"{old} → {new}"
+            if area == "stacks" and _layer_names(was) != _layer_names(is_now):
+                yield Difference(area, f"{named}: layers", _title(first, old), _title(second, new))
+                was, is_now = (_without(each, _LAYERS) for each in (was, is_now))
+            yield from _keys(area, named, was, is_now)
+
+
+def _layer_names(stack: Mapping[str, Any]) -> list[list[object]]:
+    return [
+        [each.get("layer") if isinstance(each, Mapping) else each for each in stack.get(key) or []]
+        for key in _LAYERS
+    ]
+
+
+def _title(study: StudySnapshot, stack: str) -> str | None:
+    """The stack's layers with their declared keys: ``lvm / guest · memory 256MiB / ext4 on wd-re4-500gb``."""
+    return next((each.title for each in study.stacks if each.name == stack), None)
 
 
 def _table(study: Mapping[str, Any], name: str) -> Mapping[str, Any]:
