@@ -260,7 +260,7 @@ def test_print_has_the_reasons_of_the_advice(page: Page, tmp_path: Path) -> None
     file = tmp_path / "report.html"
     file.write_text(page_of(made_results(tmp_path / "results", stacks=2, workloads=2, seeds=3)))
     page.goto(file.as_uri())
-    reason = page.locator("#advice details > p").first
+    reason = page.locator("#advice details > dl").first
 
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert reason.is_visible()
