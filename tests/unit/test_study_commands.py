@@ -71,6 +71,17 @@ def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path)
     assert found["free"] == []
 
 
+def test_the_program_that_emulates_a_machine_is_named(file: Path) -> None:
+    emulated = '{ layer = "vm", emulator = "qemu", memory = "384MiB" }, { layer = "ext4"'
+    file.write_text(SOUND.replace('{ layer = "ext4"', emulated, 1))
+
+    [text] = [
+        each["text"] for each in shown_json("check", file)["warnings"] if each["code"] == "default-price"
+    ]
+
+    assert "default price: qemu-system-x86_64 in ext4." in text
+
+
 def test_mistakes_end_with_exit_code_2_and_no_traceback(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,12 +10,12 @@ from typing import Final
 from strata.plan.model import Plan
 from strata.spec import page_cache
 from strata.spec.processor import DEFAULT_PROGRAM, Processor
-from strata.spec.step import BROUGHT, Step
+from strata.spec.step import BROUGHT, MACHINE_KERNEL, Step
 from strata.spec.warning import WARNINGS, ResultWarning
 from strata.words import counted, listed
 
-# Programs that make some calls and end, start another program, or hand steps to a virtual machine.
-_LITTLE: Final = frozenset((*page_cache.TOOLS, "agent", "blockdev", "chroot", "printf", "setpriv"))
+# Programs that make some calls and end, or become the program that they start; a machine's kernel has prices.
+_LITTLE: Final = frozenset((*page_cache.TOOLS, MACHINE_KERNEL, "blockdev", "chroot", "printf", "setpriv"))
 # The kernel prices a program by its own name or by that of the link to it.
 _LINKS: Final = {"sh": "dash"}
 _CELLS_MAX: Final = 3
@@ -57,5 +57,7 @@ def _unpriced(plan: Plan, processor: Processor) -> Iterator[str]:
 
 
 def _program(step: Step) -> str:
-    name = PurePosixPath(step.argv[0]).name
+    # The agent only passes steps on to the machine that it starts.
+    at = 0 if step.starts is None else step.argv.index("--") + 1
+    name = PurePosixPath(step.argv[at]).name
     return next((brought for brought in BROUGHT if name == f"${{{brought}}}"), name)

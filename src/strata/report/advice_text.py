@@ -53,16 +53,10 @@ def headline(advice: Advice) -> str:
 
 def reasons(advice: Advice) -> Iterator[tuple[str, str]]:
     """Under a heading each: how sure the choice is, for whom it is, its drawbacks, and the unknowns."""
-    coverage = _coverage(advice)
-    if advice.standings:
-        names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
-        shown = f"{percent(advice.covered)} of the use's weights were measured, by {names}"
-        shown += f"; not measured: {_unmeasured(advice)}." if _unmeasured(advice) else "."
-        coverage = iter([shown, *_bound(advice), *_weights(advice)])
     for title, sentences in (
         ("How sure", [sentence_case(_sure(advice))]),
         ("Measured", [*_heaviest(advice), *_behind(advice)]),
-        ("For whom" if advice.standings else "Missing", coverage),
+        ("For whom" if advice.standings else "Missing", _coverage(advice)),
         ("Ruled out", _out(advice)),
         ("Gives up", _given_up(advice)),
         ("Not known", _unknown(advice)),
@@ -240,7 +234,13 @@ def _unmeasured(advice: Advice) -> str:
 
 def _coverage(advice: Advice) -> Iterator[str]:
     missing = _unmeasured(advice)
-    if missing and advice.conclusion not in ("nothing to compare", "no stack left"):
+    if advice.standings:
+        names = listed(list(dict.fromkeys(name for each in advice.coverage for name in each.workloads)))
+        left = f"; not measured: {missing}" if missing else ""
+        yield f"{percent(advice.covered)} of the use's weights were measured, by {names}{left}."
+        yield from _bound(advice)
+        yield from _weights(advice)
+    elif missing and advice.conclusion not in ("nothing to compare", "no stack left"):
         yield f"Not measured: {missing}."
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -79,22 +81,18 @@ def difference_groups(pair: Pair) -> Iterator[tuple[str, str, str]]:
 
     Many packages are one line; so are many steps, where stacks or workloads differ, from which they follow.
     """
-    areas = Counter(each.area for each in pair.differences)
-    many = {area for area, count in areas.items() if count > _SINGLE_MAX}
-    together = many & ({"packages", "plans"} if areas["stacks"] or areas["workloads"] else {"packages"})
-    for each in pair.differences:
-        if each.area not in together:
-            first, second = ("–" if value is None else value for value in (each.first, each.second))
-            yield _named(each), first, second
-    if "packages" in together:
-        names = [each.name for each in pair.differences if each.area == "packages"]
-        yield ("packages", f"{len(names)} differ", f"{', '.join(names[:_SINGLE_MAX])}, …")
-    if "plans" in together:
-        yield (
-            "plans",
-            f"{areas['plans']} differ",
-            "by what stacks and workloads declare; --json has them all",
-        )
+    declared = any(each.area in {"stacks", "workloads"} for each in pair.differences)
+    for area, group in groupby(pair.differences, attrgetter("area")):
+        found = list(group)
+        if area == "packages" and len(found) > _SINGLE_MAX:
+            names = ", ".join(each.name for each in found[:_SINGLE_MAX])
+            yield area, f"{len(found)} differ", f"{names}, …"
+        elif area == "plans" and len(found) > _SINGLE_MAX and declared:
+            yield area, f"{len(found)} differ", "by what stacks and workloads declare; --json has them all"
+        else:
+            for each in found:
+                first, second = ("–" if value is None else value for value in (each.first, each.second))
+                yield _named(each), first, second
 
 
 def _named(difference: Difference) -> str:

@@ -32,7 +32,6 @@ _STEP_NAMES: Final = frozenset({"id", "title"})
 _HASH_DIGITS: Final = 12
 # Keys that are compared elsewhere, or say nothing of how a trial was measured.
 _SKIPPED: Final = frozenset({"question", "seeds"})
-_LAYERS: Final = ("layers", "each")
 
 
 @dataclass(frozen=True)
@@ -130,15 +129,12 @@ def _of_studies(first: StudySnapshot, second: StudySnapshot, naming: Naming) -> 
             named = old if old == new else f"{old} → {new}"
             if area == "stacks" and _layer_names(was) != _layer_names(is_now):
                 yield Difference(area, f"{named}: layers", _title(first, old), _title(second, new))
-                was, is_now = (_without(each, _LAYERS) for each in (was, is_now))
+                was, is_now = (_without(each, {"layers"}) for each in (was, is_now))
             yield from _keys(area, named, was, is_now)
 
 
-def _layer_names(stack: Mapping[str, Any]) -> list[list[object]]:
-    return [
-        [each.get("layer") if isinstance(each, Mapping) else each for each in stack.get(key) or []]
-        for key in _LAYERS
-    ]
+def _layer_names(stack: Mapping[str, Any]) -> list[object]:
+    return [each.get("layer") if isinstance(each, Mapping) else each for each in stack.get("layers") or []]
 
 
 def _title(study: StudySnapshot, stack: str) -> str | None:
