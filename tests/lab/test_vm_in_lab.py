@@ -73,6 +73,7 @@ COMPUTE = (
     "begin=$$(date +%s%N); dd if=/dev/zero of=/dev/shm/file bs=64 count=50000 status=none; "
     "echo $$(($$(date +%s%N) - begin))"
 )
+LONG_INPUT = 16_384  # bytes; a terminal is throttled at 4 KiB
 READ = "dd if=DISK bs=64k skip=64 count=16 iflag=direct status=none | sha256sum"
 
 
@@ -165,6 +166,21 @@ def test_a_server_in_a_machine_is_reached_by_tcp(lab: Lab, tmp_path: Path) -> No
     assert events.end is not None
     assert events.end.outcome == "ok", events.end
     assert events.output("talk") == "127.0.0.1"
+
+
+def test_a_step_has_more_input_than_the_line_to_the_machine_holds(lab: Lab, tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    plan = compile_trial(study, "vm", "sync", 1)
+    machine = tuple(step for step in plan.steps if step.id.startswith("vm-"))
+    count = shell_step("count", "wc -c").model_copy(update={"stdin": "x" * LONG_INPUT})
+    steps = in_machine(plan, count, shell_step("next", "echo done"))
+    plan = plan.model_copy(update={"steps": (*machine, *steps)})
+
+    one, two = (run(lab, tmp_path / name, study, plan) for name in ("one", "two"))
+
+    assert present(one.end).outcome == "ok", present(one.end)
+    assert [one.output(name).strip() for name in ("count", "next")] == [str(LONG_INPUT), "done"]
+    assert one.sha256 == two.sha256
 
 
 @pytest.mark.parametrize(
