@@ -128,8 +128,9 @@ class TenantTable(BaseModel):
     )
     memory_bytes: MemoryLimit | None = key(
         None,
-        "What its programs and their page cache may take, 64MiB at least: the memory of the guest in the "
-        "stack's `each`, or of a control group of its own; default: the guest's own, or no limit",
+        "What its programs and their page cache may take, 64MiB at least: the memory of the guest, machine "
+        "or container that the stack gives it, or of a control group of its own; default: as the layer says, "
+        "or no limit",
         "256MiB",
         alias="memory",
     )
