@@ -40,6 +40,7 @@ def pools(often: Collection[str]) -> list[object]:
 STACK = "\n[stacks.stack]\nlayers = [{layers}]\n"
 SYNC = '\n[workloads.sync]\nworkload = "fio"\npreset = "fsync-write-4k"\nsize = "1MiB"\n'
 LIFE = '\n[workloads.life]\nworkload = "container-life"\nsize = "16MiB"\n'
+SERVER = '\n[workloads.oltp]\nworkload = "pgbench"\nscale = 1\nclients = 2\nwarmup = "1s"\nduration = "2s"\n'
 TENANTS = """
 [workloads.two]
 workload = "tenants"
@@ -111,6 +112,21 @@ def test_the_life_of_containers_is_measured(pool: str, lab: Lab, tmp_path: Path)
     took_ns = {each.name: each.value for each in record.metrics if each.name.endswith("_ns")}
     assert len(took_ns) == 7
     assert min(took_ns.values()) > 0
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [pytest.param(POOLS["btrfs"], id="btrfs", marks=pytest.mark.slow), pytest.param(NSPAWN, id="nspawn")],
+)
+def test_a_database_server_runs_in_a_container(layers: str, lab: Lab, tmp_path: Path) -> None:
+    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=layers) + SERVER
+
+    run_text(text, tmp_path, LabRunner(lab))
+
+    (record,) = records(tmp_path / "results").values()
+    assert record.validity.valid, record.validity.reasons
+    rates = {each.name: each.value for each in record.metrics}
+    assert rates["transactions_per_s"] > 0
 
 
 @pytest.mark.slow

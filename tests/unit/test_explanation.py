@@ -177,15 +177,19 @@ def test_amplification_goes_through_the_layers() -> None:
 
 
 def test_requests_are_followed_through_both_kernels() -> None:
-    inside = {"ext4": {"writes": 5, "write_bytes": 100, "syncs": 3}, "disk": {"writes": 7, "flushes": 6}}
-    found = explained(None, account={"writes": 8, "flushes": 6}, machines={"vm": inside})
+    inside = {
+        "ext4": {"writes": 5, "write_bytes": 100, "syncs": 3},
+        "disk": {"writes": 7, "flushes": 6, "write_ns": 9 * MS},
+    }
+    outside = {"writes": 8, "flushes": 6, "queue_ns": MS, "flush_ns": 6 * MS}
+    found = explained(None, account=outside, machines={"vm": inside})
 
     (table,) = (each for each in tables(found) if each.title == "Through both kernels")
-    rows = [tuple(row)[:4] for row in table.rows]
+    rows = [(*row[:4], row[-1]) for row in map(tuple, table.rows)]
     assert rows == [
-        ("applications in vm to ext4", None, 5, 3),
-        ("vm to its virtual disk", None, 7, 6),
-        ("outside, to disk0", None, 8, 6),
+        ("applications in vm to ext4", None, 5, 3, None),
+        ("vm to its virtual disk", None, 7, 6, 9 * MS),
+        ("outside, to disk0", None, 8, 6, 7 * MS),
     ]
 
 

@@ -195,9 +195,8 @@ def _cell(  # noqa: PLR0917
     boots = 1 if shared_by is None else 1 + 1 / shared_by
     layers = [layer.real_time() for layer in study.stacks[cell.stack].every_layer]
     boot_s = _BOOT_S + sum(each.start_s for each in layers)
-    emulated_s = load.duration_ns_min / NS_PER_S * sum(each.per_virtual for each in layers)
-    filled_s = data_bytes / _FILLED_BYTES_PER_REAL_S
-    real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + emulated_s + filled_s
+    ratio += sum(each.per_virtual for each in layers)
+    real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + data_bytes / _FILLED_BYTES_PER_REAL_S
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
 
 

@@ -14,6 +14,7 @@ from strata.explanation.analysis import DiskTime, Explanation
 from strata.explanation.comparison import KIND_WORDS, Comparison, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.report.terminal import processor_table
+from strata.traces.kinds import TIME_PARTS
 from strata.units import format_duration
 from strata.words import counted
 
@@ -84,23 +85,28 @@ def _machine_table(found: Explanation) -> Table:
     """The requests on their way through both kernels, from a machine's applications down to the disks."""
     rows: list[tuple[Any, ...]] = []
 
-    def row(where: str, asked: Mapping[str, int]) -> None:
+    def row(where: str, asked: Mapping[str, int], parts: Sequence[str] = ()) -> None:
         flushes = asked.get("flushes", asked.get("syncs"))
-        read = asked.get("read_bytes")
-        rows.append((where, asked.get("reads"), asked.get("writes"), flushes, read, asked.get("write_bytes")))
+        counts = (asked.get("reads"), asked.get("writes"), flushes)
+        took_ns = sum(asked.get(part, 0) for part in parts) or None
+        rows.append((where, *counts, asked.get("read_bytes"), asked.get("write_bytes"), took_ns))
 
     for name, accounts in found.machines.items():
         for kind in sorted(accounts.keys() - {"disk"}):
             row(f"applications in {name} to {kind}", accounts[kind])
-        row(f"{name} to its virtual disk", accounts["disk"])
+        row(f"{name} to its virtual disk", accounts["disk"], ("read_ns", "write_ns"))
     if rows:
         for name, asked in found.applications.items():
             row(f"outside, to the filesystem {name}", asked)
         for disk in found.disks:
-            row(f"outside, to {disk.name}", disk.account)
+            row(f"outside, to {disk.name}", disk.account, TIME_PARTS)
     counts = (("reads", "count"), ("writes", "count"), ("flushes or syncs", "count"))
-    note = "a machine counts a flush without data as a write, too"
-    return Table(columns("", *counts, ("read", "B"), ("written", "B")), rows, "Through both kernels", note)
+    heads = columns("", *counts, ("read", "B"), ("written", "B"), ("latencies", "ns"))
+    note = (
+        "a machine counts a flush without data as a write, too; latencies: the sum over the requests, "
+        "of which the machine’s include those of the requests below and the way between"
+    )
+    return Table(heads, rows, "Through both kernels", note)
 
 
 def _volume_table(found: Explanation) -> Table:

@@ -8,14 +8,16 @@ from itertools import pairwise
 
 from strata.plan.model import Plan
 from strata.results.events import Events
-from strata.units import SECTOR_BYTES
+from strata.units import NS_PER_MS, SECTOR_BYTES
 
 # Places in /sys/block/DISK/stat, each with its unit in the account (Documentation/block/stat.rst).
 _DISK_FIELDS = {
     "reads": (0, 1),
     "read_bytes": (2, SECTOR_BYTES),
+    "read_ns": (3, NS_PER_MS),
     "writes": (4, 1),
     "write_bytes": (6, SECTOR_BYTES),
+    "write_ns": (7, NS_PER_MS),
     "discards": (11, 1),
     "flushes": (15, 1),
 }
