@@ -46,7 +46,9 @@ def study(version: str) -> str:
 @pytest.mark.parametrize("version", KERNELS[1:])
 def test_every_kind_of_stack_runs_twice_with_the_same_bytes(lab: Lab, tmp_path: Path, version: str) -> None:
     for name in ("first", "second"):
-        assert run_text(study(version), tmp_path / name, LabRunner(lab)).exit_code == 0
+        folder = tmp_path / name
+        folder.mkdir()
+        assert run_text(study(version), folder, LabRunner(lab)).exit_code == 0
 
     found = records(tmp_path / "first/results")
     assert hashes(tmp_path / "first/results") == hashes(tmp_path / "second/results")
