@@ -297,6 +297,17 @@ def test_a_check_estimates_that_a_machine_and_emulating_take_real_time(tmp_path:
     assert guest_s + 10 < uml_s < qemu_s - 30
 
 
+def test_a_check_estimates_that_an_installation_takes_longest_in_a_machine(tmp_path: Path) -> None:
+    real_s = []
+    for layer in ("guest", "vm"):
+        text = TEXT.format(layers=f'{{ layer = "{layer}" }}', memory="1GiB")
+        head = text.partition("[workloads.load]")[0]
+        study = read(tmp_path, f'{head}[workloads.load]\nworkload = "os-installation"\n')
+        real_s.append(estimate_of(study, {CellKey("stack", "load"): 1}, []).real_s)
+
+    assert 30 < real_s[0] < real_s[1] / 3
+
+
 @pytest.mark.parametrize(
     ("flags", "device", "processor"),
     [

@@ -196,7 +196,11 @@ def _cell(  # noqa: PLR0917
     layers = [layer.real_time() for layer in study.stacks[cell.stack].every_layer]
     boot_s = _BOOT_S + sum(each.start_s for each in layers)
     ratio += sum(each.per_virtual for each in layers)
-    real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + data_bytes / _FILLED_BYTES_PER_REAL_S
+    work_s = sum(each.work_real_s for each in loads_of(load)) * max(
+        (each.slowness for each in layers), default=1
+    )
+    filled_s = data_bytes / _FILLED_BYTES_PER_REAL_S
+    real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
 
 

@@ -216,10 +216,14 @@ class KernelLog:
 
 
 class RealTime(NamedTuple):
-    """Real seconds in the lab: until a layer is up, and for each virtual second of a load."""
+    """Real seconds in the lab: until a layer is up, and for each virtual second of a load.
+
+    ``slowness`` is how many times as long the same work takes in it.
+    """
 
     start_s: float = 0.0
     per_virtual: float = 0.0
+    slowness: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -259,6 +259,11 @@ class Workload(BaseModel, Allowing, ABC):
         return self.data_bytes or 0
 
     @property
+    def work_real_s(self) -> float:
+        """Of work that is always the same: its real time in a lab."""
+        return 0.0
+
+    @property
     def cached_readers(self) -> int:
         """Its threads that read cached files as fast as they can, and so keep a processor busy each."""
         return 0

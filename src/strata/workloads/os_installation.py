@@ -73,6 +73,10 @@ class OsInstallation(Workload):
         alias="set",
     )
 
+    @property
+    def work_real_s(self) -> float:
+        return 35.0  # of a core, measured on a rotating disk
+
     def inputs(self) -> Mapping[str, str]:
         return {_INPUT: PACKAGES}
 

@@ -29,8 +29,9 @@ from strata.units import NS_PER_S
 if TYPE_CHECKING:
     from strata.layers.vm.vm import Vm
 
-# An estimate: pgbench took 65 s of a core for 60 virtual seconds on a rotating disk.
-REAL_TIME: Final = RealTime(start_s=1.3, per_virtual=0.6)
+# Estimates: pgbench took 65 s of a core for 60 virtual seconds on a rotating disk, an installation 149 s
+# instead of 35 s outside.
+REAL_TIME: Final = RealTime(start_s=1.3, per_virtual=0.6, slowness=4.3)
 NEEDS: Final = Prerequisites(
     tools=("mount", "qemu-storage-daemon", "tee", "test", "umount"), features=("guest:uml",)
 )
