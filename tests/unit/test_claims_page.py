@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 from xml.etree import ElementTree
 
 import pytest
@@ -64,6 +65,21 @@ def test_a_page_has_question_verdicts_figures_stacks_and_cost(folder: Path) -> N
     assert "xfs\n└── xfs" in text
     assert "6 of 6 trials are valid" in text
     assert "<b>" not in text
+
+
+def test_claims_about_trials_that_were_not_run_stand_apart(folder: Path) -> None:
+    for trial in (folder / "results/trials").glob("xfs.oltp.*"):
+        rmtree(trial)
+
+    text = page(folder)
+
+    assert "do not decide" not in text
+    named, _, claims = text.partition("**What they are about was not measured:**\n\n")[2].partition("\n\n")
+    assert named == (
+        "- ext4 commits twice as many transactions as XFS (`oltp.twice`).\n"
+        "- XFS commits a third of the transactions (`oltp.third`)."
+    )
+    assert "xfs.oltp: not run yet" in claims
 
 
 def test_a_page_does_not_hide_a_verdict_that_fails_the_command(folder: Path) -> None:

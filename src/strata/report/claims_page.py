@@ -18,7 +18,8 @@ from strata.report.stack import stack_views, study_of, text_tree
 from strata.report.table import escaped
 from strata.report.terminal import cost_line
 from strata.results.declared import scale_of
-from strata.statistics.claims import Judgement, Verdict
+from strata.spec.trial import CellKey
+from strata.statistics.claims import Judgement, Verdict, cells_of
 from strata.statistics.study import StudyResults
 from strata.units import format_share
 from strata.words import counted, listed
@@ -54,7 +55,7 @@ def claims_page(
         "page: figures, verdicts and reasons come from the results.",
         remark.strip(),
         "## What to believe today",
-        *_believed(judged, reasons),
+        *_believed(results, judged, reasons),
         "## The claims",
         claims_markdown(judged).strip(),
     ]
@@ -70,21 +71,38 @@ def _size(results: StudyResults) -> str:
     return f"{share}, with {counted(len(results.snapshot.seeds), 'seed')}"
 
 
-def _believed(judged: Sequence[Judgement], reasons: Mapping[str, str]) -> Iterator[str]:
+def _believed(
+    results: StudyResults, judged: Sequence[Judgement], reasons: Mapping[str, str]
+) -> Iterator[str]:
+    empty = {cell for cell, each in results.cells.items() if not each.records}
+    unmeasured = [
+        each for each in judged if each.verdict == "undecided" and not empty.isdisjoint(_cells(each))
+    ]
     for title, verdicts in _GROUPS:
-        mine = [each for each in judged if each.verdict in verdicts]
+        mine = [each for each in judged if each.verdict in verdicts and each not in unmeasured]
         if mine:
             yield f"**{title}:**"
             yield "\n".join(f"- {_line(each, reasons.get(each.claim.id, ''))}" for each in mine)
+    if unmeasured:
+        yield "**What they are about was not measured:**"
+        yield "\n".join(f"- {_said(each)}." for each in unmeasured)
+
+
+def _cells(judged: Judgement) -> Iterator[CellKey]:
+    for finding in judged.deciding:
+        yield from cells_of(finding)
+
+
+def _said(judged: Judgement) -> str:
+    return f"{escaped(judged.claim.claim)} (`{judged.claim.id}`)"
 
 
 def _line(judged: Judgement, reason: str) -> str:
     found = found_words(judged.deciding[0]) if judged.deciding else ""
     if judged.verdict in {"undecided", "not testable"}:
         found = judged.why
-    said = f"{escaped(judged.claim.claim)} (`{judged.claim.id}`)"
     more = [escaped(each) for each in (found, reason) if each and judged.verdict != "reproduced"]
-    return "; ".join([said, *more]) + "."
+    return "; ".join([_said(judged), *more]) + "."
 
 
 def _stacks(results: StudyResults) -> str:
