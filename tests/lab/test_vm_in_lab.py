@@ -62,7 +62,12 @@ QEMU = ', emulator = "qemu"'
 EMULATORS = [pytest.param("", id="uml"), pytest.param(QEMU, id="qemu", marks=pytest.mark.slow)]
 FSYNCS = 256
 FLUSH_COUNT = 15  # its place in /sys/block/DISK/stat (Documentation/block/stat.rst)
-KEPT = "dd if=/dev/urandom of=/dev/vda bs=64k seek=64 count=16 conv=notrunc,fdatasync status=none"
+# Two writes: under `writethrough` QEMU leaves out the flush of a write that is the first since another flush,
+# because it counts the write only afterwards (Denis V. Lunev on qemu-devel, 29 December 2025).
+KEPT = (
+    "for seek in 0 64; do dd if=/dev/urandom of=/dev/vda bs=64k seek=$$seek count=16 "
+    "conv=notrunc,fdatasync status=none; done"
+)
 TALK = (
     "perl -MIO::Socket::INET -e '"
     "$$s = IO::Socket::INET->new(Listen => 1, LocalAddr => q(127.0.0.1:7)) or die; "
