@@ -62,12 +62,10 @@ QEMU = ', emulator = "qemu"'
 EMULATORS = [pytest.param("", id="uml"), pytest.param(QEMU, id="qemu", marks=pytest.mark.slow)]
 FSYNCS = 256
 FLUSH_COUNT = 15  # its place in /sys/block/DISK/stat (Documentation/block/stat.rst)
-# Two writes: under `writethrough` QEMU leaves out the flush of a write that is the first since another flush,
-# because it counts the write only afterwards (Denis V. Lunev on qemu-devel, 29 December 2025).
-KEPT = (
-    "for seek in 0 64; do dd if=/dev/urandom of=/dev/vda bs=64k seek=$$seek count=16 "
-    "conv=notrunc,fdatasync status=none; done"
-)
+KEPT = "dd if=/dev/urandom of=/dev/vda bs=64k seek=64 count=16 conv=notrunc,fdatasync status=none"
+# Under `writethrough` QEMU leaves out the flush of a write that is the first since another flush, because it
+# counts the write only afterwards (Denis V. Lunev on qemu-devel, 29 December 2025).
+FIRST = KEPT.replace("seek=64", "seek=0")
 TALK = (
     "perl -MIO::Socket::INET -e '"
     "$$s = IO::Socket::INET->new(Listen => 1, LocalAddr => q(127.0.0.1:7)) or die; "
@@ -233,7 +231,8 @@ def test_an_acknowledged_write_survives_a_power_cut_unless_qemu_ignores_flushes(
     options = {**options, "keys": options.get("keys", "") + keys}
     study, survives = study_of(tmp_path, **options), options.get("cache") != "unsafe"
     plan = compile_trial(study, "vm", "sync", 1)
-    inside = in_machine(plan, shell_step("kept", KEPT), shell_step("read", READ.replace("DISK", "/dev/vda")))
+    kept = f"{FIRST}; {KEPT}" if keys and options.get("cache") == "writethrough" else KEPT
+    inside = in_machine(plan, shell_step("kept", kept), shell_step("read", READ.replace("DISK", "/dev/vda")))
     lower = tuple(each for each in plan.steps if each.phase == "build" and not each.id.startswith("ext4"))
     cut = plan.model_copy(update={"steps": (*lower, *_built(inside), cut_step())})
     lower = tuple(step for step in compile_recovery(study, "vm", 1).steps if not step.id.startswith("ext4"))

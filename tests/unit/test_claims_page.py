@@ -74,7 +74,7 @@ def test_claims_about_trials_that_were_not_run_stand_apart(folder: Path) -> None
     text = page(folder)
 
     assert "do not decide" not in text
-    named, _, claims = text.partition("**What they are about was not measured:**\n\n")[2].partition("\n\n")
+    named, _, claims = text.partition("**Not measured:**\n\n")[2].partition("\n\n")
     assert named == (
         "- ext4 commits twice as many transactions as XFS (`oltp.twice`).\n"
         "- XFS commits a third of the transactions (`oltp.third`)."

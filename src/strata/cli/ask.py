@@ -77,9 +77,9 @@ def ask(  # noqa: PLR0917  typer makes options of them
     It writes a study as `strata new study` does, says how long it will take, runs it in the lab, probes what
     the stacks must survive, and answers in half a page: the choice, by how much and how sure, what it gives
     up and costs, and what would change it (see `strata tipping`). It shows the commands that build the choice
-    and does not run them. On a terminal it asks for what no option says. After an interruption, or when you
-    have changed the file, `strata ask NAME` goes on; repeat --must. It takes durable and the probes of
-    `strata capabilities`.
+    and does not run them. Without --use it asks, on a terminal, for what no option says. After an
+    interruption, or when you have changed the file, `strata ask NAME` goes on; repeat --must. It takes
+    durable and the probes of `strata capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss

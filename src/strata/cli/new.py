@@ -108,7 +108,8 @@ def study(  # noqa: PLR0917  typer makes options of them
     """Write a commented study of a common use to NAME.toml.
 
     It is ready to run. One model stands for every disk; `--disk this-machine` takes the modelled drives
-    that resemble this machine's disks most. On a terminal the command asks for what no option says.
+    that resemble this machine's disks most. Without --use the command asks, on a terminal, for what no
+    option says.
 
     Examples:
         strata new study my-disks --use home-server --disk this-machine

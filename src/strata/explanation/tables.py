@@ -87,14 +87,14 @@ def _machine_table(found: Explanation) -> Table:
 
     def row(where: str, asked: Mapping[str, int], parts: Sequence[str] = ()) -> None:
         flushes = asked.get("flushes", asked.get("syncs"))
-        counts = (asked.get("reads"), asked.get("writes"), flushes)
         took_ns = sum(asked.get(part, 0) for part in parts) or None
-        rows.append((where, *counts, asked.get("read_bytes"), asked.get("write_bytes"), took_ns))
+        sizes = (asked.get("read_bytes"), asked.get("write_bytes"))
+        rows.append((where, asked.get("reads"), asked.get("writes"), flushes, *sizes, took_ns))
 
     for name, accounts in found.machines.items():
         for kind in sorted(accounts.keys() - {"disk"}):
             row(f"applications in {name} to {kind}", accounts[kind])
-        row(f"{name} to its virtual disk", accounts["disk"], ("read_ns", "write_ns"))
+        row(f"{name} to its virtual disk", accounts["disk"], ("read_ns", "write_ns", "discard_ns"))
     if rows:
         for name, asked in found.applications.items():
             row(f"outside, to the filesystem {name}", asked)
@@ -103,8 +103,8 @@ def _machine_table(found: Explanation) -> Table:
     counts = (("reads", "count"), ("writes", "count"), ("flushes or syncs", "count"))
     heads = columns("", *counts, ("read", "B"), ("written", "B"), ("latencies", "ns"))
     note = (
-        "a machine counts a flush without data as a write, too; latencies: the sum over the requests, "
-        "of which the machine’s include those of the requests below and the way between"
+        "a machine counts a flush without data as a write, too; latencies are sums over the requests, "
+        "which below can run later (caches) or side by side (RAID)"
     )
     return Table(heads, rows, "Through both kernels", note)
 

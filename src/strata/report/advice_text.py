@@ -168,7 +168,7 @@ def _waiting(advice: Advice, standings: Sequence[Standing]) -> str:
     shown = [f"{time_words(_score(first))} as long on {first.stack}"]
     shown += [f"{time_words(_score(each))} on {each.stack}" for each in others]
     left = len(standings) - len(shown)
-    more = f"; the estimates of {left} more are higher" if left else ""
+    more = f"; {left} more have longer estimated waits" if left else ""
     return f"compared with {advice.standings[0].stack}, the use would wait {listed(shown)}{more}"
 
 

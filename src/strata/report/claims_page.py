@@ -74,23 +74,26 @@ def _size(results: StudyResults) -> str:
 def _believed(
     results: StudyResults, judged: Sequence[Judgement], reasons: Mapping[str, str]
 ) -> Iterator[str]:
-    empty = {cell for cell, each in results.cells.items() if not each.records}
-    unmeasured = [
-        each for each in judged if each.verdict == "undecided" and not empty.isdisjoint(_cells(each))
-    ]
+    measured = [each for each in judged if not _is_unmeasured(results, each)]
     for title, verdicts in _GROUPS:
-        mine = [each for each in judged if each.verdict in verdicts and each not in unmeasured]
+        mine = [each for each in measured if each.verdict in verdicts]
         if mine:
             yield f"**{title}:**"
             yield "\n".join(f"- {_line(each, reasons.get(each.claim.id, ''))}" for each in mine)
-    if unmeasured:
-        yield "**What they are about was not measured:**"
-        yield "\n".join(f"- {_said(each)}." for each in unmeasured)
+    if len(measured) < len(judged):
+        yield "**Not measured:**"
+        yield "\n".join(f"- {_said(each)}." for each in judged if _is_unmeasured(results, each))
 
 
-def _cells(judged: Judgement) -> Iterator[CellKey]:
-    for finding in judged.deciding:
-        yield from cells_of(finding)
+def _is_unmeasured(results: StudyResults, judged: Judgement) -> bool:
+    """Whether every comparison that leaves it undecided lacks a trial that was not run."""
+    return judged.verdict == "undecided" and all(
+        any(not _was_run(results, cell) for cell in cells_of(finding)) for finding in judged.deciding
+    )
+
+
+def _was_run(results: StudyResults, cell: CellKey) -> bool:
+    return any(each.attempts for each in results.readings_of(*cell))
 
 
 def _said(judged: Judgement) -> str:

@@ -19,6 +19,7 @@ _DISK_FIELDS = {
     "write_bytes": (6, SECTOR_BYTES),
     "write_ns": (7, NS_PER_MS),
     "discards": (11, 1),
+    "discard_ns": (14, NS_PER_MS),
     "flushes": (15, 1),
 }
 _PROCESSOR = "processor"

@@ -260,7 +260,7 @@ class Workload(BaseModel, Allowing, ABC):
 
     @property
     def work_real_s(self) -> float:
-        """Of work that is always the same: its real time in a lab."""
+        """The real seconds in a lab for a fixed amount of work; 0 if there is none."""
         return 0.0
 
     @property
