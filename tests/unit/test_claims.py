@@ -46,6 +46,14 @@ def verdict(found: StudyResults, **expect: Any) -> str:
     return judged(found, **expect).verdict
 
 
+def test_a_stack_that_a_claim_does_not_name_does_not_widen_its_interval() -> None:
+    restless = VALUES | {"d": [10.0, 90.0, 30.0, 300.0, 20.0, 80.0]}
+    more = study({stack: {"mail": values} for stack, values in restless.items()})
+    expect = {"stack": "b", "against": "a", "ratio": [0.5, 0.54]}
+
+    assert judged(more, **expect).findings == judged(results(), **expect).findings
+
+
 @pytest.mark.parametrize(
     ("expect", "expected"),
     [

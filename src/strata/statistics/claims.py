@@ -163,7 +163,8 @@ def _compared(
 ) -> Comparison | None:
     zone = each.within or PRACTICAL_ZONE
     if each.other_workload == each.workload:
-        ratio = results.ratio(each.workload, each.metric, stack, against)
+        among = {name for pair in each.pairs(results.stacks) for name in pair if name is not None}
+        ratio = results.ratio(each.workload, each.metric, stack, against, among)
         judged = ratio and results.judged(each.workload, stack, against, kind, ratio)
         return replace(judged, zone=zone) if judged else None
     cells = _cells(each, stack, against)

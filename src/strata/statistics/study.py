@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -186,16 +186,23 @@ class StudyResults(Remembering):
         ranked = [stack for stack in summaries if not self.unranked(stack, workload)]
         return sorted(ranked, key=lambda stack: sign * summaries[stack].estimate)
 
-    def ratio(self, workload: str, metric: str, stack: str, baseline: str) -> Ratio | None:
-        """A stack's metric over another's; the intervals of all pairs of ranked stacks hold together."""
-        upper, lower = (self.cells[each, workload].series(metric) for each in (stack, baseline))
-        key = ("ratio", workload, metric, stack, baseline)
-        return self.once(key, lambda: compare_measured(upper, lower, self._family(workload, metric)))
+    def ratio(
+        self, workload: str, metric: str, stack: str, baseline: str, among: Collection[str] | None = None
+    ) -> Ratio | None:
+        """A stack's metric over another's.
 
-    def _family(self, workload: str, metric: str) -> Family | None:
-        ranked = (stack for stack in self.stacks if not self.unranked(stack, workload))
+        The intervals of all pairs of ranked stacks hold together: of all stacks, or of those ``among`` which
+        the two are.
+        """
+        chosen = tuple(each for each in self.stacks if among is None or each in among)
+        upper, lower = (self.cells[each, workload].series(metric) for each in (stack, baseline))
+        key = ("ratio", workload, metric, stack, baseline, chosen)
+        return self.once(key, lambda: compare_measured(upper, lower, self._family(workload, metric, chosen)))
+
+    def _family(self, workload: str, metric: str, stacks: tuple[str, ...]) -> Family | None:
+        ranked = (stack for stack in stacks if not self.unranked(stack, workload))
         series = (self.cells[stack, workload].series(metric) for stack in ranked)
-        return self.once(("family", workload, metric), lambda: family_over(list(series)))
+        return self.once(("family", workload, metric, stacks), lambda: family_over(list(series)))
 
     def half_widths(self, workload: str) -> dict[str, float]:
         """The half-width of each ranked stack's log-ratio to the best stack, by the first headline.
