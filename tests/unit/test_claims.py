@@ -11,6 +11,7 @@ import pytest
 from advice_studies import around, study
 from command_line import refusal, shown, shown_json
 from made_results import made_results
+from present import present
 from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
@@ -52,6 +53,17 @@ def test_a_stack_that_a_claim_does_not_name_does_not_widen_its_interval() -> Non
     expect = {"stack": "b", "against": "a", "ratio": [0.5, 0.54]}
 
     assert judged(more, **expect).findings == judged(results(), **expect).findings
+
+
+def test_all_comparisons_of_a_claim_by_one_metric_hold_together() -> None:
+    found = results()
+    one = {**MAIL, "stack": "b", "against": "a", "ratio": [0.5, 0.54]}
+    words = {"id": "it", "claim": "It is so.", "source": "a test", "expect": [one, {**one, "stack": "c"}]}
+    [together] = judge([Claim.model_validate(words)], found, results_subject(found, {}))
+    alone = judged(found, stack="b", against="a", ratio=[0.5, 0.54])
+
+    wide, narrow = (present(each.findings[0].interval) for each in (together, alone))
+    assert wide.low < narrow.low < narrow.high < wide.high
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ TONES: Final[Mapping[Verdict, Tone]] = {
 }
 _LEGEND: Final = (
     "A claim needs all its comparisons. The table shows those that decide its verdict.\n"
-    "Ratios are of the metric, the first stack's to the second's, with 95 % intervals that hold together."
+    "Ratios are of the metric, the first stack's to the second's, with 95 % intervals that hold together "
+    "within a claim."
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims judged against a study's results, by the intervals that its tables and reports have."""
+"""Claims judged against a study's results, by intervals over the stacks that a claim names."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
 def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
     """Claims about a study without results: which of them a run could judge."""
 
-    def of(each: Expectation, stack: str, against: str | None) -> Finding:
+    def of(_: Claim, each: Expectation, stack: str, against: str | None) -> Finding:
         why = subject.untestable(each, _cells(each, stack, against))
         return Finding(each, stack, against, "not testable" if why else "testable", why)
 
@@ -112,22 +112,32 @@ def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
 
 
 def judge(claims: Sequence[Claim], results: StudyResults, subject: Subject) -> list[Judgement]:
-    def of(each: Expectation, stack: str, against: str | None) -> Finding:
+    def of(claim: Claim, each: Expectation, stack: str, against: str | None) -> Finding:
         why = subject.untestable(each, _cells(each, stack, against))
         if why:
             return Finding(each, stack, against, "not testable", why)
-        return _found(results, each, stack, against)
+        return _found(results, each, stack, against, _compared_with(claim, each, results.stacks))
 
     return _judged(claims, subject, of)
 
 
 def _judged(
-    claims: Sequence[Claim], subject: Subject, of: Callable[[Expectation, str, str | None], Finding]
+    claims: Sequence[Claim], subject: Subject, of: Callable[[Claim, Expectation, str, str | None], Finding]
 ) -> list[Judgement]:
     return [
-        Judgement(claim, [of(each, *pair) for each in claim.expect for pair in each.pairs(subject.stacks)])
+        Judgement(
+            claim, [of(claim, each, *pair) for each in claim.expect for pair in each.pairs(subject.stacks)]
+        )
         for claim in claims
     ]
+
+
+def _compared_with(claim: Claim, each: Expectation, stacks: Sequence[str]) -> set[str]:
+    """The stacks that a claim compares by the same metric of the same workload: intervals hold over these."""
+    alike = (
+        other for other in claim.expect if (other.workload, other.metric) == (each.workload, each.metric)
+    )
+    return {name for other in alike for pair in other.pairs(stacks) for name in pair if name is not None}
 
 
 def cells_of(finding: Finding) -> list[CellKey]:
@@ -140,7 +150,9 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     return [own] if against is None else [own, CellKey(against, each.other_workload)]
 
 
-def _found(results: StudyResults, each: Expectation, stack: str, against: str | None) -> Finding:
+def _found(
+    results: StudyResults, each: Expectation, stack: str, against: str | None, among: set[str]
+) -> Finding:
     blank = Finding(each, stack, against, "undecided")
     for cell in _cells(each, stack, against):
         if not results.cells[cell].series(each.metric).values:
@@ -148,7 +160,7 @@ def _found(results: StudyResults, each: Expectation, stack: str, against: str | 
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
     if against is None:
         return _of_value(results, replace(blank, kind=kind))
-    comparison = _compared(results, each, stack, against, kind)
+    comparison = _compared(results, blank, against, kind, among)
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
     ratio = comparison.ratio
@@ -159,11 +171,11 @@ def _found(results: StudyResults, each: Expectation, stack: str, against: str | 
 
 
 def _compared(
-    results: StudyResults, each: Expectation, stack: str, against: str, kind: MetricKind
+    results: StudyResults, blank: Finding, against: str, kind: MetricKind, among: set[str]
 ) -> Comparison | None:
+    each, stack = blank.expectation, blank.stack
     zone = each.within or PRACTICAL_ZONE
     if each.other_workload == each.workload:
-        among = {name for pair in each.pairs(results.stacks) for name in pair if name is not None}
         ratio = results.ratio(each.workload, each.metric, stack, against, among)
         judged = ratio and results.judged(each.workload, stack, against, kind, ratio)
         return replace(judged, zone=zone) if judged else None
