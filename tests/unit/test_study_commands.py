@@ -82,6 +82,16 @@ def test_the_program_that_emulates_a_machine_is_named(file: Path) -> None:
     assert "default price: qemu-system-x86_64 in ext4." in text
 
 
+def test_the_programs_that_hold_a_container_are_not_named(file: Path) -> None:
+    plain = '{ layer = "ext4", mount = ["noatime"] }'
+    for layers in (f'{plain}, {{ layer = "nspawn" }}', '{ layer = "incus" }'):
+        file.write_text(SOUND.replace(plain, layers, 1))
+        found = shown_json("check", file)
+
+        assert layers in file.read_text()
+        assert [each for each in found["warnings"] if each["code"] == "default-price"] == []
+
+
 def test_mistakes_end_with_exit_code_2_and_no_traceback(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,15 +74,15 @@ def _size(results: StudyResults) -> str:
 def _believed(
     results: StudyResults, judged: Sequence[Judgement], reasons: Mapping[str, str]
 ) -> Iterator[str]:
-    measured = [each for each in judged if not _is_unmeasured(results, each)]
+    unmeasured = {each.claim.id for each in judged if _is_unmeasured(results, each)}
     for title, verdicts in _GROUPS:
-        mine = [each for each in measured if each.verdict in verdicts]
+        mine = [each for each in judged if each.verdict in verdicts and each.claim.id not in unmeasured]
         if mine:
             yield f"**{title}:**"
             yield "\n".join(f"- {_line(each, reasons.get(each.claim.id, ''))}" for each in mine)
-    if len(measured) < len(judged):
+    if unmeasured:
         yield "**Not measured:**"
-        yield "\n".join(f"- {_said(each)}." for each in judged if _is_unmeasured(results, each))
+        yield "\n".join(f"- {_said(each)}." for each in judged if each.claim.id in unmeasured)
 
 
 def _is_unmeasured(results: StudyResults, judged: Judgement) -> bool:

@@ -20,7 +20,8 @@ from strata.units import MIB, SECTOR_BYTES
 if TYPE_CHECKING:
     from strata.layers.vm.vm import Vm
 
-# An estimate: fio on a rotating disk took 50 s for 13 virtual seconds, on one core of a busy machine.
+# Estimates: fio on a rotating disk took 50 s for 13 virtual seconds, on one core of a busy machine. The
+# slowness was not measured; it is a little more than that of User-Mode Linux.
 REAL_TIME: Final = RealTime(start_s=30, per_virtual=3, slowness=5)
 NEEDS: Final = Prerequisites(
     tools=("mkdir", "qemu-system-x86_64", "rm", "test"), features=("guest:qemu",), packages=("qemu",)
