@@ -68,7 +68,7 @@ def claims_page(
 def _size(results: StudyResults) -> str:
     scale = scale_of(results.snapshot)
     share = "at its full size" if scale == 1 else f"at {format_share(scale)} of its time and data"
-    return f"{share}, with {counted(len(results.snapshot.seeds), 'seed')}"
+    return f"{share}, with {counted(len({each.trial.seed for each in results.records}), 'seed')}"
 
 
 def _believed(
