@@ -48,7 +48,10 @@ SLOW_FOLDERS = ("lab", "browser", "property")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files by how long they take, as far as it matters."""
+    """Mark the tests of the folders of the lab and the browser, and order the files by how long they take."""
+    for item in items:
+        if (folder := item.path.parent.name) in ("lab", "browser"):
+            item.add_marker(folder)
 
     def key(item: pytest.Item) -> tuple[int, bool]:
         name = item.path.stem.removeprefix("test_")

@@ -20,8 +20,6 @@ from strata.report import heat_map
 from strata.report.page import page_of, render
 from strata.statistics.study import gather
 
-pytestmark = pytest.mark.browser
-
 STACKS, WORKLOADS, SEEDS = 4, 3, 4
 WIDTHS_PX = (400, 1024, 1920)
 

@@ -19,8 +19,6 @@ from strata.results.store import ResultsFolder
 from strata.serve.app import application, bound
 from strata.spec.trial import TrialKey
 
-pytestmark = pytest.mark.browser
-
 STACKS, WORKLOADS, SEEDS = 3, 2, 2
 TRIALS = STACKS * WORKLOADS * SEEDS
 # How long a page may take to show what has happened, on a machine however loaded: a limit, not a measure.

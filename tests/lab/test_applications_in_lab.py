@@ -16,7 +16,7 @@ from strata.runners.lab import LabRunner
 from strata.workloads.command.command import applications
 from study_texts import toml
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 STUDY: Final = (Path(__file__).parents[2] / "studies/applications.toml").read_text()
 LOADS: Final[dict[str, dict[str, Any]]] = tomllib.loads(STUDY)["workloads"]

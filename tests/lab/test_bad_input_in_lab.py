@@ -12,8 +12,6 @@ from lab_factory import environment, hashes, head, shared_lab, stacks, strata
 from strata.lab import Lab
 from strata.lab.cache import cache_root
 
-pytestmark = pytest.mark.lab
-
 SOUND: Final = (
     head("own", [1], "4GiB")
     + '[devices.ssd]\nmodel = "samsung-870-evo-1tb"\ncapacity = "8GiB"\n'

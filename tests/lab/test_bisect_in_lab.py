@@ -17,7 +17,7 @@ from strata.lab.cache import Cache, cache_root
 from strata.spec.kernel import DEFAULT_VERSION
 from study_texts import HEAD, disk, pgbench
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]  # two kernels are compiled, and parts of six more
+pytestmark = pytest.mark.slow  # two kernels are compiled, and parts of six more
 
 STUDY = HEAD + disk("disk0") + '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n'
 STUDY += pgbench("oltp").replace("clients = 1", "clients = 4")

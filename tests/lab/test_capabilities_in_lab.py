@@ -13,8 +13,6 @@ from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from study_texts import HEAD, SSD, disk, fio
 
-pytestmark = pytest.mark.lab
-
 DISKS = disk("disk0", SSD, "1GiB") + disk("disk1", SSD, "1GiB") + disk("ssd", SSD, "256MiB")
 STACKS = """\
 [stacks.btrfs]

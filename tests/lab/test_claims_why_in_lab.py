@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from lab_factory import environment, hashes, public_folder, shared_lab, strata, write_two_disks
 
 from strata.lab import Lab
-
-pytestmark = pytest.mark.lab
 
 CLAIMS = """\
 [[claims]]

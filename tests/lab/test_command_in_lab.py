@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from lab_factory import head, records, run_text, stacks
 
 from strata.lab import Lab
 from strata.results.record import record_sha256
 from strata.runners.base import EVENTS_NAME
 from strata.runners.lab import LabRunner
-
-pytestmark = pytest.mark.lab
 
 SERVER = (
     "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die; "

@@ -17,8 +17,6 @@ from strata.lab import Lab
 from strata.runners.lab import LabRunner
 from strata.spec.device import device_folder
 
-pytestmark = pytest.mark.lab
-
 # A volume in the network serves what its rate allows: with a rate lower by 5 % it is as much slower.
 VOLUME = "aws-ebs-gp3"
 RATE_PER_S, SLOWER_RATE_PER_S = 3000, 2850

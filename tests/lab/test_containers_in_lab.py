@@ -21,8 +21,6 @@ from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from study_texts import written
 
-pytestmark = pytest.mark.lab
-
 POOLS = {
     "dir": '{ layer = "xfs" }, { layer = "incus-dir", memory = "128MiB" }',
     "btrfs": '{ layer = "incus", memory = "128MiB" }',

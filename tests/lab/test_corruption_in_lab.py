@@ -14,8 +14,6 @@ from strata.lab import Lab
 from strata.plan.interventions import FAULT_PARAMETER
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 CAPACITY: Final = "1GiB"
 SECTORS: Final = 1 << 21
 # The caches are emptied, and from then on the first disk reads as something else.

@@ -13,8 +13,6 @@ from lab_factory import head, mix, records, run_text, stacks, strata
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 AGED = '\nage = { fill = "40%", overwrites = 2 }'
 WRITE = '\n[workloads.write]\nworkload = "dd"\nsize = "32MiB"\ncontent = "random"\nfragmentation = true\n'
 

@@ -17,7 +17,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.spec.load import load_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 DESIGN = 'question = "Which?"\norder = "abba"\nage = { fill = "20%", overwrites = 1 }'
 FOLDER = '\n[stacks.folder]\nlayers = [{ layer = "ext4" }, { layer = "directory" }]\n'

@@ -10,8 +10,6 @@ from strata.lab import Lab
 from strata.results.record import ResultRecord
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 # The file's metadata are in memory since it was written, so that none is needed: all three have read exactly
 # what fio asked for. ext4's prefetch of the block bitmaps added 9 requests on 100 GiB.

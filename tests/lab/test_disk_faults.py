@@ -21,8 +21,6 @@ from strata.spec.step import Step
 from strata.traces.kinds import OPS
 from strata.traces.table import parse_records
 
-pytestmark = pytest.mark.lab
-
 CAPACITY_BYTES = 1 << 30
 READ_SECTORS = "dd if=${disk0} bs=4k count=1 iflag=direct skip=%d 2>/dev/null | sha256sum"
 DEVICE = find_device("generic-desktop-hdd")

@@ -19,8 +19,6 @@ from strata.spec.device_kinds.mechanism import mechanism
 from strata.spec.step import Step
 from strata.units import NS_PER_S
 
-pytestmark = pytest.mark.lab
-
 DEVICE = find_device("wd-re4-500gb")
 DISK = mechanism(DEVICE)
 DEPTHS = (1, 2, 4, 8, 16, 32)

@@ -32,7 +32,7 @@ from strata.spec.load import load_study
 from strata.spec.trial import TrialKey
 from strata.spec.warning import UNDISTURBED
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 TRIAL = "ext4.mix.s1"
 # The least share that a busy neighbour gets on a machine on which a dozen others run, too.

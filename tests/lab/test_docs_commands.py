@@ -12,8 +12,6 @@ from doc_folder import prepared, run_page, words_of
 from doc_pages import Page, pages
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 PAGES = [page for page in pages() if page.commands]
 # Most examples of `--help` are also in the how-tos; each is run once.
 EXAMPLES = "docs/reference/commands.md"

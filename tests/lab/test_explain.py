@@ -27,8 +27,6 @@ from strata.spec.plausible import plausible_drive
 from strata.spec.trial import TrialKey
 from strata.units import format_value, significant
 
-pytestmark = pytest.mark.lab
-
 FILESYSTEMS = ("ext4", "btrfs")
 CAPACITY = 20 << 30
 LOAD = """

@@ -24,8 +24,6 @@ from strata.runners.base import EVENTS_NAME, TRACE_NAME, Progress
 from strata.runners.lab import LabRunner
 from strata.spec.trial import TrialKey
 
-pytestmark = pytest.mark.lab
-
 SCRIPTS = {
     "good": 'script = "echo fine"',
     "crash": 'script = "echo before; kill -SEGV $$$$"',

@@ -15,7 +15,6 @@ from strata.errors import LabError, ResultError, RunError
 from strata.lab import Lab
 
 pytestmark = [
-    pytest.mark.lab,
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a small filesystem"),
 ]

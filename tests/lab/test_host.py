@@ -36,7 +36,7 @@ from strata.runners.leftovers import processes_of
 from strata.spec.load import load_study
 from strata.spec.trial import CellKey
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 OLTP = """
 [workloads.oltp]

@@ -6,13 +6,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from lab_factory import head, run_text, stacks
 
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
-
-pytestmark = pytest.mark.lab
 
 # The C library chooses functions by these, each in a line such as x86.cpu_features.xsave_state_size=0x0.
 SCRIPT = """

@@ -32,7 +32,7 @@ from strata.spec.study import Study
 from study_texts import mistakes, read
 from watched_world import World, adopt_orphans, reap, watched
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 SEED: Final = 11
 DRAWN: Final = 10_000

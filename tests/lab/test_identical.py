@@ -30,8 +30,6 @@ from lab_factory import (
 from examples import SHARE
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 OLTP = """
 [workloads.oltp]
 workload = "pgbench"

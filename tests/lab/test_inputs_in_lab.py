@@ -8,14 +8,11 @@ import io
 import tarfile
 from pathlib import Path
 
-import pytest
 from lab_factory import head, records, run_text, stacks
 
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 from strata.traces.table import read_parquet
-
-pytestmark = pytest.mark.lab
 
 TREE = '\n[workloads.tree]\nworkload = "tree"\narchive = "tree.tar.xz"\n'
 FILES = 40

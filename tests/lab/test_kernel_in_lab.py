@@ -13,8 +13,6 @@ from strata.lab import Lab
 from strata.results.record import ResultRecord
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 # A fork copies the pages of io_uring's queue as one run. The child must see what its parent wrote there, and
 # its end must drop no references of other pages.
 FORKED_RING = """

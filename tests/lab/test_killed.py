@@ -29,8 +29,6 @@ from lab_factory import (
 
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="8MiB")
 KILLS = 3
 # Labs notice their starter's death at once, but the kernel takes a moment to take them down.

@@ -22,8 +22,6 @@ from strata.spec.device import find_device
 from strata.spec.step import LOAD, Command, Step
 from strata.units import NS_PER_MS, NS_PER_S
 
-pytestmark = pytest.mark.lab
-
 DEVICE = find_device("wd-re4-500gb")
 MIB, PIB = 1 << 20, 1 << 50
 

@@ -12,8 +12,6 @@ from strata.lab import Lab
 from strata.runners.lab import LabRunner
 from study_texts import HEAD, disk
 
-pytestmark = pytest.mark.lab
-
 CACHED = '[stacks.cached]\nlayers = [{{ layer = "{}", cache = "ssd" }}, {{ layer = "ext4" }}]\n'
 
 

@@ -31,8 +31,6 @@ from strata.results.events import Events
 from strata.spec.step import Step
 from strata.spec.study import Study
 
-pytestmark = pytest.mark.lab
-
 ALONE = [f"layer-{name}" for name in catalogue().layers]
 
 

@@ -19,8 +19,6 @@ from strata.spec.fit import snapshotting
 from strata.spec.study import Study
 from study_texts import read
 
-pytestmark = pytest.mark.lab
-
 # Most of what is drawn is refused, by contradicting keys or too few disks. A failure is not shrunk: every
 # example is two boots.
 EXAMPLES = settings(

@@ -14,8 +14,6 @@ import pytest
 
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 _CALLS = "openat,newfstatat,statx,unlinkat,fsync,close,read,write,lseek"
 _PIECE_BYTES = 1 << 20
 _LINE = re.compile(r"^\d+ +(?P<call>\w+)\((?P<words>.*)\) += (?P<result>-?\d+)")

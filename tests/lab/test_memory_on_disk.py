@@ -11,8 +11,6 @@ from lab_factory import hashes, head, mix, run_text, stacks
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 STUDY = head("memory", [1]) + stacks("ext4") + mix(duration="1s", size="16MiB")
 
 

@@ -12,7 +12,7 @@ from strata.lab import Lab
 from strata.runners.lab import LabRunner
 from strata.spec.kernel import DEFAULT_VERSION, KERNELS
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]  # a kernel, its modules and ZFS are compiled
+pytestmark = pytest.mark.slow  # a kernel, its modules and ZFS are compiled
 
 STACKS = {
     "ext4": '{ layer = "ext4" }',

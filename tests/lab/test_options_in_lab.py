@@ -18,8 +18,6 @@ from strata.plan.catalogue import catalogue
 from strata.spec.layer import LayerContext, Provided
 from strata.spec.step import literal
 
-pytestmark = pytest.mark.lab
-
 CAPACITY_BYTES: Final = 2 << 30
 MADE: Final = {
     "ext2": "mkfs.ext2 -q -F",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from lab_factory import records, run_text, shell_step
 from layer_lives import LOAD, MODEL, carry_out
 
@@ -15,8 +14,6 @@ from strata.plan.compile import compile_stack
 from strata.runners.lab import LabRunner
 from strata.units import MIB
 from study_texts import read, stack_text
-
-pytestmark = pytest.mark.lab
 
 
 def test_the_table_holds_the_partitions_that_the_pool_uses(lab: Lab, tmp_path: Path) -> None:

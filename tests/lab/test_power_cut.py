@@ -27,8 +27,6 @@ from strata.spec.faults import IgnoresFlush
 from strata.spec.step import Step
 from strata.units import NS_PER_MS, NS_PER_S
 
-pytestmark = pytest.mark.lab
-
 DEVICE = find_device("generic-desktop-hdd")  # it has a volatile write cache
 CAPACITY_BYTES = 4 << 30
 MAKE = (

@@ -56,7 +56,6 @@ def outcomes(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
         return run_chains(rack, chains, sorted(os.sched_getaffinity(0)))
 
 
-@pytest.mark.lab
 @pytest.mark.slow
 def test_zfs_is_imported_scrubbed_and_verified_and_a_lying_drive_is_found_out(
     lab: Lab, tmp_path: Path
@@ -77,7 +76,6 @@ def name_of(subject: Subject) -> str:
     return subject.name
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("subject", SOUND, ids=name_of)
 def test_a_stack_with_barriers_keeps_everything_it_acknowledged(outcomes: Outcomes, subject: Subject) -> None:
     outcome = outcomes[subject]
@@ -88,13 +86,11 @@ def test_a_stack_with_barriers_keeps_everything_it_acknowledged(outcomes: Outcom
     assert outcome.remarks == [] or subject.filesystem == "btrfs"
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("subject", SOUND, ids=name_of)
 def test_the_same_cut_leaves_the_same_image(outcomes: Outcomes, subject: Subject) -> None:
     assert outcomes[subject].different == []
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("subject", UNSOUND, ids=name_of)
 def test_without_barriers_or_on_a_drive_that_lies_damage_appears(
     outcomes: Outcomes, subject: Subject
@@ -104,13 +100,11 @@ def test_without_barriers_or_on_a_drive_that_lies_damage_appears(
     assert re.search(FOUND_BY, damage)
 
 
-@pytest.mark.lab
 def test_the_cuts_lose_writes_that_the_disk_has_acknowledged(outcomes: Outcomes) -> None:
     assert sum(outcomes[subject].lost + outcomes[subject].torn for subject in SOUND) > 0
     assert sum(outcomes[subject].lost_acknowledged for subject in SOUND) > 0
 
 
-@pytest.mark.lab
 def test_a_cut_at_the_very_first_command_leaves_the_image_as_it_was(lab: Lab, tmp_path: Path) -> None:
     chain = Chain(SOUND[0], seed=1, cuts=1)
     with (
@@ -129,7 +123,6 @@ def test_a_cut_at_the_very_first_command_leaves_the_image_as_it_was(lab: Lab, tm
     assert again.damage is None
 
 
-@pytest.mark.lab
 def test_a_lab_that_ends_from_outside_is_not_taken_for_damage(lab: Lab, tmp_path: Path) -> None:
     chain = Chain(SOUND[0], seed=1, cuts=1)
     with (

@@ -15,8 +15,6 @@ from lab_factory import STRATA, environment, hashes, public_folder, records, sha
 
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 HEAD = """\
 [study]
 name = "prepared"

@@ -13,8 +13,6 @@ from lab_factory import environment, hashes, head, public_folder, records, share
 from strata.lab import Lab
 from strata.results.record import ProcessorUse, ResultRecord
 
-pytestmark = pytest.mark.lab
-
 LOADS = """
 [workloads.reads]
 workload = "fio"

@@ -9,8 +9,6 @@ from strata.lab import Lab
 from strata.lab.progress import SILENCE
 from strata.pricing.benchmark import measure_lab
 
-pytestmark = pytest.mark.lab
-
 
 def test_the_lab_counts_the_same_work_of_each_operation_every_time(lab: Lab) -> None:
     first, second = (measure_lab(lab, ["ext4"], SILENCE, shorten=200) for _ in range(2))

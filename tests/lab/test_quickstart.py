@@ -10,7 +10,7 @@ from lab_factory import environment, hashes, records, shared_lab, strata
 
 from strata.lab import Lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 STUDY = Path(__file__).parents[2] / "studies" / "quickstart.toml"
 

@@ -19,7 +19,7 @@ from strata.lab import Lab
 from strata.runners.leftovers import processes_of
 from study_texts import disk
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 MIB = 1 << 20
 # UUIDs come from the seed, and the kernel mounts no two btrfs of one UUID: others may run this test, too.
 SEED = os.getpid()

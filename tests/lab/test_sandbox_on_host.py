@@ -30,7 +30,7 @@ from strata.runners.host import HostRunner
 from strata.spec.load import load_study
 from strata.spec.step import Step
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 # A link leads to the own mount while its path is judged, and to /etc when it is mounted on.
 RACE = """

@@ -12,8 +12,6 @@ from strata.lab import Lab
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
-pytestmark = pytest.mark.lab
-
 TEXT = """\
 [study]
 name = "knee"

@@ -18,8 +18,6 @@ from lab_factory import STRATA, environment, head, labs_of, left_in, mix, public
 
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 PATIENCE_S = 60.0
 PROMPT = "root@lab"
 

@@ -12,8 +12,6 @@ from signal_storm import RunnerKind, blows, run_storm
 
 from strata.lab import Lab
 
-pytestmark = pytest.mark.lab
-
 KINDS: tuple[RunnerKind, ...] = ("lab", "host")
 
 

@@ -17,8 +17,6 @@ from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 from study_texts import disk
 
-pytestmark = pytest.mark.lab
-
 LIAR = disk("liar", capacity="4GiB") + 'faults = [{ fault = "ignores-flush" }]\n'
 DISKS = disk("disk0", capacity="4GiB") + LIAR
 HEAD = """\

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from lab_factory import records, run_text
 
 from strata.capabilities.survey import Survey, chosen_probes
@@ -18,8 +17,6 @@ from strata.spec.load import load_study
 from strata.spec.survival import REBUILT
 from strata.units import NS_PER_S
 from study_texts import SSD, disk
-
-pytestmark = pytest.mark.lab
 
 HEAD = """\
 [study]

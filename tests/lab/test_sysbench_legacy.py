@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy
 from lab_factory import bare_task, carried_out
 
@@ -20,8 +19,6 @@ from strata.results.events import Events
 from strata.spec.step import Step
 from strata.spec.workload import WorkloadContext
 from strata.workloads.sysbench.oltp import SysbenchOltp
-
-pytestmark = pytest.mark.lab
 
 ROWS = 10_000
 EVENTS = 20

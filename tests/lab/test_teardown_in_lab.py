@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from lab_factory import bare_task
 
 from strata.lab import Lab
@@ -15,8 +14,6 @@ from strata.results.events import Events, read_events
 from strata.results.troubles import trouble_in_events
 from strata.runners.lab import LabRunner
 from strata.spec.step import Command, Step
-
-pytestmark = pytest.mark.lab
 
 DEVICE = "samsung-870-evo-1tb"
 GROUP = "/sys/fs/cgroup/${stack}_guest"

@@ -15,8 +15,6 @@ from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner
 from strata.spec.memory_limit import memory_bytes_max
 
-pytestmark = pytest.mark.lab
-
 _MIB = 1 << 20
 _WINDOW_NS = 2 * 10**9
 _STACKS = """

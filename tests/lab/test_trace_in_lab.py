@@ -19,8 +19,6 @@ from strata.traces.kinds import OPS
 from strata.traces.requests import request_lines
 from strata.traces.table import Trace, read_parquet
 
-pytestmark = pytest.mark.lab
-
 RECORDED = """
 [workloads.mix]
 workload = "fio"

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from lab_factory import hashes, records, run_text
 
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
-
-pytestmark = pytest.mark.lab
 
 STUDY = """
 [study]

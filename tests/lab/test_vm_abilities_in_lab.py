@@ -18,8 +18,6 @@ from strata.spec.load import load_study
 from strata.spec.study import Study
 from study_texts import HEAD, disk, written
 
-pytestmark = pytest.mark.lab
-
 TEXT = HEAD + 'memory = "1GiB"\n' + disk("disk0", capacity="4GiB") + disk("disk1", capacity="4GiB")
 TEXT += """
 [stacks.volume]

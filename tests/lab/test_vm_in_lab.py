@@ -29,8 +29,6 @@ from strata.spec.study import Study
 from strata.units import NS_PER_S
 from study_texts import written
 
-pytestmark = pytest.mark.lab
-
 STUDY = """
 [stacks.vm]
 layers = [{below}{{ layer = "vm", memory = "{memory}", cache = "{cache}"{keys} }}, {{ layer = "ext4" }}]

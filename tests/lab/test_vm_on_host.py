@@ -17,7 +17,7 @@ from strata.runners.host import HostRunner
 from strata.runners.kernel import Kernel
 from strata.runners.machines import has_kvm
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 STUDY = """
 [stacks.vm]

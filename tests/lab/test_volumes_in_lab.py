@@ -21,8 +21,6 @@ from strata.spec.provisioning import provision
 from strata.spec.step import Step
 from strata.units import NS_PER_S
 
-pytestmark = pytest.mark.lab
-
 DEVICES = {
     # Without slow phases, which the library's run meets at other times.
     "cloud": Subject(find_device("aws-ebs-gp3")).with_values({"slow_share": 0}).device,

@@ -10,8 +10,6 @@ from strata.lab import Lab
 from strata.results.record import ResultRecord
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 STUDY = """\
 [study]
 name = "windows"

@@ -21,8 +21,6 @@ from strata.spec.step import Step
 from strata.spec.workload import WorkloadContext
 from study_texts import read
 
-pytestmark = pytest.mark.lab
-
 CONTEXT = WorkloadContext(name="rights", seed=1, target="${scratch}/stack")
 POSTGRESQL = {
     "copy-to-program": "COPY (SELECT 1) TO PROGRAM 'id > /tmp/reached'",

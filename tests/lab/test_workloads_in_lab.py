@@ -17,8 +17,6 @@ from strata.lab import Lab
 from strata.results.record import ResultRecord, record_sha256
 from strata.runners.lab import LabRunner
 
-pytestmark = pytest.mark.lab
-
 STACKS = {
     "ext4": '{ layer = "ext4" }',
     "btrfs": '{ layer = "btrfs" }',

@@ -13,7 +13,7 @@ from small_loads import LOWEST, SMALL, small_load
 from strata.lab import Lab
 from strata.runners.host import HostRunner
 
-pytestmark = [pytest.mark.lab, pytest.mark.root]
+pytestmark = pytest.mark.root
 
 # `load`, `fill-and-fragment`, `os-installation`, test_host.py and `sql-suite` run the same programs, or the
 # lab runs these, too.

@@ -6,7 +6,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
 from lab_factory import bare_task, carried_out, shell_step
 
 from strata.lab import Lab
@@ -14,8 +13,6 @@ from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage
 from strata.results.events import Events
 from strata.spec.step import Step
-
-pytestmark = pytest.mark.lab
 
 # Names that zpool does not take for whole disks, which it would partition, waiting for udev.
 NODES = "mkdir /dev/pool && for disk in a b c d; do cp -a /dev/sd$$disk /dev/pool/$$disk; done"
