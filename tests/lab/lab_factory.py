@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import Field
@@ -72,6 +72,11 @@ def mix(*, duration: str = "2s", size: str = "128MiB") -> str:
         '\n[workloads.mix]\nworkload = "fio"\npreset = "random-mix-4k"\n'
         f'size = "{size}"\nwarmup = "500ms"\nduration = "{duration}"\n'
     )
+
+
+def oltp(clients: int, duration: str = "1s") -> str:
+    keys = f'scale = 1\nclients = {clients}\nwarmup = "1s"\nduration = "{duration}"\n'
+    return f'\n[workloads.oltp]\nworkload = "pgbench"\n{keys}'
 
 
 TWO_DISKS = """\
@@ -173,6 +178,14 @@ def records(results: Path) -> dict[str, ResultRecord]:
         for reading in ResultsFolder.open(results).readings()
         if reading.record is not None
     }
+
+
+def valid_record(text: str, folder: Path, runner: Runner, **options: Any) -> ResultRecord:
+    """Run a study of one trial, which must be valid; ``options`` are those of `run_text`."""
+    run_text(text, folder, runner, **options)
+    (record,) = records(folder / "results").values()
+    assert record.validity.valid, record.validity.reasons
+    return record
 
 
 def hashes(results: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab_factory import head, records, run_text, stacks
+from lab_factory import head, records, run_text, stacks, valid_record
 
 from strata.lab import Lab
 from strata.results.record import record_sha256
@@ -121,10 +121,8 @@ def test_pgbench_measures_tables_and_a_script_of_ones_own(lab: Lab, tmp_path: Pa
         'script_text = "UPDATE item SET id = id WHERE id = 7;"\n'
     )
 
-    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+    record = valid_record(text, tmp_path, LabRunner(lab), jobs=1)
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     assert {each.name: each.value for each in record.metrics}["transactions_per_s"] > 10
 
 
@@ -140,10 +138,8 @@ def test_sysbench_runs_a_transaction_of_ones_own_on_a_dump(lab: Lab, tmp_path: P
         'SELECT \':text\'::text;\nCOMMIT;\n"""\n'
     )
 
-    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+    record = valid_record(text, tmp_path, LabRunner(lab), jobs=1)
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     found = {each.name: each.value for each in record.metrics}
     assert 25 < found["transactions_per_s"] < 55
     assert found["queries_per_s"] == 4 * found["transactions_per_s"]
@@ -165,9 +161,7 @@ def test_an_application_is_one_of_several_tenants(lab: Lab, tmp_path: Path) -> N
         text += "load = ['perl ${files}/append.pl ${data}/log ${duration}']\n"
         text += "metrics = [{ name = 'appends', unit = '1', better = 'higher', regex = 'done ([0-9]+)' }]\n"
 
-    run_text(text, tmp_path, LabRunner(lab), jobs=1)
+    record = valid_record(text, tmp_path, LabRunner(lab), jobs=1)
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     found = {each.name: each.value for each in record.metrics}
     assert min(found[name] for name in ("left_appends", "right_appends", "left_alone_appends")) > 5

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from lab_factory import head, records, run_text, shell_step
+from lab_factory import head, oltp, shell_step, valid_record
 
 from strata.capabilities.survey import Survey, chosen_probes
 from strata.execution.power import cut_and_recover
@@ -38,7 +38,6 @@ def pools(often: Collection[str]) -> list[object]:
 STACK = "\n[stacks.stack]\nlayers = [{layers}]\n"
 SYNC = '\n[workloads.sync]\nworkload = "fio"\npreset = "fsync-write-4k"\nsize = "1MiB"\n'
 LIFE = '\n[workloads.life]\nworkload = "container-life"\nsize = "16MiB"\n'
-SERVER = '\n[workloads.oltp]\nworkload = "pgbench"\nscale = 1\nclients = 2\nwarmup = "1s"\nduration = "2s"\n'
 TENANTS = """
 [workloads.two]
 workload = "tenants"
@@ -103,10 +102,8 @@ def test_a_container_without_a_daemon_is_confined_and_two_runs_are_equal(lab: La
 def test_the_life_of_containers_is_measured(pool: str, lab: Lab, tmp_path: Path) -> None:
     text = head("containers", [1], capacity="4GiB") + STACK.format(layers=POOLS[pool]) + LIFE
 
-    run_text(text, tmp_path, LabRunner(lab))
+    record = valid_record(text, tmp_path, LabRunner(lab))
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     took_ns = {each.name: each.value for each in record.metrics if each.name.endswith("_ns")}
     assert len(took_ns) == 7
     assert min(took_ns.values()) > 0
@@ -117,12 +114,10 @@ def test_the_life_of_containers_is_measured(pool: str, lab: Lab, tmp_path: Path)
     [pytest.param(POOLS["btrfs"], id="btrfs", marks=pytest.mark.slow), pytest.param(NSPAWN, id="nspawn")],
 )
 def test_a_database_server_runs_in_a_container(layers: str, lab: Lab, tmp_path: Path) -> None:
-    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=layers) + SERVER
+    text = head("containers", [1], capacity="4GiB") + STACK.format(layers=layers) + oltp(2, "2s")
 
-    run_text(text, tmp_path, LabRunner(lab))
+    record = valid_record(text, tmp_path, LabRunner(lab))
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     rates = {each.name: each.value for each in record.metrics}
     assert rates["transactions_per_s"] > 0
 
@@ -135,10 +130,8 @@ def test_two_tenants_have_a_container_each_and_one_is_held_to_its_rate(
     layers = POOLS[pool].replace('memory = "128MiB"', 'memory = "128MiB", read_max = "100kB/s"')
     text = head("containers", [1], capacity="4GiB") + STACK.format(layers=layers) + TENANTS
 
-    run_text(text, tmp_path, LabRunner(lab))
+    record = valid_record(text, tmp_path, LabRunner(lab))
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     rates = {each.name: each.value for each in record.metrics if each.name.endswith("read_bytes_per_s")}
     assert len(rates) == 2
     if pool != "zfs":  # a part of its requests come from threads that no limit reaches
@@ -147,14 +140,12 @@ def test_two_tenants_have_a_container_each_and_one_is_held_to_its_rate(
 
 @pytest.mark.slow
 def test_two_tenants_have_a_container_each_without_a_daemon(lab: Lab, tmp_path: Path) -> None:
-    run_text(
+    record = valid_record(
         head("containers", [1], capacity="4GiB") + STACK.format(layers=NSPAWN) + TENANTS,
         tmp_path,
         LabRunner(lab),
     )
 
-    (record,) = records(tmp_path / "results").values()
-    assert record.validity.valid, record.validity.reasons
     rates = [each.value for each in record.metrics if each.name.endswith("operations_per_s")]
     assert len(rates) == 3  # of each, and of both
     assert min(rates) > 0

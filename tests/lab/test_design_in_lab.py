@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from lab_factory import head, mix, records, run_text, stacks, strata
+from lab_factory import hashes, head, mix, run_text, stacks, strata, valid_record
 
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
@@ -21,11 +21,6 @@ def keyed(text: str, keys: str) -> str:
     return text.replace('question = "Which?"', f'question = "Which?"{keys}', 1)
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    found = folder.glob("results/trials/*/attempt-*/result.json")
-    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in found}
-
-
 def test_a_trial_does_not_depend_on_the_order_in_which_a_study_is_run(lab: Lab, tmp_path: Path) -> None:
     text = head("order", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
     found = []
@@ -33,7 +28,7 @@ def test_a_trial_does_not_depend_on_the_order_in_which_a_study_is_run(lab: Lab, 
         folder = tmp_path / keys[-5:-1]
         folder.mkdir()
         run_text(keyed(text, keys), folder, LabRunner(lab), jobs=1)
-        found.append(hashes(folder))
+        found.append(hashes(folder / "results"))
 
     assert len(found[0]) == 4
     assert found[0] == found[1]
@@ -46,9 +41,7 @@ def test_an_aged_filesystem_has_its_free_space_in_pieces_and_twice_the_same(lab:
     for name, each in (("new", text), ("aged", aged), ("again", aged)):
         folder = tmp_path / name
         folder.mkdir()
-        run_text(each, folder, LabRunner(lab), jobs=1)
-        (record,) = records(folder / "results").values()
-        assert record.validity.valid, record.validity.reasons
+        record = valid_record(each, folder, LabRunner(lab), jobs=1)
         metric = record.metric("fragmentation_ext4_before_free_extents")
         assert metric is not None
         free[name] = metric.value
@@ -56,7 +49,7 @@ def test_an_aged_filesystem_has_its_free_space_in_pieces_and_twice_the_same(lab:
         assert verdicts.get("aged") == (None if name == "new" else "yes")
 
     assert free["aged"] > 20 * free["new"]
-    assert hashes(tmp_path / "aged") == hashes(tmp_path / "again")
+    assert hashes(tmp_path / "aged/results") == hashes(tmp_path / "again/results")
 
 
 @pytest.mark.slow  # tests/unit/test_precision_rounds.py has the same with trials that take no time

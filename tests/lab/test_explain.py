@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab_factory import head, run_text, stacks
+from lab_factory import head, oltp, run_text, stacks
 
 from strata.explanation.analysis import Explanation, explain
 from strata.explanation.comparison import compare, sentences
@@ -29,14 +29,6 @@ from strata.units import format_value, significant
 
 FILESYSTEMS = ("ext4", "btrfs")
 CAPACITY = 20 << 30
-LOAD = """
-[workloads.oltp]
-workload = "pgbench"
-scale = 1
-clients = 10
-warmup = "1s"
-duration = "2s"
-"""
 # Reads, writes and flushes at a quarter of the processor time of the database.
 FILES = """
 [workloads.oltp]
@@ -71,7 +63,7 @@ def measured(lab: Lab, folder: Path, load: str, options: str = "") -> dict[str, 
 
 @pytest.fixture(scope="module")
 def sources(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
-    return measured(lab, tmp_path_factory.mktemp("explain"), LOAD)
+    return measured(lab, tmp_path_factory.mktemp("explain"), oltp(10, "2s"))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from lab_factory import (
     environment,
     head,
     mix,
+    oltp,
     on_host,
     public_folder,
     records,
@@ -38,14 +39,7 @@ from strata.spec.trial import CellKey
 
 pytestmark = pytest.mark.root
 
-OLTP = """
-[workloads.oltp]
-workload = "pgbench"
-scale = 1
-clients = 2
-warmup = "1s"
-duration = "1s"
-"""
+OLTP = oltp(2)
 STUDY = head("host", [1], "4GiB") + stacks("ext4", "xfs", "btrfs") + OLTP + mix(duration="1s", size="16MiB")
 # The others run with fio in the tests of every layer.
 STACKS = ("ext4", *(pytest.param(each, marks=pytest.mark.slow) for each in ("xfs", "btrfs")))

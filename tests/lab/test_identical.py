@@ -20,6 +20,7 @@ from lab_factory import (
     labs_of,
     left_in,
     mix,
+    oltp,
     public_folder,
     records,
     shared_lab,
@@ -30,14 +31,6 @@ from lab_factory import (
 from examples import SHARE
 from strata.lab import Lab
 
-OLTP = """
-[workloads.oltp]
-workload = "pgbench"
-scale = 1
-clients = 4
-warmup = "1s"
-duration = "1s"
-"""
 VERIFY = """
 [workloads.verify]
 workload = "fio"
@@ -47,7 +40,7 @@ size = "8MiB"
 STUDY = (
     head("identical", [1]).replace('phases = "fixed"\n', "")
     + stacks("ext4", "xfs", "btrfs")
-    + OLTP
+    + oltp(4)
     + mix(duration="1s", size="16MiB")
     + VERIFY
 )

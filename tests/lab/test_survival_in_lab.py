@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from lab_factory import oltp
 
 from command_line import shown, shown_json
 from strata.capabilities.survey import Survey
@@ -41,14 +42,7 @@ devices = ["disk0"]
 layers = [{{ layer = "ext4" }}]
 settings = {{ postgresql = {{ fsync = false }} }}
 """
-OLTP = """\
-[workloads.oltp]
-workload = "pgbench"
-scale = 1
-clients = 4
-warmup = "1s"
-duration = "2s"
-"""
+OLTP = oltp(4, "2s")
 MAIL = """\
 [workloads.mail]
 workload = "load"

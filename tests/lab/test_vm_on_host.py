@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import head, host_ground, records, run_text
+from lab_factory import head, host_ground, oltp, records, run_text
 
 from present import present
 from strata.lab import Lab
@@ -31,13 +31,6 @@ size = "1MiB"
 DATABASE = """
 [stacks.vm]
 layers = [{ layer = "vm", emulator = "qemu", cpus = 2 }, { layer = "ext4" }]
-
-[workloads.oltp]
-workload = "pgbench"
-scale = 1
-clients = 2
-warmup = "1s"
-duration = "1s"
 """
 FSYNCS = 256
 
@@ -83,7 +76,7 @@ def test_a_server_runs_as_the_machines_own_user(lab: Lab, ground: Path) -> None:
     folder.mkdir()
     runner = HostRunner(lab.agent, scratch=ground / "scratch", journal=folder / "results", load=lab.load)
 
-    run_text(head("vm", [1], capacity="2GiB") + DATABASE, folder, runner, retries=0)
+    run_text(head("vm", [1], capacity="2GiB") + DATABASE + oltp(2), folder, runner, retries=0)
 
     (record,) = records(folder / "results").values()
     assert {metric.name: metric.value for metric in record.metrics}["transactions_per_s"] > 0
