@@ -149,7 +149,7 @@ def opened_inside(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o666, *, follow: bool = False) -> int:
+def open_plain(path: Path | str, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
     """Open a regular file; a pipe or a device could block, or never end.
 
     ``follow`` permits a symbolic link, for files named by the user. Raises OSError; `NotPlain` for anything
@@ -158,7 +158,7 @@ def open_plain(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o666, *,
     with suppress(FileNotFoundError):
         _refuse_special(Path(path).stat(follow_symlinks=follow), path)  # opening a device can have effects
     no_link = 0 if follow else os.O_NOFOLLOW
-    descriptor = os.open(path, flags | no_link | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
+    descriptor = os.open(path, flags | no_link | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o666)
     try:
         _refuse_special(os.fstat(descriptor), path)
     except NotPlain:

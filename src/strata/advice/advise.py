@@ -46,12 +46,9 @@ def advise(
     return [adviser.advise(use) for use in uses]
 
 
-def advise_on_all(
-    results: StudyResults, capabilities: Capabilities | None, *, evidence: bool = False
-) -> list[Advice]:
+def advise_on_all(results: StudyResults, capabilities: Capabilities | None) -> list[Advice]:
     """Advise on every use that Strata has, as reports do."""
-    uses = list(bundled_uses(catalogue()).values())
-    return advise(results, uses, capabilities, evidence=evidence)
+    return advise(results, list(bundled_uses(catalogue()).values()), capabilities, evidence=False)
 
 
 @dataclass(frozen=True)

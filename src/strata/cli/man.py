@@ -161,11 +161,11 @@ class Command:
         return " ".join(self.words)
 
 
-def command_tree(app: typer.Typer | None = None) -> Command:
-    """The whole command line of an application, by default Strata's, without hidden commands."""
-    from strata.cli import app as own  # noqa: PLC0415  which imports this module's command
+def command_tree() -> Command:
+    """Strata's whole command line, without hidden commands."""
+    from strata.cli import app  # noqa: PLC0415  which imports this module's command
 
-    root = get_command(app or own)
+    root = get_command(app)
     return _command(root, typer.Context(root, info_name="strata", **root.context_settings), ("strata",))
 
 

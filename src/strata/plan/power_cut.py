@@ -18,9 +18,9 @@ ACKNOWLEDGED: Final = "acknowledged"
 """The step that says what was acknowledged until just before the cut."""
 
 
-def cut_step(name: str = "power-cut") -> Step:
+def cut_step() -> Step:
     """A step at which the power is cut. Its phase is ``inspect``: it can stand after any other."""
-    return Step(id=name, phase="inspect", title="Cut the power", argv=CUT_ARGV, time_limit_ns=NS_PER_S)
+    return Step(id="power-cut", phase="inspect", title="Cut the power", argv=CUT_ARGV, time_limit_ns=NS_PER_S)
 
 
 def with_cut_after(plan: Plan, step_id: str) -> Plan:

@@ -184,10 +184,10 @@ def line(points: Sequence[Point], *, stroke: str | None = None, width: float = 2
     )
 
 
-def band(lower: Sequence[Point], upper: Sequence[Point], *, fill: str, opacity: float = 0.18) -> str:
+def band(lower: Sequence[Point], upper: Sequence[Point], *, fill: str) -> str:
     """The area between two lines."""
     points = [*thinned(lower), *reversed(thinned(upper))]
-    return tag("path", d=path(points, closed=True), fill=fill, fill_opacity=f"{opacity:g}")
+    return tag("path", d=path(points, closed=True), fill=fill, fill_opacity="0.18")
 
 
 def dots(points: Sequence[Point], *, radius: float, fill: str, opacity: float | None = None) -> str:

@@ -103,10 +103,10 @@ def columns(*titles: str | tuple[str, str] | tuple[str, str, str]) -> tuple[Colu
     return tuple(Column(each) if isinstance(each, str) else Column(*each) for each in titles)
 
 
-def facts(rows: Iterable[tuple[Any, Any]], title: str = "") -> Table:
+def facts(rows: Iterable[tuple[Any, Any]]) -> Table:
     """A name and a value in each row, without headings; values that are empty text are left out."""
     shown = [row for row in rows if row[1] != ""]
-    return Table((Column("", tone="dim", is_whole=True), Column("")), shown, title, is_headed=False)
+    return Table((Column("", tone="dim", is_whole=True), Column("")), shown, is_headed=False)
 
 
 def _cell(value: Any, column: Column) -> Cell:

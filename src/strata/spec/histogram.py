@@ -14,7 +14,6 @@ from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLen
 from hdrh.histogram import HdrHistogram
 
 from strata.spec.metric import Metric
-from strata.spec.step import Phase
 from strata.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -148,12 +147,7 @@ def _quantiles(histogram: Any) -> Callable[[float], float]:
 
 
 def latency_metrics(
-    histogram: Any,
-    *,
-    latency_ns_mean: float,
-    latency_ns_max: float,
-    family: str = "latency_ns",
-    phase: Phase = "measure",
+    histogram: Any, *, latency_ns_mean: float, latency_ns_max: float, family: str = "latency_ns"
 ) -> list[Metric]:
     """Mean, quantiles and maximum of a distribution of times, as metrics named ``<family>_p99``.
 
@@ -162,7 +156,7 @@ def latency_metrics(
 
     def metric(label: str, value: float, **fields: Any) -> Metric:
         name = f"{family}_{label}"
-        return Metric(name=name, value=value, unit="ns", better="lower", phase=phase, family=family, **fields)
+        return Metric(name=name, value=value, unit="ns", better="lower", family=family, **fields)
 
     encoded, value_at = encode(histogram), _quantiles(histogram)
     metrics = [metric("mean", latency_ns_mean)]

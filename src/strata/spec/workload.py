@@ -86,11 +86,11 @@ class WorkloadContext:
         chosen = {"cwd": self.scratch_path, "user": LOAD_USER, **fields}
         return Step(id=step_id, phase=phase, title=title, argv=tuple(argv), **chosen)
 
-    def derived_seed(self, purpose: str, *, bits: int = 31) -> int:
-        """A number of ``bits`` bits, the same on every stack, so that like is compared with like."""
+    def derived_seed(self, purpose: str) -> int:
+        """A number of 31 bits, the same on every stack, so that like is compared with like."""
         # A tenant's second window takes other blocks than the first, so it does not meet its own caches.
         window = [self.window] if self.window else []
-        return derive_seed(self.seed, self.name, *window, purpose) >> (64 - bits)
+        return derive_seed(self.seed, self.name, *window, purpose) >> (64 - 31)
 
 
 @dataclass(frozen=True)
