@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from made_results import made_record
+from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Pattern, Use, Weight
 from strata.plan.model import Trial
@@ -161,6 +162,18 @@ def capabilities(**by_stack: str) -> Capabilities:
 def around(level: float, spread: float = 0.01, n: int = 6) -> list[float]:
     """Values around a level whose geometric mean it is, if their number is even."""
     return [level * (1 + spread) ** (1 if index % 2 else -1) for index in range(n)]
+
+
+DATABASE = use(weight("database", 1))
+
+
+def advice_on(results: StudyResults, on: Use = DATABASE, can: Capabilities | None = None) -> Advice:
+    [found] = advise(results, [on], can)
+    return found
+
+
+def kinds(advice: Advice) -> list[str]:
+    return [each.kind for each in advice.settling]
 
 
 def said_of(advice: Advice) -> str:

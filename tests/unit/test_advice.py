@@ -7,26 +7,12 @@ import math
 
 import pytest
 
-from advice_studies import around, said_of, study, use, weight
-from strata.advice.advise import advise
-from strata.advice.model import Advice
+from advice_studies import advice_on, around, kinds, said_of, study, use, weight
 from strata.advice.settling import seeds_wanted
-from strata.advice.uses import Use
-from strata.results.capabilities import Capabilities
 from strata.spec.warning import STEADY, Check
 from strata.statistics.study import StudyResults
 
-DATABASE = use(weight("database", 1))
 MIXED = use(weight("database", 70), weight("mail", 30))
-
-
-def advice_on(results: StudyResults, on: Use = DATABASE, can: Capabilities | None = None) -> Advice:
-    [found] = advise(results, [on], can)
-    return found
-
-
-def kinds(advice: Advice) -> list[str]:
-    return [each.kind for each in advice.settling]
 
 
 def test_the_stack_that_is_better_by_more_than_the_zone_and_the_doubt_is_chosen() -> None:

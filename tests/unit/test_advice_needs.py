@@ -5,25 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from advice_studies import around, capabilities, said_of, study, use, weight
-from strata.advice.advise import advise
-from strata.advice.model import Advice
-from strata.advice.uses import Need, Use
-from strata.results.capabilities import Capabilities
-from strata.statistics.study import StudyResults
+from advice_studies import advice_on, around, capabilities, kinds, said_of, study, use, weight
+from strata.advice.uses import Need
 
 DISK_LOSS = Need(capability="disk-loss", level="preferred", why="it should go on")
 DURABLE = Need(capability="durable", level="required", why="what was acknowledged must be there")
 SNAPSHOT = Need(capability="snapshot", level="wished", why="a way back")
-
-
-def advice_on(results: StudyResults, on: Use, can: Capabilities | None = None) -> Advice:
-    [found] = advise(results, [on], can)
-    return found
-
-
-def kinds(advice: Advice) -> list[str]:
-    return [each.kind for each in advice.settling]
 
 
 def test_a_stack_without_what_the_use_prefers_is_out_where_another_has_it() -> None:

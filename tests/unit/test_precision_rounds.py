@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, study_in
+from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, hashes, study_in
 
 from strata.errors import RunError
 from strata.execution.precision import with_more_seeds
@@ -62,11 +62,6 @@ def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> 
 def snapshot(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "results" / "study.json").read_text())
     return found
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    found = folder.glob("results/trials/*/attempt-*/result.json")
-    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in found}
 
 
 def test_without_scatter_six_seeds_are_enough(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from execution_factory import RecordingDisplay, study_in
+from execution_factory import RecordingDisplay, hashes, study_in
 from search_studies import TEXT, capacity_runner, highest_rate
 
 from strata.advice.advise import advise
@@ -44,11 +43,6 @@ def results(folder: Path) -> StudyResults:
 
 def found(folder: Path, stack: str) -> Mapping[int, float]:
     return results(folder).cells[stack, "oltp"].series(RATE_FOUND).values
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    each = folder.glob("results/trials/*/attempt-*/result.json")
-    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in each}
 
 
 def test_the_planted_rate_is_found_for_every_stack_and_seed(tmp_path: Path) -> None:
