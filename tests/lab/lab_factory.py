@@ -163,7 +163,8 @@ def run_text(
     jobs: int | None = None,
     retries: int = RETRIES,
 ) -> Summary:
-    """Run a study in this process; its results are in ``folder/results``."""
+    """Run a study in this process; its results are in ``folder/results``, and the folder is made."""
+    folder.mkdir(exist_ok=True)
     file = written(folder / "study.toml", text)
     study = load_study(file, script_catalogue() if scripts else catalogue())
     display = LineDisplay(Console(stderr=True), virtual=runner.time_domain == "virtual")

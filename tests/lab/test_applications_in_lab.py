@@ -50,7 +50,6 @@ def test_an_application_is_measured_on_three_stacks_and_equal_on_a_second_run(
 
     found = []
     for run in ("first", "again"):
-        (tmp_path / run).mkdir()
         run_text(text, tmp_path / run, LabRunner(lab), jobs=1)
         found.append(records(tmp_path / run / "results"))
 

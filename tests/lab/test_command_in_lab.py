@@ -92,7 +92,6 @@ def test_a_server_on_tcp_is_waited_for_by_its_port_and_measured_equally_twice(
 ) -> None:
     found = []
     for name in ("first", "again"):
-        (tmp_path / name).mkdir()
         text = head("own", [1, 2], "1GiB") + stacks("ext4") + SERVED
         run_text(text, tmp_path / name, LabRunner(lab), jobs=1)
         results = tmp_path / name / "results"

@@ -26,7 +26,6 @@ def test_a_trial_does_not_depend_on_the_order_in_which_a_study_is_run(lab: Lab, 
     found = []
     for keys in ('\norder = "abba"', '\norder = "file"'):
         folder = tmp_path / keys[-5:-1]
-        folder.mkdir()
         run_text(keyed(text, keys), folder, LabRunner(lab), jobs=1)
         found.append(hashes(folder / "results"))
 
@@ -40,7 +39,6 @@ def test_an_aged_filesystem_has_its_free_space_in_pieces_and_twice_the_same(lab:
     free = {}
     for name, each in (("new", text), ("aged", aged), ("again", aged)):
         folder = tmp_path / name
-        folder.mkdir()
         record = valid_record(each, folder, LabRunner(lab), jobs=1)
         metric = record.metric("fragmentation_ext4_before_free_extents")
         assert metric is not None

@@ -22,7 +22,6 @@ def test_memory_on_disk_gives_the_same_bytes(
         on_disk = place == "disk"
         monkeypatch.setattr("strata.lab.boot.lies_on_disk", lambda size, on_disk=on_disk: on_disk)
         folder = tmp_path / place
-        folder.mkdir()
         run_text(STUDY, folder, LabRunner(lab), jobs=1)
         [console] = folder.rglob("console.log")
         found[place], said[place] = hashes(folder / "results"), console.read_text()

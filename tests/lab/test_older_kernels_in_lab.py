@@ -47,7 +47,6 @@ def study(version: str) -> str:
 def test_every_kind_of_stack_runs_twice_with_the_same_bytes(lab: Lab, tmp_path: Path, version: str) -> None:
     for name in ("first", "second"):
         folder = tmp_path / name
-        folder.mkdir()
         assert run_text(study(version), folder, LabRunner(lab)).exit_code == 0
 
     found = records(tmp_path / "first/results")

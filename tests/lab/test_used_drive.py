@@ -47,7 +47,6 @@ def test_a_used_drive_lies_between_a_fresh_and_a_steady_one_and_is_the_same_agai
 ) -> None:
     folders = tmp_path / "first", tmp_path / "second"
     for folder in folders:
-        folder.mkdir()
         run_text(STUDY, folder, LabRunner(lab))
     found = records(folders[0] / "results")
 

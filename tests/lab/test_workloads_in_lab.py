@@ -32,7 +32,6 @@ programs."""
 
 def run(name: str, stacks: list[str], lab: Lab, folder: Path) -> dict[str, ResultRecord]:
     """The records of a workload's small load, by stack."""
-    folder.mkdir()
     text = head("small", [1], "8GiB")
     text += "".join(f"\n[stacks.{each}]\nlayers = [{STACKS[each]}]\n" for each in stacks)
     if name == "bonnie":  # It writes zeros; compressed, they take ZFS too little time for a rate.
