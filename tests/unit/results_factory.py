@@ -162,6 +162,12 @@ class EventLog:
     def text(self) -> str:
         return "".join(line + "\n" for line in self.lines)
 
+    def written(self, folder: Path) -> Path:
+        """The file of the events, written into a folder."""
+        path = folder / "events.jsonl"
+        path.write_text(self.text())
+        return path
+
 
 def account_of(rate_per_s: float, seconds: int, rng: np.random.Generator) -> dict[str, int]:
     window_ns = seconds * S

@@ -391,13 +391,11 @@ def test_what_a_machines_kernel_counted_is_that_of_the_measured_window(tmp_path:
     for step in plan.steps:
         log.step(step.id, 1, stdout=said.get(step.id, ""))
     log.finish()
-    (tmp_path / "events.jsonl").write_text(log.text())
+    events = read_events(log.written(tmp_path))
 
-    accounts = machine_accounts(plan, read_events(tmp_path / "events.jsonl"))["vm"]
+    accounts = machine_accounts(plan, events)["vm"]
 
-    assert [dict(each) for each in machine_counts(plan, read_events(tmp_path / "events.jsonl"))] == [
-        {"unpriced_calls:sort": 4}
-    ]
+    assert [dict(each) for each in machine_counts(plan, events)] == [{"unpriced_calls:sort": 4}]
     assert set(accounts) == {"disk", "ext4"}
     assert accounts["ext4"] == {"writes": 2, "write_bytes": 8192, "syncs": 10}
     disk_counts = {name: count for name, count in accounts["disk"].items() if count}

@@ -9,7 +9,7 @@ from results_factory import EventLog, S, plan_of
 
 from strata.plan.model import Plan
 from strata.results.build import build_record, disk_accounts, measured_window_ns
-from strata.results.events import Events, read_events
+from strata.results.events import read_events
 from strata.results.record import Charges, Fingerprint, RealTime, Versions
 from strata.results.troubles import trouble_in_events
 from strata.spec.step import Step
@@ -30,11 +30,6 @@ def step_of(name: str, lane: str | None = None, *, background: bool = False) -> 
 
 def plan_with(*steps: Step) -> Plan:
     return ONE.model_copy(update={"steps": steps})
-
-
-def events_of(tmp_path: Path, log: EventLog) -> Events:
-    (tmp_path / "events.jsonl").write_text(log.text())
-    return read_events(tmp_path / "events.jsonl")
 
 
 def overlapping(plan: Plan) -> EventLog:
@@ -58,7 +53,7 @@ def overlapping(plan: Plan) -> EventLog:
 
 def test_a_window_of_lanes_goes_from_the_first_start_to_the_last_end(tmp_path: Path) -> None:
     plan = plan_with(step_of("first", "a"), step_of("second", "b"))
-    events = events_of(tmp_path, overlapping(plan))
+    events = read_events(overlapping(plan).written(tmp_path))
 
     record = build_record(
         plan,
@@ -91,7 +86,7 @@ def test_a_failed_lane_is_reported_and_lanes_ended_because_of_it_are_not(tmp_pat
     log.end("first", "interrupted", S)
     log.finish("failed", failed_step="second", reason="exit code 1, expected 0")
 
-    said = trouble_in_events(plan, events_of(tmp_path, log))
+    said = trouble_in_events(plan, read_events(log.written(tmp_path)))
 
     assert said == ['step second ("Second") failed with exit code 1; it said last: no such table']
 
@@ -110,7 +105,7 @@ def test_a_service_that_does_not_get_ready_is_reported_with_the_end_of_its_log(t
     log.end("server", "ok", S)  # it ran until it was stopped
     log.finish("failed", failed_step="server", reason="not ready within 60 s: exit code 2")
 
-    said = trouble_in_events(plan, events_of(tmp_path, log))
+    said = trouble_in_events(plan, read_events(log.written(tmp_path)))
 
     assert said[0] == (
         'step server ("Server") not ready within 60 s: exit code 2; '
@@ -127,7 +122,7 @@ def test_a_service_that_ends_early_is_reported_with_its_exit(tmp_path: Path) -> 
     log.add("step_end", step="server", outcome="failed", error="the service ended early: killed by SIGSEGV")
     log.finish("failed", failed_step="server", reason="the service server ended early: killed by SIGSEGV")
 
-    said = trouble_in_events(plan, events_of(tmp_path, log))
+    said = trouble_in_events(plan, read_events(log.written(tmp_path)))
 
     expected = "the service ended early: killed by SIGSEGV; it said last: mariadbd: Aborting"
     assert said == [f'step server ("Server") {expected}']
@@ -140,6 +135,6 @@ def test_a_log_that_a_service_keeps_in_a_file_is_its_last_word(tmp_path: Path) -
     log.add("file", step="server", name="log", text="[ERROR] Unknown option\n", last=False)
     log.finish("failed", failed_step="server", reason="the service server ended early: exit code 1")
 
-    assert trouble_in_events(plan, events_of(tmp_path, log))[0].endswith(
+    assert trouble_in_events(plan, read_events(log.written(tmp_path)))[0].endswith(
         "it said last: [ERROR] Unknown option"
     )

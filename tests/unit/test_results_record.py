@@ -15,9 +15,7 @@ from strata.spec.metric import Metric
 @pytest.fixture
 def record(tmp_path: Path) -> ResultRecord:
     plan = plan_of("xfs", "oltp", 1)
-    events = tmp_path / "events.jsonl"
-    events.write_text(good_log(plan, 344).text())
-    return record_of(plan, events)
+    return record_of(plan, good_log(plan, 344).written(tmp_path))
 
 
 def test_two_runs_of_a_trial_have_one_hash_at_any_real_time(record: ResultRecord) -> None:
@@ -81,10 +79,8 @@ def test_the_readings_of_the_measuring_step_count_however_late_they_were_taken(t
     log.now_ns = 20 * S
     log.sample("step_end", "load")
     log.finish()
-    events = tmp_path / "events.jsonl"
-    events.write_text(log.text())
 
-    record = record_of(plan, events)
+    record = record_of(plan, log.written(tmp_path))
 
     assert record.disks["disk0"]["reads"] == 100 * (20 - 10)
     assert record.samples.count == 4
@@ -100,10 +96,8 @@ def test_what_applications_asked_of_a_filesystem_is_of_the_same_window(tmp_path:
     log.step("mkfs", S)
     log.step("load", 4 * S)
     log.finish()
-    events = tmp_path / "events.jsonl"
-    events.write_text(log.text())
 
-    record = record_of(plan, events)
+    record = record_of(plan, log.written(tmp_path))
 
     assert record.filesystems == {"disk0": {"writes": 5, "write_bytes": 5 * 8192}}
     assert record.to_plain()["filesystems"] == record.filesystems

@@ -20,10 +20,9 @@ PLAN = plan_of("btrfs", "oltp", 1)
 def judged(
     tmp_path: Path, log: EventLog, console: str = "", metrics: list[Metric] | None = None
 ) -> ResultRecord:
-    events, kernel = tmp_path / "events.jsonl", tmp_path / "console.log"
-    events.write_text(log.text())
+    kernel = tmp_path / "console.log"
     kernel.write_text(console)
-    return record_of(PLAN, events, metrics, kernel)
+    return record_of(PLAN, log.written(tmp_path), metrics, kernel)
 
 
 def reasons(record: ResultRecord) -> str:
@@ -236,8 +235,7 @@ def test_a_service_that_ends_by_its_stop_signal_is_no_trouble_one_that_was_kille
         log.step("load", 60 * S)
         log.end("mkfs", "signalled", 61 * S)
         log.finish()
-        (tmp_path / "events.jsonl").write_text(log.text())
-        return record_of(plan, tmp_path / "events.jsonl")
+        return record_of(plan, log.written(tmp_path))
 
     assert trial("KILL").validity.valid
     assert "was ended by signal SIGKILL" in reasons(trial("TERM"))

@@ -17,7 +17,7 @@ from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.results.build import build_record
-from strata.results.events import Events, read_events
+from strata.results.events import read_events
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
 from strata.spec.metric import Metric
 from strata.spec.study import Study
@@ -77,12 +77,6 @@ def trial(folder: Path, text: str = LONG) -> tuple[Study, Plan]:
     return study, compile_trial(study, "ext4", "mix", 1)
 
 
-def events_of(folder: Path, log: EventLog) -> Events:
-    file = folder / "events.jsonl"
-    file.write_text(log.text())
-    return read_events(file)
-
-
 def judged(found: FinishedTrial, *metrics: Metric) -> list[Check]:
     return checks_of(found, throughput_of(found), metrics)
 
@@ -96,7 +90,7 @@ def finished(
     for name in ("outputs", "tells_memory", "disk_busy_ns", "computing_ns", "counted"):
         setattr(log, name, carrying.pop(name, getattr(log, name)))
     log.carry_out(**carrying)
-    return FinishedTrial(study, plan, events_of(folder, log))
+    return FinishedTrial(study, plan, read_events(log.written(folder)))
 
 
 def checks(folder: Path, rate: Callable[[int], int] = lambda _: 100, **carrying: Any) -> dict[str, Check]:
@@ -399,7 +393,7 @@ def test_of_a_trial_that_did_not_finish_nothing_else_is_asked(tmp_path: Path) ->
     log.step(plan.steps[0].id, S, outcome="failed")
     log.finish("failed", plan.steps[0].id, "it failed")
 
-    ended = FinishedTrial(study, plan, events_of(tmp_path, log))
+    ended = FinishedTrial(study, plan, read_events(log.written(tmp_path)))
 
     assert [(each.name, each.verdict) for each in judged(ended)] == [("finished", "no")]
     reasons = record_of(ended).validity.reasons
