@@ -61,7 +61,6 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "strata_full_power_off": (_S64, (_POINTER,)),
     "strata_full_flash_check": (ctypes.c_char_p, (_POINTER,)),
     "strata_full_content": (_S64, (_POINTER, _U64, _U64, _POINTER)),
-    "strata_full_live_records": (_U64, (_POINTER,)),
     "strata_full_fault": (ctypes.c_char_p, (_POINTER, _U64, ctypes.c_char_p, ctypes.c_size_t)),
     "strata_pattern_find": (ctypes.c_bool, (_POINTER, _POINTER)),
     "strata_pattern_make": (None, (_POINTER, _POINTER)),
@@ -178,10 +177,6 @@ class FullDisk:
         encoded = text.encode()
         wrong: bytes | None = self._library.strata_full_fault(self._handle, now_ns, encoded, len(encoded))
         return None if wrong is None else wrong.decode()
-
-    @property
-    def live_records(self) -> int:
-        return int(self._library.strata_full_live_records(self._handle))
 
     def close(self) -> None:
         if self._handle:

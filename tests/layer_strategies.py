@@ -60,10 +60,6 @@ def _kinds(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _is_closed(annotation: Any) -> bool:
-    return any(get_origin(kind) is Literal or kind is bool for kind in _kinds(annotation))
-
-
 def _values(field: FieldInfo) -> list[object]:
     """Values that a key can take: all of a choice, the examples of anything else, and some like them."""
     values = [_read(example) for example in field.examples or []]
