@@ -40,7 +40,6 @@ s64 strata_full_save(struct strata_full *full);
 s64 strata_full_power_off(struct strata_full *full);
 const char *strata_full_flash_check(const struct strata_full *full);
 s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *content);
-u64 strata_full_live_records(const struct strata_full *full);
 const char *strata_full_fault(struct strata_full *full, u64 now_ns, const char *text, size_t length);
 bool strata_pattern_find(const u8 *block, struct pattern *found);
 void strata_pattern_make(const struct pattern *pattern, u8 *block);
@@ -262,11 +261,6 @@ s64 strata_full_content(struct strata_full *full, u64 sector, u64 sectors, u8 *c
 	struct content_vector vector = { .base = content, .length = sectors * STRATA_SECTOR_BYTES };
 
 	return blocks_read(&full->content.blocks, sector, &vector, 1);
-}
-
-u64 strata_full_live_records(const struct strata_full *full)
-{
-	return full->content.loss.live;
 }
 
 /* NULL, or a description of the fault's error. */
