@@ -96,8 +96,8 @@ for page in range(PAGES):
     tails += bool(struct.unpack('Q', flags.read(8))[0] & TAIL)
 assert tails > PAGES // 2, f'{tails} of {PAGES} pages are parts of larger folios'
 """
-# Pages that were only read are one page of zeros, so none continues another: more mappings than the host allows a
-# process (vm.max_map_count is 65530). To have them again takes no time.
+# Pages that were only read are one page of zeros, so none continues another: more mappings than the host
+# allows a process (vm.max_map_count is 65530). To have them again takes no time.
 MAPPINGS = """
 import mmap, time
 PAGES, WRITTEN, MAP_NORESERVE = 140000, 100, 0x4000
@@ -160,5 +160,5 @@ def test_files_are_cached_in_large_folios(found: Mapping[str, ResultRecord]) -> 
     assert found["ext4.folios.s1"].validity.reasons == ()
 
 
-def test_a_program_has_more_mappings_than_the_host_allows_a_process(found: Mapping[str, ResultRecord]) -> None:
+def test_a_program_has_more_mappings_than_the_host_allows(found: Mapping[str, ResultRecord]) -> None:
     assert found["ext4.mappings.s1"].validity.reasons == ()
