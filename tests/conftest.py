@@ -50,7 +50,7 @@ SLOW_FOLDERS = ("lab", "browser", "property")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the folders of the lab and the browser, and order the files by how long they take."""
     for item in items:
-        if (folder := item.path.parent.name) in ("lab", "browser"):
+        if (folder := item.path.relative_to(Path(__file__).parent).parts[0]) in ("lab", "browser"):
             item.add_marker(folder)
 
     def key(item: pytest.Item) -> tuple[int, bool]:

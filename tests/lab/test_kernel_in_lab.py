@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from lab_factory import head, records, run_text, stacks
@@ -97,10 +98,11 @@ for page in range(PAGES):
 assert tails > PAGES // 2, f'{tails} of {PAGES} pages are parts of larger folios'
 """
 # Pages that were only read are one page of zeros, so none continues another: more mappings than the host
-# allows a process (vm.max_map_count is 65530). To have them again takes no time.
-MAPPINGS = """
+# allows a process (vm.max_map_count is 65530). Mapping them again takes no virtual time.
+MAPPED_PAGES = 140_000
+MAPPINGS = f"""
 import mmap, time
-PAGES, WRITTEN, MAP_NORESERVE = 140000, 100, 0x4000
+PAGES, WRITTEN, MAP_NORESERVE = {MAPPED_PAGES}, 100, 0x4000
 memory = mmap.mmap(-1, PAGES * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
 def total():
     return sum(memory[page * 4096] for page in range(PAGES))
@@ -110,7 +112,7 @@ for page in range(0, PAGES, PAGES // WRITTEN):
 began = time.monotonic_ns()
 assert total() == WRITTEN
 took = time.monotonic_ns() - began
-assert took < 1000000, f'{PAGES} pages that were there took {took} ns'
+assert took < 1000000, f'{{PAGES}} pages that were there took {{took}} ns'
 """
 
 
@@ -161,4 +163,7 @@ def test_files_are_cached_in_large_folios(found: Mapping[str, ResultRecord]) -> 
 
 
 def test_a_program_has_more_mappings_than_the_host_allows(found: Mapping[str, ResultRecord]) -> None:
+    allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    if allowed >= MAPPED_PAGES:
+        pytest.skip(f"the host allows a process {allowed} mappings")
     assert found["ext4.mappings.s1"].validity.reasons == ()
