@@ -163,7 +163,7 @@ def run_text(
     jobs: int | None = None,
     retries: int = RETRIES,
 ) -> Summary:
-    """Run a study in this process; its results are in ``folder/results``, and the folder is made."""
+    """Make the folder, and run a study in this process; its results are in ``folder/results``."""
     folder.mkdir(exist_ok=True)
     file = written(folder / "study.toml", text)
     study = load_study(file, script_catalogue() if scripts else catalogue())
@@ -187,15 +187,6 @@ def valid_record(text: str, folder: Path, runner: Runner, **options: Any) -> Res
     (record,) = records(folder / "results").values()
     assert record.validity.valid, record.validity.reasons
     return record
-
-
-def hashes(results: Path) -> dict[str, str]:
-    """The stated hash of every trial's newest record."""
-    found = {}
-    for trial in sorted((results / "trials").iterdir()):
-        newest = max(trial.glob("attempt-*/result.json"))
-        found[trial.name] = json.loads(newest.read_text())["record_sha256"]
-    return found
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from lab_factory import environment, hashes, head, shared_lab, stacks, strata
+from lab_factory import environment, head, shared_lab, stacks, strata
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.lab.cache import cache_root
 

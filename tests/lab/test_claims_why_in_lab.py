@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 
-from lab_factory import environment, hashes, public_folder, shared_lab, strata, write_two_disks
+from lab_factory import environment, public_folder, shared_lab, strata, write_two_disks
 
+from record_hashes import hashes
 from strata.lab import Lab
 
 CLAIMS = """\

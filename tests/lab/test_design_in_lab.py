@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, mix, run_text, stacks, strata, valid_record
+from lab_factory import head, mix, run_text, stacks, strata, valid_record
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 

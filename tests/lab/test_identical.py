@@ -15,7 +15,6 @@ import pytest
 from lab_factory import (
     STRATA,
     environment,
-    hashes,
     head,
     labs_of,
     left_in,
@@ -29,6 +28,7 @@ from lab_factory import (
 )
 
 from examples import SHARE
+from record_hashes import hashes
 from strata.lab import Lab
 
 VERIFY = """

@@ -106,11 +106,15 @@ PAGES, WRITTEN, MAP_NORESERVE = {MAPPED_PAGES}, 100, 0x4000
 memory = mmap.mmap(-1, PAGES * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
 def total():
     return sum(memory[page * 4096] for page in range(PAGES))
+def write(value):
+    for page in range(0, PAGES, PAGES // WRITTEN):
+        memory[page * 4096] = value
 assert total() == 0
-for page in range(0, PAGES, PAGES // WRITTEN):
-    memory[page * 4096] = 1
+write(1)
 began = time.monotonic_ns()
 assert total() == WRITTEN
+write(2)
+assert total() == 2 * WRITTEN
 took = time.monotonic_ns() - began
 assert took < 1000000, f'{{PAGES}} pages that were there took {{took}} ns'
 """

@@ -15,7 +15,6 @@ import pytest
 from lab_factory import (
     STRATA,
     environment,
-    hashes,
     head,
     labs_of,
     left_in,
@@ -27,6 +26,7 @@ from lab_factory import (
     strata,
 )
 
+from record_hashes import hashes
 from strata.lab import Lab
 
 STUDY = head("killed", [1, 2]) + stacks("ext4", "xfs") + mix(duration="1s", size="8MiB")

@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, mix, run_text, stacks
+from lab_factory import head, mix, run_text, stacks
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, records, run_text
+from lab_factory import head, records, run_text
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 from strata.spec.kernel import DEFAULT_VERSION, KERNELS

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import STRATA, environment, hashes, public_folder, records, shared_lab, strata
+from lab_factory import STRATA, environment, public_folder, records, shared_lab, strata
 
+from record_hashes import hashes
 from strata.lab import Lab
 
 HEAD = """\

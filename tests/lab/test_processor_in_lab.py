@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_factory import environment, hashes, head, public_folder, records, shared_lab, stacks, strata
+from lab_factory import environment, head, public_folder, records, shared_lab, stacks, strata
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.results.record import ProcessorUse, ResultRecord
 

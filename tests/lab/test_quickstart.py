@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import environment, hashes, records, shared_lab, strata
+from lab_factory import environment, records, shared_lab, strata
 
+from record_hashes import hashes
 from strata.lab import Lab
 
 pytestmark = pytest.mark.slow

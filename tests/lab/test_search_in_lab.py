@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab_factory import environment, hashes, public_folder, shared_lab, strata
+from lab_factory import environment, public_folder, shared_lab, strata
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, records, run_text
+from lab_factory import head, records, run_text
 
 from examples import SHARE
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner

@@ -9,8 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, public_folder, records, run_text, stacks
+from lab_factory import head, public_folder, records, run_text, stacks
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.results.record import ResultRecord
 from strata.runners.host import HostRunner

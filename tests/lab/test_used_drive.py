@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab_factory import hashes, records, run_text
+from lab_factory import records, run_text
 
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 

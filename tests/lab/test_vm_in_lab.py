@@ -7,9 +7,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from lab_factory import hashes, head, records, run_text, shell_step
+from lab_factory import head, records, run_text, shell_step
 
 from present import present
+from record_hashes import hashes
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut

@@ -51,12 +51,6 @@ def study_in(folder: Path, text: str = TEXT) -> Study:
     return load_study(file, catalogue())
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    """The stated hash of every record in ``folder/results``."""
-    found = folder.glob("results/trials/*/attempt-*/result.json")
-    return {path.parts[-3]: json.loads(path.read_text())["record_sha256"] for path in found}
-
-
 def fio_output(plan: Plan, step: Step) -> Output:
     """The output of fio for the measured window, faster with every seed."""
     if step.id != "fio-measure":

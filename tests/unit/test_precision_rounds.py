@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, hashes, study_in
+from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, study_in
 
+from record_hashes import hashes
 from strata.errors import RunError
 from strata.execution.precision import with_more_seeds
 from strata.execution.run import Summary, run_study
@@ -110,7 +111,7 @@ def test_the_same_study_comes_to_the_same_seeds_however_many_run_at_once(tmp_pat
         folder = tmp_path / str(jobs)
         folder.mkdir()
         done = run(folder, noisy({"mix": 0.04, "other": 0.1}), BOTH, jobs=jobs)
-        found.append((dict(done.added_seeds), snapshot(folder)["trials"], hashes(folder)))
+        found.append((dict(done.added_seeds), snapshot(folder)["trials"], hashes(folder / "results")))
 
     assert found[0] == found[1]
 
@@ -138,13 +139,13 @@ def test_an_interrupted_run_comes_to_the_same_results(tmp_path: Path, after: int
 
     with pytest.raises(KeyboardInterrupt):
         run(parts, noisy({"mix": 0.04}), BOTH, display=Stopping(remaining=after))
-    before = len(hashes(parts))
+    before = len(hashes(parts / "results"))
     resumed = run(parts, noisy({"mix": 0.04}), BOTH)
 
     assert len(resumed.kept) == before == after
     assert len(resumed.valid) == len(expected.valid) - after
     assert resumed.added_seeds == expected.added_seeds
-    assert hashes(parts) == hashes(whole)
+    assert hashes(parts / "results") == hashes(whole / "results")
     assert snapshot(parts)["trials"] == snapshot(whole)["trials"]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from execution_factory import RecordingDisplay, hashes, study_in
+from execution_factory import RecordingDisplay, study_in
 from search_studies import TEXT, capacity_runner, highest_rate
 
+from record_hashes import hashes
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
 from strata.execution.run import Summary, run_study
@@ -66,7 +67,7 @@ def test_the_ratio_of_two_stacks_has_an_interval_over_the_seeds(tmp_path: Path) 
 def test_probes_are_ordinary_trials_that_are_kept(tmp_path: Path) -> None:
     done = run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
 
-    kept = set(hashes(tmp_path))
+    kept = set(hashes(tmp_path / "results"))
     assert {str(each) for each in done.valid} == kept
     assert {"ext4.oltp-rate-200.s1", "xfs.oltp-rate-200.s1"} <= kept
     assert {reading.trial_id for reading in results(tmp_path).readings} == kept
@@ -81,14 +82,14 @@ def test_the_other_seeds_begin_at_what_the_first_one_found_and_take_fewer_probes
 
 def test_a_study_interrupted_anywhere_comes_to_the_same_probes(tmp_path: Path) -> None:
     run(tmp_path / "whole", capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
-    whole = hashes(tmp_path / "whole")
+    whole = hashes(tmp_path / "whole/results")
 
     for wait in sorted(whole)[::7]:
         folder = tmp_path / wait
         runner = capacity_runner({"ext4": 400, "xfs": 300}, SCATTER, behaviours={wait: "wait"})
         interrupted(folder, runner)
         run(folder, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
-        assert hashes(folder) == whole
+        assert hashes(folder / "results") == whole
 
 
 def interrupted(folder: Path, runner: FakeRunner) -> None:
@@ -112,7 +113,7 @@ def test_a_finished_search_is_not_run_again(tmp_path: Path) -> None:
     done = run(tmp_path, again)
 
     assert again.begun == []
-    assert len(done.kept) == len(hashes(tmp_path))
+    assert len(done.kept) == len(hashes(tmp_path / "results"))
 
 
 def test_a_stack_that_keeps_the_target_at_no_rate_has_no_value(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_glob_searches_only_what_it_names(tmp_path: Path) -> None:
     run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), only="ext4.*")
 
     assert set(found(tmp_path, "ext4")) == {1, 2, 3}
-    assert not [name for name in hashes(tmp_path) if name.startswith("xfs")]
+    assert not [name for name in hashes(tmp_path / "results") if name.startswith("xfs")]
 
 
 def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
