@@ -97,7 +97,8 @@ BEGIN
     SELECT COUNT(*) INTO @ignored FROM (SELECT id3 MOD 100, MAX(content) FROM bench GROUP BY id3 MOD 100) AS found;
     SELECT MAX(place) INTO @ignored
         FROM (SELECT ROW_NUMBER() OVER (ORDER BY content) AS place FROM bench) AS found;
-    SELECT COUNT(*) INTO @ignored FROM shuffled STRAIGHT_JOIN bench ON bench.id = shuffled.id WHERE dummy LIKE 'ABC%';
+    SELECT COUNT(*) INTO @ignored FROM shuffled STRAIGHT_JOIN bench FORCE INDEX FOR JOIN (PRIMARY)
+        ON bench.id = shuffled.id WHERE dummy LIKE 'ABC%';
 END//
 
 CREATE PROCEDURE update_by_key(rows_wanted INT, seed BIGINT)
