@@ -257,6 +257,7 @@ def test_of_a_part_of_a_study_values_and_data_that_fit_into_memory_are_not_judge
     assert [each["verdict"] for each in half] == ["not testable", "not testable", "testable"]
     assert half[0]["why"] == "large: at a scale of 50 % its data fit into memory"
     assert half[1]["why"] == "a value is claimed of the full size, and this is 50 % of it"
+    assert "95.4 MiB/s at least" in shown("claims", study, "--scale", "50%", "--markdown")
 
 
 SMALL = f"""

@@ -17,8 +17,9 @@ from strata.results.record import ResultRecord, measured
 from strata.results.store import ResultsFolder
 from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
+from strata.spec.step import Phase
 from strata.spec.trial import CellKey, TrialKey
-from strata.spec.warning import STEADY, WARNINGS, Check, ResultWarning
+from strata.spec.warning import STEADY, UNDISTURBED, WARNINGS, Check, ResultWarning
 from strata.statistics.study import StudyResults, gather
 
 STACK, WORKLOAD = "ext4", "postgresql"
@@ -64,6 +65,14 @@ def with_check(name: str, verdict: str) -> Change:
         kept = [each for each in known.checks if each.name != name]
         added = Check.model_validate({"name": name, "verdict": verdict, "detail": "because of 45.0%"})
         return known.model_copy(update={"checks": (*kept, added)})
+
+    return change
+
+
+def in_phase(phase: Phase) -> Change:
+    def change(known: ResultRecord) -> ResultRecord:
+        metrics = tuple(each.model_copy(update={"phase": phase}) for each in known.metrics)
+        return known.model_copy(update={"metrics": metrics})
 
     return change
 
@@ -278,3 +287,22 @@ def test_what_is_said_of_an_unsteady_stack_is_doubtful(name: str, word: str | No
     (comparison,) = results.against("xfs")
     assert comparison.verdict == (word or replace(comparison, doubt="").verdict)
     assert comparison.doubt == ("ext4: not steady" if word else "")
+
+
+@pytest.mark.parametrize(
+    ("phase", "name", "why"),
+    [
+        ("prepare", STEADY, ""),
+        ("prepare", UNDISTURBED, "ext4: disturbed"),
+        ("inspect", STEADY, "ext4: not steady"),
+    ],
+)
+def test_what_the_window_lacks_is_no_doubt_about_what_was_timed_before_it(
+    phase: Phase, name: str, why: str, tmp_path: Path
+) -> None:
+    folder = made(tmp_path)
+    changed(folder, in_phase(phase))
+    results = changed(folder, with_check(name, "no"), seeds=(1, 2, 3))
+
+    (comparison,) = results.against("xfs")
+    assert comparison.doubt == why

@@ -178,8 +178,8 @@ class Scorer(Remembering):
         interval = interval_of(n, upper, lower, family, confidence_of(n))
         if ratio != 1 and self._alike(stack, parts) and self._alike(leader, parts):
             interval = None
-        workloads = dict.fromkeys(part.workload for part in parts)
-        doubts = (self.results.doubt(stack, leader, workload=each) for each in workloads)
+        timed = dict.fromkeys((part.workload, part.kind.phase) for part in parts)
+        doubts = (self.results.doubt(stack, leader, workload=each, phase=phase) for each, phase in timed)
         return Comparison(
             use,
             stack,

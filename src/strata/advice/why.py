@@ -175,7 +175,7 @@ def _compared(finding: Finding) -> Compared:
         stack=finding.stack,
         against=finding.against,
         verdict=finding.verdict,
-        unit=finding.kind.unit if finding.kind and finding.against is None else "1",
+        unit="1" if finding.against is not None else finding.unit or "1",
         level=finding.level,
         low=interval.low if interval else None,
         high=interval.high if interval else None,

@@ -80,7 +80,7 @@ def _expected(finding: Finding) -> str:
     """What the claim expects, such as ``0.75 to 0.79 ×``."""
     each = finding.expectation
     if each.value is not None:
-        unit = finding.kind.unit if finding.kind else "1"
+        unit = finding.unit or "1"
         low, high = each.value
         return f"{format_value(low, unit)} at least" if math.isinf(high) else between(low, high, unit, "to")
     if each.ratio is not None:
@@ -95,7 +95,7 @@ def found_words(finding: Finding) -> str:
     """The ratio or the value with its interval."""
     interval = finding.interval
     ends = (interval.low, interval.high) if interval else (None, None)
-    unit = finding.kind.unit if finding.kind else "1"
+    unit = finding.unit or "1"
     return level_words(finding.level, ends, unit, is_ratio=finding.against is not None)
 
 
@@ -159,9 +159,7 @@ def _plain(finding: Finding) -> dict[str, Any]:
     name = "value" if is_value else "ratio"
     return {
         **picked(each, "workload", "metric"),
-        "unit": finding.kind.unit if finding.kind else None,
-        "stack": finding.stack,
-        "against": finding.against,
+        **picked(finding, "unit", "stack", "against"),
         "against_workload": each.other_workload,
         "expected": each.direction or name,
         "expected_low": ends[0] if ends else None,

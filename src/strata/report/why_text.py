@@ -30,7 +30,9 @@ def why_sentence(found: ClaimWhy) -> str:
         return f"{before or 'no verdict'}{untried}"
     others = [f"{each.verdict} with {each.name}" for each in found.changing]
     but = f" ({listed(others)})" if others else ""
-    return f"{before}, and none of {counted(len(tried), 'variation')} reproduces it{but}{untried}"
+    several = f"none of {len(tried)} variations reproduces it"
+    none = several if len(tried) > 1 else "the one variation tried does not reproduce it"
+    return f"{before}, and {none}{but}{untried}"
 
 
 def why_table(found: ClaimWhy) -> Table:

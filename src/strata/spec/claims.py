@@ -214,14 +214,23 @@ class Claim(_Table):
 
 
 class Yield(NamedTuple):
-    """A workload's metrics: as declared, or as found in results; without any they are not known."""
+    """A workload's metrics: as declared, or as found in results; without any they are not known.
 
-    names: Sequence[str] = ()
+    Attributes:
+        units: Of the metrics found, by name.
+    """
+
+    units: Mapping[str, str] = {}
     specs: Sequence[MetricSpec] = ()
 
     def has(self, metric: str) -> bool:
-        known = bool(self.names or self.specs)
-        return not known or metric in self.names or any(each.is_called(metric) for each in self.specs)
+        known = bool(self.units or self.specs)
+        return not known or metric in self.units or any(each.is_called(metric) for each in self.specs)
+
+    def unit(self, metric: str) -> str | None:
+        """A metric's unit; None if it is not known."""
+        declared = (each.unit for each in self.specs if each.is_called(metric))
+        return self.units.get(metric) or next(declared, None) or None
 
 
 @dataclass(frozen=True)
@@ -253,15 +262,15 @@ class Subject:
 
 
 def yield_of(load: Workload) -> Yield:
-    """What a workload declares to measure, its tenants' metrics included."""
+    """What a workload declares to measure, its tenants' metrics included; these have the units of others."""
     if not load.is_compound:
         return Yield(specs=(*load.metric_specs, *COMMON) if load.metric_specs else ())
-    specs = [*COMMON, *(MetricSpec(each, "1", "higher", "") for each in ("fairness", "aggregate_<metric>"))]
+    specs = [*COMMON, *(MetricSpec(each, "", "higher", "") for each in ("fairness", "aggregate_<metric>"))]
     for name, tenant in load.tenants().items():
         prefix = tenant_prefix(name)
         parts = [part.metric_specs for part in (tenant.load, tenant.before) if part is not None]
         specs += [replace(each, names=f"{prefix}{each.names}") for part in parts for each in part]
-        specs += [MetricSpec(f"{prefix}{each}", "1", "higher", "") for each in _OF_TENANTS]
+        specs += [MetricSpec(f"{prefix}{each}", "", "higher", "") for each in _OF_TENANTS]
     return Yield(specs=specs)
 
 
@@ -323,5 +332,5 @@ def _misnamed(expectation: Mapping[str, object], subject: Subject) -> Iterator[D
             remedy = nearest(name, subject.workloads)
             yield Diagnostic(f'the study has no workload "{name[:60]}"', remedy=remedy, key=key)
         elif metric and not (made := subject.workloads[name]).has(metric):
-            remedy = nearest(metric, made.names or [each.names for each in made.specs])
+            remedy = nearest(metric, [*made.units] or [each.names for each in made.specs])
             yield Diagnostic(f'{name} yields no metric "{metric[:60]}"', remedy=remedy, key="metric")

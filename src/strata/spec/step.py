@@ -15,6 +15,8 @@ Phase = Literal["build", "prepare", "alter", "warmup", "measure", "inspect"]
 """Build the stack; prepare the workload; change the stack under it (a snapshot, a lost disk); warm up; the
 measured window; inspect the result."""
 
+BEFORE_LOAD: Final[tuple[Phase, ...]] = ("build", "prepare", "alter")
+
 NETWORK_DEVICE_PREFIX: Final = "nbd-"
 """A variable whose name begins so stands for a network block device that is free; the runner binds it."""
 

@@ -14,6 +14,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from strata.spec.step import BEFORE_LOAD, Phase
+
 Verdict = Literal["yes", "no", "unknown"]
 
 FINISHED: Final = "finished"
@@ -45,6 +47,7 @@ class WarningKind:
     check: str | None = None  # that answers the question in each trial; None: the statistics answer it
     unranks: bool = False  # whether a cell that it is said of is shown without a rank
     doubts: bool = False  # whether what is said of such a cell against others is doubtful
+    of_window: bool = False  # whether it says nothing of what was timed before the load
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
 
     def warning(self, text: str, **figures: object) -> ResultWarning:
@@ -83,6 +86,7 @@ _KINDS: Final = (
         grave=True,
         check=DID_IO_IN_WINDOW,
         doubts=True,
+        of_window=True,
     ),
     WarningKind(
         "nothing-busy",
@@ -124,6 +128,7 @@ _KINDS: Final = (
         grave=True,
         check=STEADY,
         doubts=True,
+        of_window=True,
         unknown_remedy="give the workload a window of a given length, or a longer one; or judge by the "
         "spread of the seeds",
     ),
@@ -314,9 +319,10 @@ def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
     return next(iter(_denials(trials, lambda kind: kind.unranks)), "")
 
 
-def doubted_by(trials: Iterable[Iterable[Check]]) -> str:
-    """The reasons to doubt a cell's numbers, in a few words: checks deny them in half of its trials."""
-    return "; ".join(_denials(trials, lambda kind: kind.doubts))
+def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure") -> str:
+    """The reasons to doubt a cell's numbers of a phase, in a few words: half of its trials deny a check."""
+    before = phase in BEFORE_LOAD
+    return "; ".join(_denials(trials, lambda kind: kind.doubts and not (before and kind.of_window)))
 
 
 def _denials(trials: Iterable[Iterable[Check]], counts: Callable[[WarningKind], bool]) -> list[str]:

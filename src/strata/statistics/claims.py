@@ -12,6 +12,7 @@ from strata.results.declared import declared_study, scale_of
 from strata.spec.claims import Claim, Expectation, Subject, Yield
 from strata.spec.metric import COMMON
 from strata.spec.scale import unlike
+from strata.spec.step import Phase
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
@@ -59,7 +60,7 @@ class Finding:
     seeds: int = 0
     level: float | None = None
     interval: Interval | None = None
-    kind: MetricKind | None = None
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
     found = {}
     for name in results.workloads:
         kind = kinds.get(str(declared.get(name, {}).get("workload")))
-        names = [each.name for each in results.metrics(name)]
-        found[name] = Yield(names, (*kind.metric_specs, *COMMON) if kind and names else ())
+        units = {each.name: each.unit for each in results.metrics(name)}
+        found[name] = Yield(units, (*kind.metric_specs, *COMMON) if kind and units else ())
     snapshot, scale = results.snapshot, scale_of(results.snapshot)
     full = {} if scale == 1 else unlike(declared_study(snapshot, has_inputs=False, full=True), scale)
     return Subject(results.stacks, found, snapshot.skipped, full, scale)
@@ -105,20 +106,26 @@ def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
     """Claims about a study without results: which of them a run could judge."""
 
     def of(_: Claim, each: Expectation, stack: str, against: str | None) -> Finding:
-        why = subject.untestable(each, _cells(each, stack, against))
-        return Finding(each, stack, against, "not testable" if why else "testable", why)
+        return _of_subject(subject, each, stack, against)
 
     return _judged(claims, subject, of)
 
 
 def judge(claims: Sequence[Claim], results: StudyResults, subject: Subject) -> list[Judgement]:
     def of(claim: Claim, each: Expectation, stack: str, against: str | None) -> Finding:
-        why = subject.untestable(each, _cells(each, stack, against))
-        if why:
-            return Finding(each, stack, against, "not testable", why)
-        return _found(results, each, stack, against, _compared_with(claim, each, results.stacks))
+        blank = _of_subject(subject, each, stack, against)
+        if blank.verdict == "not testable":
+            return blank
+        return _found(results, blank, _compared_with(claim, each, results.stacks))
 
     return _judged(claims, subject, of)
+
+
+def _of_subject(subject: Subject, each: Expectation, stack: str, against: str | None) -> Finding:
+    """A comparison before it is made: whether it can be."""
+    why = subject.untestable(each, _cells(each, stack, against))
+    unit = subject.workloads[each.workload].unit(each.metric)
+    return Finding(each, stack, against, "not testable" if why else "testable", why, unit=unit)
 
 
 def _judged(
@@ -150,24 +157,21 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
     return [own] if against is None else [own, CellKey(against, each.other_workload)]
 
 
-def _found(
-    results: StudyResults, each: Expectation, stack: str, against: str | None, among: set[str]
-) -> Finding:
-    blank = Finding(each, stack, against, "undecided")
-    for cell in _cells(each, stack, against):
+def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
+    each, against = blank.expectation, blank.against
+    blank = replace(blank, verdict="undecided")
+    for cell in cells_of(blank):
         if not results.cells[cell].series(each.metric).values:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
     if against is None:
-        return _of_value(results, replace(blank, kind=kind))
+        return _of_value(results, blank, kind.phase)
     comparison = _compared(results, blank, against, kind, among)
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
     ratio = comparison.ratio
     verdict, why = _verdict(each, comparison)
-    return replace(
-        blank, verdict=verdict, why=why, seeds=ratio.n, level=ratio.ratio, interval=ratio.interval, kind=kind
-    )
+    return replace(blank, verdict=verdict, why=why, seeds=ratio.n, level=ratio.ratio, interval=ratio.interval)
 
 
 def _compared(
@@ -184,6 +188,7 @@ def _compared(
     ratio = compare_measured(upper, lower)
     if ratio is None:
         return None
+    doubts = (results.doubt(cell.stack, workload=cell.workload, phase=kind.phase) for cell in cells)
     return Comparison(
         each.workload,
         stack,
@@ -192,7 +197,7 @@ def _compared(
         ratio,
         zone=zone,
         unranked=next(filter(None, (results.unranked(*cell) for cell in cells)), ""),
-        doubt="; ".join(filter(None, (results.doubt(cell.stack, workload=cell.workload) for cell in cells))),
+        doubt="; ".join(filter(None, doubts)),
     )
 
 
@@ -235,7 +240,7 @@ def _side(low: float, high: float, zone: float = 0.0) -> int:
     return 1 if low > 1 + zone else -1 if high < 1 / (1 + zone) else 0
 
 
-def _of_value(results: StudyResults, blank: Finding) -> Finding:
+def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
     each = blank.expectation
     assert each.value is not None
     low, high = each.value
@@ -247,7 +252,7 @@ def _of_value(results: StudyResults, blank: Finding) -> Finding:
     found = replace(blank, seeds=summary.n, level=summary.estimate, interval=interval)
     if why := results.unranked(blank.stack, each.workload):
         return replace(found, why=f"not ranked: {why}")
-    if why := results.doubt(blank.stack, workload=each.workload):
+    if why := results.doubt(blank.stack, workload=each.workload, phase=phase):
         return replace(found, why=why)
     if interval is None:
         return replace(found, why=_UNDECIDED["too few seeds"])

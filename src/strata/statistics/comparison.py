@@ -10,6 +10,7 @@ from typing import Literal, Self
 import numpy as np
 
 from strata.spec.metric import LATENCY, Better, Metric
+from strata.spec.step import Phase
 from strata.statistics.family import Family
 from strata.statistics.interval import (
     HALF_WIDTH_TARGET,
@@ -59,6 +60,7 @@ class MetricKind:
     headline: bool
     family: str | None = None
     quantile: float | None = None
+    phase: Phase = "measure"
 
     @property
     def is_latency(self) -> bool:
@@ -66,7 +68,8 @@ class MetricKind:
 
     @classmethod
     def of(cls, metric: Metric) -> Self:
-        return cls(metric.name, metric.unit, metric.better, metric.headline, metric.family, metric.quantile)
+        named = metric.name, metric.unit, metric.better, metric.headline
+        return cls(*named, metric.family, metric.quantile, metric.phase)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.search import Search, searched, searches
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
+from strata.spec.step import Phase
 from strata.spec.trial import CellKey, TrialKey
 from strata.spec.warning import ResultWarning, doubted_by, unranked_by
 from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare_measured, family_over
@@ -165,10 +166,10 @@ class StudyResults(Remembering):
     def _unranked(self, stack: str, workload: str) -> str:
         return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
 
-    def doubt(self, *stacks: str, workload: str) -> str:
-        """The reasons to doubt what is said of these stacks under a workload; empty: there is none."""
+    def doubt(self, *stacks: str, workload: str, phase: Phase = "measure") -> str:
+        """The reasons to doubt what is said of a phase of these stacks' trials; empty: there is none."""
         whys = {
-            stack: doubted_by(record.checks for record in self.cells[stack, workload].records.values())
+            stack: doubted_by((each.checks for each in self.cells[stack, workload].records.values()), phase)
             for stack in stacks
         }
         return "; ".join(f"{stack}: {why}" for stack, why in whys.items() if why)
@@ -265,7 +266,7 @@ class StudyResults(Remembering):
             ratio,
             precision=self.precision,
             unranked=self.unranked(stack, workload) or self.unranked(baseline, workload),
-            doubt=self.doubt(stack, baseline, workload=workload),
+            doubt=self.doubt(stack, baseline, workload=workload, phase=kind.phase),
         )
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
