@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shutil import rmtree
 from xml.etree import ElementTree
@@ -11,6 +12,8 @@ import pytest
 from tipping_studies import TEXT, measured, planted
 
 from command_line import refusal, shown
+from strata.report.why_text import why_sentence
+from strata.results.why import ClaimWhy, Outcome
 
 CLAIMS = """
 [[claims]]
@@ -129,3 +132,35 @@ def test_a_page_of_a_study_without_results_is_refused(folder: Path) -> None:
     assert "no verdicts" in str(refusal("claims", folder / "my.toml", "--page", folder / "page.md"))
     words = ("claims", folder / "results", "--claims", folder / "my.claims.toml", "--page", "page.html")
     assert "page.md" in (refusal(*words).remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("tried", "said"),
+    [
+        (1, "reversed, and the one variation tried does not reproduce it"),
+        (2, "reversed, and none of 2 variations reproduces it"),
+    ],
+)
+def test_variations_without_effect_are_counted(tried: int, said: str) -> None:
+    names = ("as measured", "cpu = free", "drives = exact")[: tried + 1]
+    outcomes = tuple(Outcome(name=each, changes={}, why="", verdict="reversed") for each in names)
+
+    assert why_sentence(ClaimWhy(results_sha256="", whole=True, outcomes=outcomes)) == said
+
+
+def test_the_index_of_the_published_pages_counts_their_verdicts() -> None:
+    """A study in several parts has several pages, of which each leaves the other parts undecided."""
+    pages = Path("docs/published")
+    head, _, *rows = re.findall(r"^\| (.*) \|$|^(\|-.*)", (pages / "index.md").read_text(), re.MULTILINE)
+    names = [each.lower() for each in head[0].split(" | ")[3:]]
+    table = [each[0].split(" | ") for each in rows]
+    counts = {name.strip("`"): [int(each) for each in counted] for name, _, *counted in table}
+
+    assert counts.pop("all") == [sum(each) for each in zip(*counts.values(), strict=True)]
+    for study, (total, *of_study) in counts.items():
+        parts = [(pages / path.name).read_text() for path in pages.glob(f"{study}*.md")]
+        for name, count in zip(names, of_study, strict=True):
+            found = [re.search(rf"^Of \d+ claims: .*?(\d+) {name}\b", each, re.MULTILINE) for each in parts]
+            decided = sum(int(each[1]) for each in found if each)
+            assert name == "undecided" or decided == count, (study, name)
+        assert sum(of_study) == total

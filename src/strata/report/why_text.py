@@ -30,8 +30,8 @@ def why_sentence(found: ClaimWhy) -> str:
         return f"{before or 'no verdict'}{untried}"
     others = [f"{each.verdict} with {each.name}" for each in found.changing]
     but = f" ({listed(others)})" if others else ""
-    several = f"none of {len(tried)} variations reproduces it"
-    none = several if len(tried) > 1 else "the one variation tried does not reproduce it"
+    one = "the one variation tried does not reproduce it"
+    none = one if len(tried) == 1 else f"none of {len(tried)} variations reproduces it"
     return f"{before}, and {none}{but}{untried}"
 
 
