@@ -74,6 +74,8 @@ def test_all_comparisons_of_a_claim_by_one_metric_hold_together() -> None:
         ({"stack": "b", "against": "a", "is": "equal"}, "not reproduced"),
         ({"stack": "c", "against": "a", "is": "equal", "within": "10%"}, "reproduced"),
         ({"stack": "c", "against": "a", "is": "better"}, "undecided"),
+        ({"stack": "c", "against": "a", "is": "worse"}, "not reproduced"),
+        ({"stack": "a", "against": "c", "is": "better"}, "not reproduced"),
         ({"stack": "b", "against": "a", "ratio": [0.5, 0.54]}, "reproduced"),
         ({"stack": "b", "against": "a", "ratio": [0.1, 0.2]}, "direction only"),
         ({"stack": "b", "against": "a", "ratio": [1.8, 2.0]}, "reversed"),
@@ -102,9 +104,9 @@ def test_better_is_better_by_the_metrics_own_direction() -> None:
 
 
 def test_a_claim_needs_all_its_comparisons() -> None:
-    one = judged(results(), stack="a", against="*", **{"is": "better"})
+    one = judged(results(), stack="c", against="*", **{"is": "better"})
 
-    assert {each.against: each.verdict for each in one.findings} == {"b": "reproduced", "c": "undecided"}
+    assert {each.against: each.verdict for each in one.findings} == {"a": "undecided", "b": "reproduced"}
     assert one.verdict == "undecided"
     assert "add seeds" in one.why
 
@@ -131,6 +133,16 @@ def test_values_that_no_seed_changes_are_known_exactly() -> None:
 
     assert verdict(found, stack="a", value=[1, 1]) == "reproduced"
     assert verdict(found, stack="b", value=[1, 1]) == "undecided"
+
+
+def test_doubtful_numbers_do_not_even_miss_what_is_claimed() -> None:
+    found = results()
+    for record in found.cells["c", "mail"].records.values():
+        record.__dict__["checks"] = (Check(name="steady", verdict="no", detail="it drifts"),)
+
+    for expect in ({"is": "worse"}, {"ratio": [1.5, 2.0]}):
+        one = judged(found, stack="c", against="a", **expect)
+        assert (one.verdict, one.why) == ("undecided", found.doubt("c", workload="mail"))
 
 
 def test_doubtful_numbers_decide_nothing_and_say_why() -> None:

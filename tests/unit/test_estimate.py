@@ -57,6 +57,15 @@ def test_data_that_is_read_again_takes_its_time_again(tmp_path: Path) -> None:
     assert thrice > 2 * once
 
 
+def test_tables_that_a_server_fills_take_their_time(tmp_path: Path) -> None:
+    bench = '[workloads.bench]\nworkload = "pgbench"\nscale = {}\nclients = 1\nduration = "60s"\n'
+    studies = (study_in(tmp_path, TEXT + bench.format(scale)) for scale in (1, 100))
+
+    small, large = (estimate_of(each, {CellKey("ext4", "bench"): 1}, []).real_s for each in studies)
+
+    assert 20 < large - small < 60
+
+
 def test_a_cell_takes_what_it_took_before_and_the_longest_comes_first(tmp_path: Path) -> None:
     study = study_in(tmp_path)
 

@@ -206,15 +206,25 @@ def _verdict(each: Expectation, comparison: Comparison) -> tuple[Verdict, str]:
     compared = comparison.verdict
     if compared == "not ranked":
         return "undecided", f"not ranked: {comparison.unranked}"
-    if compared == "doubtful":
+    if comparison.doubt and compared in {"doubtful", *_UNDECIDED}:
         return "undecided", comparison.doubt
     if each.ratio is not None:
         return _of_ratio(each.ratio, comparison)
-    if compared in _UNDECIDED:
-        return "undecided", _UNDECIDED[compared]
-    if compared == each.direction:
+    return _of_direction(each.direction, comparison)
+
+
+def _of_direction(expected: str | None, comparison: Comparison) -> tuple[Verdict, str]:
+    """Whether a stack is better, equal or worse. An interval that misses the claimed side refutes it."""
+    compared, gain, edge = comparison.verdict, comparison.gain_interval, 1 + comparison.zone
+    if compared == expected:
         return "reproduced", ""
-    return ("not reproduced" if "equal" in {compared, each.direction} else "reversed"), ""
+    if compared not in _UNDECIDED:
+        return ("not reproduced" if "equal" in {compared, expected} else "reversed"), ""
+    if gain is not None and (
+        (expected == "better" and gain.high <= edge) or (expected == "worse" and gain.low >= 1 / edge)
+    ):
+        return "not reproduced", ""
+    return "undecided", _UNDECIDED[compared]
 
 
 def _of_ratio(expected: Sequence[float], comparison: Comparison) -> tuple[Verdict, str]:
