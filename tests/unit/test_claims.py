@@ -82,6 +82,8 @@ def test_all_comparisons_of_a_claim_by_one_metric_hold_together() -> None:
         ({"stack": "a", "against": "b", "ratio": [1.5, float("inf")]}, "reproduced"),
         ({"stack": "a", "against": "b", "ratio": [3, float("inf")]}, "direction only"),
         ({"stack": "b", "against": "a", "ratio": [0.95, 1.02]}, "not reproduced"),
+        ({"stack": "c", "against": "a", "ratio": [0.95, 1.2]}, "reproduced"),
+        ({"stack": "c", "against": "a", "ratio": [0.95, 1.03]}, "undecided"),
         ({"stack": "c", "against": "a", "ratio": [1.04, 1.2]}, "undecided"),
         ({"stack": "c", "against": "a", "ratio": [1.5, 2.0]}, "not reproduced"),
         ({"stack": "c", "against": "a", "ratio": [0.5, 0.6]}, "not reproduced"),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -17,7 +16,7 @@ from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
 from strata.statistics.comparison import Verdict as Compared
-from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval
+from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval, half_width
 from strata.statistics.study import StudyResults
 
 Verdict = Literal[
@@ -231,18 +230,28 @@ def _of_ratio(expected: Sequence[float], comparison: Comparison) -> tuple[Verdic
     """Whether a ratio lies in the expected range as its interval can say, or only on its side of 1."""
     low, high = expected
     compared, interval = comparison.verdict, comparison.ratio.interval
-    side = _side(low, high, PRACTICAL_ZONE)
-    within = interval is not None and interval.low <= high and low <= interval.high
-    vague = compared in _UNDECIDED and within and (side != 0 or compared == "undecided")
-    if interval is None or vague:
+    if interval is None:
         return "undecided", _UNDECIDED[compared]
+    side = _side(low, high, PRACTICAL_ZONE)
     if side == 0:
-        return ("reproduced" if within else "not reproduced"), ""
+        return _of_range(low, high, interval, is_narrow=half_width(interval) <= comparison.precision)
+    reaches = interval.low <= high and low <= interval.high
+    if compared in _UNDECIDED and reaches:
+        return "undecided", _UNDECIDED[compared]
     if compared == "equal" or compared in _UNDECIDED:
         return "not reproduced", ""
     if _side(interval.low, interval.high) != side:
         return "reversed", ""
-    return ("reproduced" if within else "direction only"), ""
+    return ("reproduced" if reaches else "direction only"), ""
+
+
+def _of_range(low: float, high: float, interval: Interval, *, is_narrow: bool = False) -> tuple[Verdict, str]:
+    """Whether an interval lies within a range; a narrow one need only reach it."""
+    if interval.high < low or interval.low > high:
+        return "not reproduced", ""
+    if is_narrow or (low <= interval.low and interval.high <= high):
+        return "reproduced", ""
+    return "undecided", "the interval reaches across an end of the range: add seeds"
 
 
 def _side(low: float, high: float, zone: float = 0.0) -> int:
@@ -266,8 +275,5 @@ def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
         return replace(found, why=why)
     if interval is None:
         return replace(found, why=_UNDECIDED["too few seeds"])
-    if interval.high < low or interval.low > high:
-        return replace(found, verdict="not reproduced")
-    if low <= interval.low and (math.isinf(high) or interval.high <= high):
-        return replace(found, verdict="reproduced")
-    return replace(found, why="the interval reaches across an end of the range: add seeds")
+    verdict, why = _of_range(low, high, interval)
+    return replace(found, verdict=verdict, why=why)
