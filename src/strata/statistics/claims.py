@@ -195,6 +195,7 @@ def _compared(
         kind,
         ratio,
         zone=zone,
+        precision=results.precision,
         unranked=next(filter(None, (results.unranked(*cell) for cell in cells)), ""),
         doubt="; ".join(filter(None, doubts)),
     )
