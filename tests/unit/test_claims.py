@@ -147,6 +147,16 @@ def test_doubtful_numbers_do_not_even_miss_what_is_claimed() -> None:
         assert (one.verdict, one.why) == ("undecided", found.doubt("c", workload="mail"))
 
 
+def test_a_claim_about_cached_data_is_judged_by_a_window_that_does_not_reach_the_disks() -> None:
+    found = results()
+    for record in found.cells["b", "mail"].records.values():
+        record.__dict__["checks"] = (Check(name="did-io-in-window", verdict="no", detail="cached"),)
+    expected = {"stack": "b", "against": "a", "is": "worse"}
+
+    assert verdict(found, **expected) == "undecided"
+    assert verdict(found, **expected, cached=True) == "reproduced"
+
+
 def test_doubtful_numbers_decide_nothing_and_say_why() -> None:
     found = results()
     for record in found.cells["b", "mail"].records.values():

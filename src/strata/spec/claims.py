@@ -23,6 +23,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
@@ -129,6 +130,12 @@ class Expectation(_Table):
         None,
         description="Instead of a comparison: the range of the metric itself, in its unit, times in ns",
         examples=[[10e9, 60e9]],
+    )
+    cached: StrictBool = Field(
+        False,
+        description="Whether it is claimed of data in the page cache: that a window does not reach the disks "
+        "is then no reason for doubt",
+        examples=[True],
     )
 
     @model_validator(mode="after")

@@ -319,10 +319,18 @@ def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
     return next(iter(_denials(trials, lambda kind: kind.unranks)), "")
 
 
-def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure") -> str:
-    """The reasons to doubt a cell's numbers of a phase, in a few words: half of its trials deny a check."""
+def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure", *, cached: bool = False) -> str:
+    """The reasons to doubt a cell's numbers of a phase, in a few words: half of its trials deny a check.
+
+    That the window did not reach the disks is none of what is said of ``cached`` data.
+    """
     before = phase in BEFORE_LOAD
-    return "; ".join(_denials(trials, lambda kind: kind.doubts and not (before and kind.of_window)))
+
+    def counts(kind: WarningKind) -> bool:
+        is_moot = (before and kind.of_window) or (cached and kind.check == DID_IO_IN_WINDOW)
+        return kind.doubts and not is_moot
+
+    return "; ".join(_denials(trials, counts))
 
 
 def _denials(trials: Iterable[Iterable[Check]], counts: Callable[[WarningKind], bool]) -> list[str]:

@@ -11,7 +11,6 @@ from strata.results.declared import declared_study, scale_of
 from strata.spec.claims import Claim, Expectation, Subject, Yield
 from strata.spec.metric import COMMON
 from strata.spec.scale import unlike
-from strata.spec.step import Phase
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
@@ -164,7 +163,7 @@ def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
     if against is None:
-        return _of_value(results, blank, kind.phase)
+        return _of_value(results, blank, kind)
     comparison = _compared(results, blank, against, kind, among)
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
@@ -177,28 +176,30 @@ def _compared(
     results: StudyResults, blank: Finding, against: str, kind: MetricKind, among: set[str]
 ) -> Comparison | None:
     each, stack = blank.expectation, blank.stack
-    zone = each.within or PRACTICAL_ZONE
+    cells = _cells(each, stack, against)
     if each.other_workload == each.workload:
         ratio = results.ratio(each.workload, each.metric, stack, against, among)
-        judged = ratio and results.judged(each.workload, stack, against, kind, ratio)
-        return replace(judged, zone=zone) if judged else None
-    cells = _cells(each, stack, against)
-    upper, lower = (results.cells[cell].series(each.metric) for cell in cells)
-    ratio = compare_measured(upper, lower)
+    else:
+        upper, lower = (results.cells[cell].series(each.metric) for cell in cells)
+        ratio = compare_measured(upper, lower)
     if ratio is None:
         return None
-    doubts = (results.doubt(cell.stack, workload=cell.workload, phase=kind.phase) for cell in cells)
+    doubts = (_doubt(results, each, cell, kind) for cell in cells)
     return Comparison(
         each.workload,
         stack,
         against,
         kind,
         ratio,
-        zone=zone,
+        zone=each.within or PRACTICAL_ZONE,
         precision=results.precision,
         unranked=next(filter(None, (results.unranked(*cell) for cell in cells)), ""),
         doubt="; ".join(filter(None, doubts)),
     )
+
+
+def _doubt(results: StudyResults, each: Expectation, cell: CellKey, kind: MetricKind) -> str:
+    return results.doubt(cell.stack, workload=cell.workload, phase=kind.phase, cached=each.cached)
 
 
 def _verdict(each: Expectation, comparison: Comparison) -> tuple[Verdict, str]:
@@ -260,7 +261,7 @@ def _side(low: float, high: float, zone: float = 0.0) -> int:
     return 1 if low > 1 + zone else -1 if high < 1 / (1 + zone) else 0
 
 
-def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
+def _of_value(results: StudyResults, blank: Finding, kind: MetricKind) -> Finding:
     each = blank.expectation
     assert each.value is not None
     low, high = each.value
@@ -272,7 +273,7 @@ def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
     found = replace(blank, seeds=summary.n, level=summary.estimate, interval=interval)
     if why := results.unranked(blank.stack, each.workload):
         return replace(found, why=f"not ranked: {why}")
-    if why := results.doubt(blank.stack, workload=each.workload, phase=phase):
+    if why := _doubt(results, each, CellKey(blank.stack, each.workload), kind):
         return replace(found, why=why)
     if interval is None:
         return replace(found, why=_UNDECIDED["too few seeds"])

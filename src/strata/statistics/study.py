@@ -166,12 +166,14 @@ class StudyResults(Remembering):
     def _unranked(self, stack: str, workload: str) -> str:
         return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
 
-    def doubt(self, *stacks: str, workload: str, phase: Phase = "measure") -> str:
+    def doubt(self, *stacks: str, workload: str, phase: Phase = "measure", cached: bool = False) -> str:
         """The reasons to doubt what is said of a phase of these stacks' trials; empty: there is none."""
-        whys = {
-            stack: doubted_by((each.checks for each in self.cells[stack, workload].records.values()), phase)
-            for stack in stacks
-        }
+
+        def why_of(stack: str) -> str:
+            records = self.cells[stack, workload].records.values()
+            return doubted_by((each.checks for each in records), phase, cached=cached)
+
+        whys = {stack: why_of(stack) for stack in stacks}
         return "; ".join(f"{stack}: {why}" for stack, why in whys.items() if why)
 
     @property
