@@ -277,8 +277,8 @@ def test_of_a_part_of_a_study_values_and_data_that_fit_into_memory_are_not_judge
 
     full, half = (shown_json("claims", study, *words)["claims"] for words in ((), ("--scale", "50%")))
 
-    assert [each["verdict"] for each in full] == ["testable"] * 3
-    assert [each["verdict"] for each in half] == ["not testable", "not testable", "testable"]
+    assert [each["verdict"] for each in full] == ["testable"] * 4
+    assert [each["verdict"] for each in half] == ["not testable", "not testable", "testable", "testable"]
     assert half[0]["why"] == "large: at a scale of 50 % its data fit into memory"
     assert half[1]["why"] == "a value is claimed of the full size, and this is 50 % of it"
     assert "95.4 MiB/s at least" in shown("claims", study, "--scale", "50%", "--markdown")
@@ -298,6 +298,8 @@ size = "2GiB"
 workload = "dd"
 content = "random"
 size = "512MiB"
+[workloads.tree]
+workload = "tree"
 """
 _READ = 'metric = "read_bytes_per_s", stack = "xfs"'
 SMALL_CLAIMS = "".join(
@@ -312,6 +314,7 @@ expect = [{{ {_READ}, {expected} }}]
         "large": 'workload = "large", against = "ext4", is = "better"',
         "value": 'workload = "small", value = [1e8, inf]',
         "small": 'workload = "small", against = "ext4", is = "better"',
+        "whole": 'workload = "tree", value = [1e8, inf]',
     }.items()
 )
 BAD = """

@@ -33,7 +33,7 @@ from pydantic import (
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.metric import COMMON, MetricSpec, tenant_prefix
 from strata.spec.names import Diagnostic, KebabName, Path, checked, nearest
-from strata.spec.scale import unlike
+from strata.spec.scale import reduced, unlike
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
@@ -247,14 +247,14 @@ class Subject:
     Attributes:
         skipped: The cells that cannot be run, with the reason.
         unlike: The workloads that say something else than at full size, with the reason.
-        scale: The share of the full time and data.
+        reduced: The workloads that have less to do than at full size, with the share.
     """
 
     stacks: Sequence[str]
     workloads: Mapping[str, Yield]
     skipped: Mapping[CellKey, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
-    scale: float = 1.0
+    reduced: Mapping[str, float] = field(default_factory=dict)
 
     def untestable(self, expectation: Expectation, cells: Iterable[CellKey]) -> str:
         """Why a comparison of these cells cannot be judged; empty: it can be."""
@@ -263,9 +263,10 @@ class Subject:
                 return f"{cell}: {self.skipped[cell]}"
             if cell.workload in self.unlike:
                 return f"{cell.workload}: {self.unlike[cell.workload]}"
-        if self.scale == 1 or expectation.value is None:
+        share = self.reduced.get(expectation.workload)
+        if share is None or expectation.value is None:
             return ""
-        return f"a value is claimed of the full size, and this is {format_share(self.scale)} of it"
+        return f"a value is claimed of the full size, and this is {format_share(share)} of it"
 
 
 def yield_of(load: Workload) -> Yield:
@@ -284,7 +285,7 @@ def yield_of(load: Workload) -> Yield:
 def subject_of(full: Study, skipped: Mapping[CellKey, str], scale: float) -> Subject:
     """What claims may name of a full study that is run in a share of its time and data."""
     found = {name: yield_of(load) for name, load in full.workloads.items()}
-    return Subject([*full.stacks], found, skipped, unlike(full, scale), scale)
+    return Subject([*full.stacks], found, skipped, unlike(full, scale), reduced(full, scale))
 
 
 def read_claims(file: FilePath, subject: Subject) -> list[Claim]:

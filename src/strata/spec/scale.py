@@ -30,3 +30,8 @@ def unlike(full: Study, share: float) -> dict[str, str]:
         if whole is not None and part is not None and whole > full.memory_bytes >= part:
             found[name] = f"at a scale of {format_share(share)} its data fit into memory"
     return found
+
+
+def reduced(full: Study, share: float) -> dict[str, float]:
+    """The workloads of a full study that have less to do in this share of it, with the share."""
+    return {name: share for name, load in full.workloads.items() if load.scaled(share) != load}

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from strata.results.declared import declared_study, scale_of
 from strata.spec.claims import Claim, Expectation, Subject, Yield
 from strata.spec.metric import COMMON
-from strata.spec.scale import unlike
+from strata.spec.scale import reduced, unlike
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
@@ -96,8 +96,10 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
         units = {each.name: each.unit for each in results.metrics(name)}
         found[name] = Yield(units, (*kind.metric_specs, *COMMON) if kind and units else ())
     snapshot, scale = results.snapshot, scale_of(results.snapshot)
-    full = {} if scale == 1 else unlike(declared_study(snapshot, has_inputs=False, full=True), scale)
-    return Subject(results.stacks, found, snapshot.skipped, full, scale)
+    if scale == 1:
+        return Subject(results.stacks, found, snapshot.skipped)
+    full = declared_study(snapshot, has_inputs=False, full=True)
+    return Subject(results.stacks, found, snapshot.skipped, unlike(full, scale), reduced(full, scale))
 
 
 def testable(claims: Sequence[Claim], subject: Subject) -> list[Judgement]:
