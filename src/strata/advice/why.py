@@ -19,6 +19,7 @@ from strata.results.declared import declared_study
 from strata.results.tipping import identity_of
 from strata.results.why import ClaimWhy, Compared, Outcome, Variation, write_why
 from strata.spec.claims import Subject
+from strata.spec.kernel import Kernel
 from strata.spec.study import Study
 from strata.spec.trial import TrialKey
 from strata.statistics.claims import Finding, Judgement, cells_of, judge
@@ -159,8 +160,8 @@ class WhySearch:
         )
 
 
-def _specifications(planned: Iterable[PlannedTrial]) -> dict[TrialKey, str]:
-    return {each.key: each.spec_sha256 for each in planned}
+def _specifications(planned: Iterable[PlannedTrial]) -> dict[TrialKey, tuple[str, Kernel]]:
+    return {each.key: (each.spec_sha256, each.plan.kernel) for each in planned}
 
 
 def _outcome(variation: Variation, **found: object) -> Outcome:

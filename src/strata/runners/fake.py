@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
 from strata.errors import RunError
@@ -58,7 +58,9 @@ class FakeRunner:
     time_domain: ClassVar[Literal["virtual", "wall"]] = "virtual"
 
     def identity_of(self, plan: Plan) -> Identity:
-        return self.identity
+        if plan.kernel.is_default:
+            return self.identity
+        return replace(self.identity, kernel_sha256=sha256_hex(str(plan.kernel).encode()))
 
     def setting(self, plan: Plan, devices: Mapping[str, Device]) -> Mapping[str, Any]:
         return self.settings
