@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -176,12 +179,17 @@ def test_comparisons_without_results_are_left_out(folder: Path, monkeypatch: pyt
     assert not [each for each in runner.begun if ".scan." in each]
 
 
-def test_an_interruption_is_no_budget_that_is_too_small(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("end", [interrupt, lambda: os.kill(os.getpid(), signal.SIGTERM)])
+def test_an_interruption_ends_the_search_and_is_no_budget_that_is_too_small(
+    end: Callable[[], None], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Interrupting(RecordingDisplay):
         def finished(self, trial: Any, record: Any) -> None:
-            raise KeyboardInterrupt
+            end()
 
     runner_of(folder, monkeypatch, by_clients, TEXT)
     monkeypatch.setattr("strata.cli.run.display_of", lambda *words: Interrupting())
@@ -191,6 +199,7 @@ def test_an_interruption_is_no_budget_that_is_too_small(
     [kept] = read_whys(ResultsFolder.open(folder / "results")).values()
     assert kept.as_measured.verdict == "not reproduced"
     assert not kept.whole
+    assert not [each for each in kept.outcomes[1:] if each.note != "not tried within the budget"]
 
 
 def test_results_without_a_common_seed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ class Tipper:
         self._workloads = [*dict.fromkeys(part.workload for part in evidence.parts)]
         self._seeds = evidence.common_seeds(evidence.stacks)[: self.limits.seeds]
         self._trials = VariedTrials(
-            *(self.folder, self.results.snapshot, TRIALS_NAME, self.runner, self.display),
+            *(self.folder, TRIALS_NAME, self.runner, self.display),
             budget_s=self.limits.budget_s,
             jobs=self.jobs,
             clock=self.clock,

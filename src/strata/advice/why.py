@@ -97,7 +97,7 @@ class WhySearch:
             try:
                 outcomes[number] = self._tried(each)
             except Ended:
-                continue  # another one may be there already, or need fewer trials
+                pass  # another one may be there already, or need fewer trials
             except KeyboardInterrupt:
                 self.trials.interrupted = True
             except StrataError as error:

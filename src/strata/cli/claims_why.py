@@ -54,7 +54,7 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
         results=results,
         subject=subject,
         trials=VariedTrials(
-            *(folder, results.snapshot, WHY_TRIALS_NAME, runner, lambda: display_of(runner, path)),
+            *(folder, WHY_TRIALS_NAME, runner, lambda: display_of(runner, path)),
             budget_s=budget_s,
             jobs=asked.jobs,
         ),

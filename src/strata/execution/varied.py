@@ -19,7 +19,7 @@ from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, sn
 from strata.execution.display import Display
 from strata.execution.run import lab_bytes, run_study, worker_cpus
 from strata.files import explained
-from strata.results.record import ResultRecord, StudySnapshot
+from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
 from strata.spec.study import Study
@@ -37,7 +37,6 @@ class VariedTrials:
 
     Attributes:
         folder: The results of the unchanged study.
-        snapshot: The record of the unchanged study.
         within: The folder in ``folder`` with a results folder for each change.
         trial_s: The real time of a trial, at first that of the results.
         clock: Real seconds.
@@ -45,7 +44,6 @@ class VariedTrials:
     """
 
     folder: ResultsFolder
-    snapshot: StudySnapshot
     within: str
     runner: Runner
     display: Callable[[], Display]
@@ -108,10 +106,10 @@ class VariedTrials:
     def _copied(self, varied: Study, planned: list[PlannedTrial], place: Path) -> ResultsFolder:
         """The change's folder, with the results of the trials that the change does not touch."""
         folder = ResultsFolder.create(place, snapshot_of(varied, planned, {}, self.runner, ""))
+        unmeasured = {each.key for each in self._missing(planned, self.folder)}
         for each in planned:
             measured, copy = (one.trials_path / str(each.key) for one in (self.folder, folder))
-            is_changed = self.snapshot.trials.get(each.key) != each.spec_sha256
-            if is_changed or copy.exists() or not measured.is_dir():
+            if each.key in unmeasured or copy.exists():
                 continue
             # After an interruption a trial is there whole or not at all.
             with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
