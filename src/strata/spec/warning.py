@@ -50,9 +50,6 @@ class WarningKind:
     of_window: bool = False  # whether it says nothing of what was timed before the load
     unknown_remedy: str = "look at the trial's own figures: `strata show RESULTS --trial`"
 
-    def concerns(self, phase: Phase) -> bool:
-        return not (self.of_window and phase in BEFORE_LOAD)
-
     def warning(self, text: str, **figures: object) -> ResultWarning:
         """A warning of this kind; ``figures`` complete the remedy."""
         return ResultWarning(self.code, text, self.remedy.format(**figures), self.grave)
@@ -99,7 +96,6 @@ _KINDS: Final = (
         grave=True,
         check=LIMITED,
         unranks=True,
-        of_window=True,
     ),
     WarningKind(
         "default-price",
@@ -318,9 +314,9 @@ class Check(BaseModel):
         return words if self.tenant is None else f"{self.tenant}: {words}"
 
 
-def unranked_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure") -> str:
-    """The reason for which a cell has no rank by a phase's metrics: half of its trials deny a check."""
-    return next(iter(_denials(trials, lambda kind: kind.unranks and kind.concerns(phase))), "")
+def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
+    """The reason for which a cell has no rank, in a few words: a check denies it in half of its trials."""
+    return next(iter(_denials(trials, lambda kind: kind.unranks)), "")
 
 
 def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure", *, cached: bool = False) -> str:
@@ -328,9 +324,11 @@ def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure", *, c
 
     That the window did not reach the disks is none of what is said of ``cached`` data.
     """
+    before = phase in BEFORE_LOAD
 
     def counts(kind: WarningKind) -> bool:
-        return kind.doubts and kind.concerns(phase) and not (cached and kind.check == DID_IO_IN_WINDOW)
+        is_moot = (before and kind.of_window) or (cached and kind.check == DID_IO_IN_WINDOW)
+        return kind.doubts and not is_moot
 
     return "; ".join(_denials(trials, counts))
 

@@ -195,7 +195,7 @@ def _compared(
         ratio,
         zone=each.within or PRACTICAL_ZONE,
         precision=results.precision,
-        unranked=next(filter(None, (results.unranked(*cell, kind.phase) for cell in cells)), ""),
+        unranked=next(filter(None, (results.unranked(*cell) for cell in cells)), ""),
         doubt="; ".join(filter(None, doubts)),
     )
 
@@ -273,7 +273,7 @@ def _of_value(results: StudyResults, blank: Finding, kind: MetricKind) -> Findin
         # A value that no seed changes, such as one piece per file, is known exactly.
         interval = Interval(summary.estimate, summary.estimate)
     found = replace(blank, seeds=summary.n, level=summary.estimate, interval=interval)
-    if why := results.unranked(blank.stack, each.workload, kind.phase):
+    if why := results.unranked(blank.stack, each.workload):
         return replace(found, why=f"not ranked: {why}")
     if why := _doubt(results, each, CellKey(blank.stack, each.workload), kind):
         return replace(found, why=why)

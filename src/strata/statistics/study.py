@@ -159,11 +159,12 @@ class StudyResults(Remembering):
             return ""
         return next(filter(None, (each.problem for each in self.readings_of(*cell))), "")
 
-    def unranked(self, stack: str, workload: str, phase: Phase = "measure") -> str:
-        """The reason for which a cell has no rank by a metric of a phase; empty: it has one."""
-        records = self.cells[stack, workload].records.values()
-        found = ("unranked", stack, workload, phase)
-        return self.once(found, lambda: unranked_by((each.checks for each in records), phase))
+    def unranked(self, stack: str, workload: str) -> str:
+        """The reason for which a cell has no rank, in a few words; empty: it has one."""
+        return self.once(("unranked", stack, workload), lambda: self._unranked(stack, workload))
+
+    def _unranked(self, stack: str, workload: str) -> str:
+        return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
 
     def doubt(self, *stacks: str, workload: str, phase: Phase = "measure", cached: bool = False) -> str:
         """The reasons to doubt what is said of a phase of these stacks' trials; empty: there is none."""
@@ -185,7 +186,7 @@ class StudyResults(Remembering):
         """The stacks that have a rank, the best first."""
         summaries = self.summaries(workload, kind.name)
         sign = -1 if kind.better == "higher" else 1
-        ranked = [stack for stack in summaries if not self.unranked(stack, workload, kind.phase)]
+        ranked = [stack for stack in summaries if not self.unranked(stack, workload)]
         return sorted(ranked, key=lambda stack: sign * summaries[stack].estimate)
 
     def ratio(
@@ -266,8 +267,7 @@ class StudyResults(Remembering):
             kind,
             ratio,
             precision=self.precision,
-            unranked=self.unranked(stack, workload, kind.phase)
-            or self.unranked(baseline, workload, kind.phase),
+            unranked=self.unranked(stack, workload) or self.unranked(baseline, workload),
             doubt=self.doubt(stack, baseline, workload=workload, phase=kind.phase),
         )
 
