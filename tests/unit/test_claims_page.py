@@ -87,6 +87,12 @@ def test_claims_about_trials_that_were_not_run_stand_apart(folder: Path) -> None
     assert "xfs.oltp: not run yet" in claims
 
 
+def test_a_page_says_how_many_seeds_its_cells_have(folder: Path) -> None:
+    rmtree(folder / "results/trials/xfs.oltp.s3")
+
+    assert "with 2 to 3 seeds." in page(folder)
+
+
 def test_a_page_does_not_hide_a_verdict_that_fails_the_command(folder: Path) -> None:
     file = folder / "my.claims.toml"
     file.write_text(CLAIMS.replace("[1.9, 2.1]", "[0.4, 0.6]"))

@@ -57,13 +57,18 @@ def test_data_that_is_read_again_takes_its_time_again(tmp_path: Path) -> None:
     assert thrice > 2 * once
 
 
-def test_tables_that_a_server_fills_take_their_time(tmp_path: Path) -> None:
-    bench = '[workloads.bench]\nworkload = "pgbench"\nscale = {}\nclients = 1\nduration = "60s"\n'
-    studies = (study_in(tmp_path, TEXT + bench.format(scale)) for scale in (1, 100))
+def test_tables_that_a_server_fills_and_sources_that_are_unpacked_take_their_time(tmp_path: Path) -> None:
+    def trial_s(workload: str, shared_by: int = 1) -> float:
+        study = study_in(tmp_path, f"{TEXT}[workloads.it]\n{workload}")
+        cell = CellKey("ext4", "it")
+        return estimate_of(study, {cell: 1}, [], {cell: shared_by}).real_s
 
-    small, large = (estimate_of(each, {CellKey("ext4", "bench"): 1}, []).real_s for each in studies)
-
-    assert 20 < large - small < 60
+    small, large = (
+        f'workload = "pgbench"\nscale = {scale}\nclients = 1\nduration = "60s"\n' for scale in (1, 100)
+    )
+    assert 20 < trial_s(large) - trial_s(small) < 60
+    assert trial_s(large, shared_by=100) < trial_s(small) + 1
+    assert 20 < trial_s('workload = "tree"\n') - trial_s('workload = "tree"\nmembers = ["linux-*/fs"]\n') < 60
 
 
 def test_a_cell_takes_what_it_took_before_and_the_longest_comes_first(tmp_path: Path) -> None:

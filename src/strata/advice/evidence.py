@@ -203,7 +203,8 @@ class Scorer(Remembering):
         ratio = self.results.ratio(part.workload, part.kind.name, stack, baseline)
         if ratio is None:
             return None
-        return self.results.judged(part.workload, stack, baseline, part.kind, ratio)
+        cells = CellKey(stack, part.workload), CellKey(baseline, part.workload)
+        return self.results.judged(*cells, part.kind, ratio)
 
 
 def _leads(waiting: Floats) -> Floats:

@@ -42,10 +42,8 @@ _REAL_PER_OPERATION_S: Final = 0.0006
 _PAUSE_NS: Final = 15 * NS_PER_S  # the mean of the drawn pauses
 _AROUND_NS: Final = 20 * NS_PER_S  # building, preparing and taking down, by the same rule
 _BOOT_S: Final = 2.0
-# Of a data set that is written in sequence: in virtual time an estimate; the real rate was measured with fio
-# on ext4 and XFS, where a modelled disk keeps a few bytes of each block.
+# An estimate, in virtual time, of a data set that is written in sequence.
 _FILLED_BYTES_PER_S: Final = 150_000_000
-_FILLED_BYTES_PER_REAL_S: Final = 500_000_000
 
 
 @dataclass(frozen=True)
@@ -199,7 +197,7 @@ def _cell(  # noqa: PLR0917
     work_s = sum(each.work_real_s for each in loads_of(load)) * max(
         (each.slowness for each in layers), default=1
     )
-    filled_s = data_bytes / _FILLED_BYTES_PER_REAL_S
+    filled_s = sum(each.fill_real_s for each in loads_of(load)) / (shared_by or 1)
     real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
 

@@ -68,9 +68,9 @@ def claims_page(
 def _size(results: StudyResults) -> str:
     scale = scale_of(results.snapshot)
     share = "at its full size" if scale == 1 else f"at {format_share(scale)} of its time and data"
-    seeds = {len(cell.records) for cell in results.cells.values() if cell.records}
-    few = f"{min(seeds)} to " if len(seeds) > 1 else ""
-    return f"{share}, with {few}{counted(max(seeds, default=0), 'seed')}"
+    counts = {len(cell.records) for cell in results.cells.values() if cell.records}
+    fewest = f"{min(counts)} to " if len(counts) > 1 else ""
+    return f"{share}, with {fewest}{counted(max(counts, default=0), 'seed')}"
 
 
 def _believed(

@@ -133,8 +133,8 @@ class Expectation(_Table):
     )
     cached: StrictBool = Field(
         False,
-        description="Whether it is claimed of data in the page cache: that a window does not reach the disks "
-        "is then no reason for doubt",
+        description="Whether the claim is about cached data: then a window that does not reach the disks is "
+        "no reason for doubt",
         examples=[True],
     )
 

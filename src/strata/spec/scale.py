@@ -34,4 +34,6 @@ def unlike(full: Study, share: float) -> dict[str, str]:
 
 def reduced(full: Study, share: float) -> dict[str, float]:
     """The workloads of a full study that have less to do in this share of it, with the share."""
+    if share == 1:
+        return {}
     return {name: share for name, load in full.workloads.items() if load.scaled(share) != load}

@@ -322,7 +322,7 @@ def unranked_by(trials: Iterable[Iterable[Check]]) -> str:
 def doubted_by(trials: Iterable[Iterable[Check]], phase: Phase = "measure", *, cached: bool = False) -> str:
     """The reasons to doubt a cell's numbers of a phase, in a few words: half of its trials deny a check.
 
-    That the window did not reach the disks is none of what is said of ``cached`` data.
+    For ``cached`` data, a window that does not reach the disks is no reason.
     """
     before = phase in BEFORE_LOAD
 

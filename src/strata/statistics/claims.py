@@ -11,6 +11,7 @@ from strata.results.declared import declared_study, scale_of
 from strata.spec.claims import Claim, Expectation, Subject, Yield
 from strata.spec.metric import COMMON
 from strata.spec.scale import reduced, unlike
+from strata.spec.step import Phase
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind, compare_measured
@@ -165,7 +166,7 @@ def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
     if against is None:
-        return _of_value(results, blank, kind)
+        return _of_value(results, blank, kind.phase)
     comparison = _compared(results, blank, against, kind, among)
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
@@ -178,7 +179,7 @@ def _compared(
     results: StudyResults, blank: Finding, against: str, kind: MetricKind, among: set[str]
 ) -> Comparison | None:
     each, stack = blank.expectation, blank.stack
-    cells = _cells(each, stack, against)
+    cells = CellKey(stack, each.workload), CellKey(against, each.other_workload)
     if each.other_workload == each.workload:
         ratio = results.ratio(each.workload, each.metric, stack, against, among)
     else:
@@ -186,22 +187,8 @@ def _compared(
         ratio = compare_measured(upper, lower)
     if ratio is None:
         return None
-    doubts = (_doubt(results, each, cell, kind) for cell in cells)
-    return Comparison(
-        each.workload,
-        stack,
-        against,
-        kind,
-        ratio,
-        zone=each.within or PRACTICAL_ZONE,
-        precision=results.precision,
-        unranked=next(filter(None, (results.unranked(*cell) for cell in cells)), ""),
-        doubt="; ".join(filter(None, doubts)),
-    )
-
-
-def _doubt(results: StudyResults, each: Expectation, cell: CellKey, kind: MetricKind) -> str:
-    return results.doubt(cell.stack, workload=cell.workload, phase=kind.phase, cached=each.cached)
+    found = results.judged(*cells, kind, ratio, cached=each.cached)
+    return replace(found, zone=each.within or PRACTICAL_ZONE)
 
 
 def _verdict(each: Expectation, comparison: Comparison) -> tuple[Verdict, str]:
@@ -263,7 +250,7 @@ def _side(low: float, high: float, zone: float = 0.0) -> int:
     return 1 if low > 1 + zone else -1 if high < 1 / (1 + zone) else 0
 
 
-def _of_value(results: StudyResults, blank: Finding, kind: MetricKind) -> Finding:
+def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
     each = blank.expectation
     assert each.value is not None
     low, high = each.value
@@ -275,7 +262,8 @@ def _of_value(results: StudyResults, blank: Finding, kind: MetricKind) -> Findin
     found = replace(blank, seeds=summary.n, level=summary.estimate, interval=interval)
     if why := results.unranked(blank.stack, each.workload):
         return replace(found, why=f"not ranked: {why}")
-    if why := _doubt(results, each, CellKey(blank.stack, each.workload), kind):
+    why = results.doubt(blank.stack, workload=each.workload, phase=phase, cached=each.cached)
+    if why:
         return replace(found, why=why)
     if interval is None:
         return replace(found, why=_UNDECIDED["too few seeds"])

@@ -255,20 +255,27 @@ class StudyResults(Remembering):
                 for stack in self.stacks:
                     ratio = None if stack == baseline else self.ratio(workload, kind.name, stack, baseline)
                     if ratio is not None:
-                        found.append(self.judged(workload, stack, baseline, kind, ratio))
+                        cells = CellKey(stack, workload), CellKey(baseline, workload)
+                        found.append(self.judged(*cells, kind, ratio))
         return found
 
-    def judged(self, workload: str, stack: str, baseline: str, kind: MetricKind, ratio: Ratio) -> Comparison:
-        """A ratio with what else its verdict depends on."""
+    def judged(
+        self, cell: CellKey, other: CellKey, kind: MetricKind, ratio: Ratio, *, cached: bool = False
+    ) -> Comparison:
+        """A ratio of two cells with what else its verdict depends on."""
+        cells = (cell, other)
+        doubts = (
+            self.doubt(each.stack, workload=each.workload, phase=kind.phase, cached=cached) for each in cells
+        )
         return Comparison(
-            workload,
-            stack,
-            baseline,
+            cell.workload,
+            cell.stack,
+            other.stack,
             kind,
             ratio,
             precision=self.precision,
-            unranked=self.unranked(stack, workload) or self.unranked(baseline, workload),
-            doubt=self.doubt(stack, baseline, workload=workload, phase=kind.phase),
+            unranked=next(filter(None, (self.unranked(*each) for each in cells)), ""),
+            doubt="; ".join(filter(None, doubts)),
         )
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
