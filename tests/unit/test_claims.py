@@ -98,6 +98,15 @@ def test_a_claim_is_judged_by_the_interval(expect: Mapping[str, Any], expected: 
     assert verdict(results(), **expect) == expected
 
 
+def test_a_narrow_interval_need_only_reach_a_range_around_1() -> None:
+    narrow = study({"a": {"mail": [100.0, 100.2] * 3}, "b": {"mail": [101.2, 101.0] * 3}})
+    one = judged(narrow, stack="b", against="a", ratio=[0.95, 1.009])
+
+    interval = present(one.findings[0].interval)
+    assert interval.low < 1.009 < interval.high
+    assert one.verdict == "reproduced"
+
+
 def test_better_is_better_by_the_metrics_own_direction() -> None:
     times = results(better="lower", unit="ns")
 

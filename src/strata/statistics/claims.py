@@ -159,15 +159,14 @@ def _cells(each: Expectation, stack: str, against: str | None) -> list[CellKey]:
 
 
 def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
-    each, against = blank.expectation, blank.against
-    blank = replace(blank, verdict="undecided")
+    each, blank = blank.expectation, replace(blank, verdict="undecided")
     for cell in cells_of(blank):
         if not results.cells[cell].series(each.metric).values:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
-    if against is None:
+    if blank.against is None:
         return _of_value(results, blank, kind.phase)
-    comparison = _compared(results, blank, against, kind, among)
+    comparison = _compared(results, blank, kind, among)
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
     ratio = comparison.ratio
@@ -175,19 +174,17 @@ def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
     return replace(blank, verdict=verdict, why=why, seeds=ratio.n, level=ratio.ratio, interval=ratio.interval)
 
 
-def _compared(
-    results: StudyResults, blank: Finding, against: str, kind: MetricKind, among: set[str]
-) -> Comparison | None:
-    each, stack = blank.expectation, blank.stack
-    cells = CellKey(stack, each.workload), CellKey(against, each.other_workload)
-    if each.other_workload == each.workload:
-        ratio = results.ratio(each.workload, each.metric, stack, against, among)
+def _compared(results: StudyResults, blank: Finding, kind: MetricKind, among: set[str]) -> Comparison | None:
+    each = blank.expectation
+    cell, other = cells_of(blank)
+    if cell.workload == other.workload:
+        ratio = results.ratio(cell.workload, each.metric, cell.stack, other.stack, among)
     else:
-        upper, lower = (results.cells[cell].series(each.metric) for cell in cells)
+        upper, lower = (results.cells[one].series(each.metric) for one in (cell, other))
         ratio = compare_measured(upper, lower)
     if ratio is None:
         return None
-    found = results.judged(*cells, kind, ratio, cached=each.cached)
+    found = results.judged(cell, other, kind, ratio, cached=each.cached)
     return replace(found, zone=each.within or PRACTICAL_ZONE)
 
 
