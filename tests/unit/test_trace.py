@@ -7,12 +7,14 @@ import ctypes
 import json
 import re
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from strata.errors import ResultError
+from strata.files import JSON_BYTES_MAX
 from strata.results.record import TraceSummary
 from strata.results.store import Attempt
 from strata.results.trace import read_trace, seal_trace
@@ -88,6 +90,24 @@ def test_a_sealed_attempt_holds_the_table_instead_of_the_drivers_bytes(attempt: 
     np.testing.assert_array_equal(found.records, made)
     assert list(latency_ns(found.records)) == [8 * MS, 9 * MS, 9 * MS]
     assert list(flag(found.records, "fua")) == [False, True, False]
+
+
+def test_more_requests_than_a_json_file_may_have_bytes_are_sealed_in_little_memory(attempt: Attempt) -> None:
+    kept = JSON_BYTES_MAX // RECORD.itemsize + 1
+    with (attempt.path / "trace.bin").open("wb") as file:
+        file.write(records(*SOME).tobytes())
+        file.truncate(kept * RECORD.itemsize)  # records of zeros are sound
+
+    tracemalloc.start()
+    summary = seal_trace(attempt, ["disk0"])
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert summary is not None
+    assert summary.kept == kept
+    assert peak_bytes < kept * RECORD.itemsize / 2
+    found = read_trace(attempt, summary).records
+    np.testing.assert_array_equal(found[:3], records(*SOME))
 
 
 def test_a_trial_without_a_trace_has_none(attempt: Attempt) -> None:

@@ -30,7 +30,7 @@ from strata.spec.device import Device
 from strata.spec.names import require_known
 from strata.spec.study import Study
 from strata.spec.survival import Survival
-from strata.traces.table import Trace, parse_records
+from strata.traces.table import Trace, map_records
 
 # Raised when the same events yield another verdict, or the second boot of a probe that looks first changes:
 # a kept cell is identified by the plan of its first boot.
@@ -174,8 +174,7 @@ class Survey:
             if isinstance(events, str) or events.end is None or events.end.outcome != "ok":
                 return _ended(probe_plan, probe, events)
             names = ("root", *(device.name for device in plan.devices))
-            content = (folder / TRACE_NAME).read_bytes()
-            trace = Trace(parse_records(content, len(names), folder / TRACE_NAME), names)
+            trace = Trace(map_records(folder / TRACE_NAME, len(names)), names)
             if why := probe.learn(trace, events):
                 return _undecided(probe_plan.stack.name, type(probe), why)
             probe_plan = ProbePlan(probe_plan.study, probe_plan.stack, probe.name)

@@ -19,7 +19,15 @@ from strata.files import explained, read_plain
 from strata.results.record import TraceSummary
 from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
-from strata.traces.table import DAMAGED, Trace, parse_records, read_parquet, write_parquet
+from strata.traces.table import (
+    DAMAGED,
+    Records,
+    Trace,
+    batches,
+    map_records,
+    read_parquet,
+    write_parquet,
+)
 
 _ROOT: Final = "rootimage"
 
@@ -33,19 +41,25 @@ def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
     with explained(source, "read the trace"):
         if not source.is_file():
             return None
-        content = read_plain(source)
-    names = (_ROOT, *disks)
-    records = parse_records(content, len(names), source)
+        names = (_ROOT, *disks)
+        records = map_records(source, len(names))
     summary = TraceSummary(
         kept=len(records),
         left_out=_left_out(attempt.path / TRACE_COUNTS_NAME),
-        trace_sha256=hashlib.sha256(content).hexdigest(),
+        trace_sha256=_sha256(records),
     )
     write_parquet(attempt.trace_path, Trace(records, names))
     with explained(source, "remove the driver's trace"):
         source.unlink()
         (attempt.path / TRACE_COUNTS_NAME).unlink(missing_ok=True)
     return summary
+
+
+def _sha256(records: Records) -> str:
+    found = hashlib.sha256()
+    for _, batch in batches(records):
+        found.update(batch.tobytes())
+    return found.hexdigest()
 
 
 def _left_out(path: Path) -> int:
@@ -75,6 +89,6 @@ def read_trace(attempt: Attempt, summary: TraceSummary | None) -> Trace:
         if not path.is_file():
             raise ResultError("the trial's trace is missing", place=str(path), remedy=DAMAGED)
     trace = read_parquet(path)
-    if hashlib.sha256(trace.records.tobytes()).hexdigest() != summary.trace_sha256:
+    if _sha256(trace.records) != summary.trace_sha256:
         raise ResultError("the trace does not match its record's hash", place=str(path), remedy=DAMAGED)
     return trace

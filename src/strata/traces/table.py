@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from strata.database import offline_connection
 from strata.errors import ResultError
-from strata.files import create, explained, opened_inside, refuse_link, sync, temporary_name
+from strata.files import create, explained, open_plain, opened_inside, refuse_link, sync, temporary_name
 from strata.traces.kinds import FLAGS, KINDS, OPS, TIME_PARTS
 
 TRACE_VERSION: Final = 1
@@ -38,6 +39,7 @@ Records = npt.NDArray[np.void]
 
 DAMAGED: Final = "the file was damaged or edited; run the trial again with `strata run --fresh`"
 _ROOM: Final = "is there room on its filesystem?"
+_BATCH: Final = 1 << 16  # records, of 128 bytes
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,16 @@ def flag(records: Records, name: str) -> npt.NDArray[np.bool_]:
     return found
 
 
-def parse_records(content: bytes, disks: int, place: Path) -> Records:
-    """The driver's records from ``trace.bin``; ``disks`` counts the root image.
+def map_records(path: Path, disks: int) -> Records:
+    """The driver's records in ``trace.bin``, mapped, not read: see `parse_records`. Raises OSError, too."""
+    with os.fdopen(open_plain(path), "rb") as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        content = mmap.mmap(file.fileno(), size_bytes, prot=mmap.PROT_READ) if size_bytes else b""
+    return parse_records(content, disks, path)
+
+
+def parse_records(content: bytes | mmap.mmap, disks: int, place: Path) -> Records:
+    """The driver's records from the bytes of ``trace.bin``; ``disks`` counts the root image.
 
     Raises ResultError if they are cut or inconsistent.
     """
@@ -86,20 +96,31 @@ def parse_records(content: bytes, disks: int, place: Path) -> Records:
             remedy="was there room on the filesystem? run the trial again with `strata run --fresh`",
         )
     records: Records = np.frombuffer(content, dtype=RECORD)
-    wrong = {
+    for start, batch in batches(records):
+        for what, where in _wrong(batch, disks).items():
+            if where.any():
+                cause = f"record {start + int(np.argmax(where))} of the trace has {what}"
+                raise ResultError(cause, place=str(place), remedy=DAMAGED)
+    return records
+
+
+def batches(records: Records) -> Iterator[tuple[int, Records]]:
+    """Parts of a trace, each with its first index: work on all records at once takes as much memory again."""
+    for start in range(0, len(records), _BATCH):
+        yield start, records[start : start + _BATCH]
+
+
+def _wrong(records: Records, disks: int) -> dict[str, npt.NDArray[np.bool_]]:
+    """Where each thing that cannot be is."""
+    # Unsigned sums wrap on both sides alike, so that no overflow hides a difference.
+    total = sum((records[part] for part in TIME_PARTS), np.zeros(len(records), np.uint64))
+    return {
         "an unknown operation": records["op"] >= len(OPS),
         "an unknown kind": records["kind"] >= len(KINDS),
         "a disk that the trial does not have": records["disk"] >= disks,
         "a completion before its arrival": records["complete_ns"] < records["arrival_ns"],
+        "parts that do not add up to its latency": total != records["complete_ns"] - records["arrival_ns"],
     }
-    # Unsigned sums wrap on both sides alike, so that no overflow hides a difference.
-    total = sum((records[part] for part in TIME_PARTS), np.zeros(len(records), np.uint64))
-    wrong["parts that do not add up to its latency"] = total != records["complete_ns"] - records["arrival_ns"]
-    for what, where in wrong.items():
-        if where.any():
-            cause = f"record {int(np.argmax(where))} of the trace has {what}"
-            raise ResultError(cause, place=str(place), remedy=DAMAGED)
-    return records
 
 
 def write_parquet(path: Path, trace: Trace) -> None:
@@ -109,7 +130,7 @@ def write_parquet(path: Path, trace: Trace) -> None:
     with explained(path, "write the trace"), opened_inside(path.parent) as folder:
         os.close(create(part.name, folder))  # so that DuckDB follows no link of that name
     with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
-        connection.register("records", _columns(trace))
+        connection.register("records", _columns(trace.records))
         connection.execute(
             f"copy ({_select(trace.disks)}) to {_quoted(str(part))} "
             f"(format parquet, compression zstd, kv_metadata {notes})"
@@ -137,36 +158,40 @@ def read_parquet(path: Path) -> Trace:
             raise ResultError(cause, place=str(path), remedy=remedy)
         disks = tuple(json.loads(notes["disks"]))
         bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
-        numbered = "list_position({names}, {column}) - 1 as {column}"
-        columns = _converted(disks, numbered, f"{bits} as flags")
-        found = connection.read_parquet(str(path)).project(columns).fetchnumpy()
-    records: Records = np.zeros(len(found["sector"]), dtype=RECORD)
-    for name in RECORD.names or ():
-        records[name] = np.ma.getdata(found[name])
+        numbered = "list_position({names}, {column}) - 1"
+        table = connection.read_parquet(str(path))
+        records: Records = np.zeros(len(table), dtype=RECORD)
+        for name, column in _converted(disks, numbered, {"flags": bits}).items():
+            found = table.project(f"{column} as {name}").fetchnumpy()  # one column at a time: see `batches`
+            records[name] = np.ma.getdata(found[name])
     return Trace(records, disks)
 
 
 def write_csv(path: Path, trace: Trace) -> None:
     with _reported(path, "write the trace"), offline_connection(threads=1) as connection:
-        connection.register("records", _columns(trace))
+        connection.register("records", _columns(trace.records))
         connection.execute(f"copy ({_select(trace.disks)}) to {_quoted(str(path))} (format csv, header true)")
 
 
-def _columns(trace: Trace) -> dict[str, npt.NDArray[Any]]:
-    plain = {name: np.ascontiguousarray(trace.records[name]) for name in RECORD.names or ()}
-    return plain | {name: flag(trace.records, name) for name in FLAGS}
+def _columns(records: Records) -> dict[str, npt.NDArray[Any]]:
+    """The columns in place: DuckDB follows an array's stride."""
+    return {name: records[name] for name in RECORD.names or ()}
 
 
 def _select(disks: Sequence[str]) -> str:
-    columns = _converted(disks, "({names})[{column} + 1] as {column}", ", ".join(FLAGS))
-    return f"select {columns} from records"  # noqa: S608  names of our own
+    bits = {name: f"(flags & {1 << bit}) != 0" for bit, name in enumerate(FLAGS)}
+    columns = _converted(disks, "({names})[{column} + 1]", bits)
+    listed = ", ".join(f"{text} as {name}" for name, text in columns.items())
+    return f"select {listed} from records"  # noqa: S608  names of our own
 
 
-def _converted(disks: Sequence[str], named: str, flags: str) -> str:
-    columns = {name: name for name in RECORD.names or ()} | {"flags": flags}
+def _converted(disks: Sequence[str], named: str, flags: Mapping[str, str]) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for name in RECORD.names or ():
+        columns |= flags if name == "flags" else {name: name}
     for column, names in (("op", OPS), ("kind", KINDS), ("disk", disks)):
         columns[column] = named.format(names=f"[{', '.join(map(_quoted, names))}]", column=column)
-    return ", ".join(columns.values())
+    return columns
 
 
 def _quoted(text: str) -> str:
