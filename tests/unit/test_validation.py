@@ -30,7 +30,10 @@ RE4 = "wd-re4-500gb"
 
 @pytest.mark.parametrize(
     "subject",
-    [pytest.param(each, marks=[pytest.mark.slow] * (each == "published")) for each in SUBJECTS],
+    [
+        pytest.param(each, marks=[pytest.mark.slow] * (each in {"published", "real-drives"}))
+        for each in SUBJECTS
+    ],
 )
 def test_the_models_pass_every_quick_check(subject: str) -> None:
     section = SUBJECTS[subject](True)

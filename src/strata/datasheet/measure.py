@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strata.errors import LabError
 from strata.lab.disk import driver_config
-from strata.lab.model import FLUSH, WRITE, ModelledDisk, Trace
+from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, Trace
 from strata.spec.device import Device
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES
@@ -77,6 +77,49 @@ def random_trace(
 ) -> Trace:
     blocks = random_blocks(sectors, count, name)
     return disk.closed_loop(op, blocks, _BLOCK_SECTORS, depth=depth, flags=flags)
+
+
+PATTERNS: Final[Mapping[str, tuple[int, bool]]] = {
+    "randread": (READ, True),
+    "randwrite": (WRITE, True),
+    "read": (READ, False),
+    "write": (WRITE, False),
+}
+"""fio's ``rw``: the operation, and whether its places are random."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A load over the whole device: ``rw`` of `PATTERNS`, ``depth`` requests at a time."""
+
+    rw: str
+    block_bytes: int
+    depth: int
+
+    def fits(self, subject: Subject) -> bool:
+        return 0 < self.block_bytes // SECTOR_BYTES <= subject.sectors // 2
+
+
+def measure(subject: Subject, disk: ModelledDisk, pattern: Pattern, count: int) -> Trace:
+    """The pattern on an open disk of the subject.
+
+    The host keeps the requests that the disk's queue does not hold, and hands them over in order. They arrive
+    when the host takes them, as a program sees it; the parts of their time begin at the disk.
+    """
+    operation, at_random = PATTERNS[pattern.rw]
+    length = pattern.block_bytes // SECTOR_BYTES
+    blocks = subject.sectors // length
+    places = np.arange(count) % blocks
+    if at_random:
+        rng = np.random.default_rng(derive_seed(_SEED, "measured", pattern.rw, str(pattern.depth)))
+        places = rng.integers(0, blocks, count)
+    held = min(pattern.depth, subject.device.queue_depth)
+    trace = disk.closed_loop(operation, places * length, length, depth=held)
+    if held < pattern.depth:
+        arrival = np.full(count, trace.arrival_ns[0], np.uint64)
+        arrival[pattern.depth :] = np.sort(trace.complete_ns)[: max(0, count - pattern.depth)]
+        trace = replace(trace, arrival_ns=arrival)
+    return trace
 
 
 def sequential_trace(

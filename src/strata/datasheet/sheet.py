@@ -103,6 +103,10 @@ class DataSheet:
     def readable(self) -> Subject:
         return Subject(self.device)
 
+    def in_state(self, state: str) -> Subject:
+        """The device after a past of `PRECONDITIONS`, where its kind has one."""
+        return Subject(self.device)
+
     def measurements(self) -> list[Measurement]:
         subject = Subject(self.device)
         return [

@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.datasheet.kinds import sheet_of
+from strata.datasheet.measure import PATTERNS, Pattern, measure
 from strata.errors import ResultError
 from strata.files import read_plain
-from strata.lab.model import READ, WRITE
+from strata.lab.model import READ
 from strata.spec.device import Device
-from strata.spec.trial import derive_seed
-from strata.units import NS_PER_MS, SECTOR_BYTES
+from strata.units import NS_PER_MS
 from strata.validation.subject import Section, within
 
 Floats = npt.NDArray[np.float64]
@@ -73,12 +73,6 @@ _GOOD_PERCENT: Final = 10.0
 _BYTES_MAX: Final = 256 << 20
 _NO_LATENCIES: Final = "there are no latencies in it"
 _MULTIPLIERS: Final = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
-_PATTERNS: Final = {
-    "randread": (READ, True),
-    "randwrite": (WRITE, True),
-    "read": (READ, False),
-    "write": (WRITE, False),
-}
 _TEXT: Final = """Latencies that were measured on a real drive against those of the model under the same
 load: one pattern, block size and queue depth, over the whole device. Published models of disks reach a
 demerit figure of 0.5 to 4 % after their parameters were extracted from the drive; from a data sheet alone,
@@ -134,9 +128,9 @@ def _in_words(error: Exception) -> str:
 
 def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
     pattern = str(options.get("rw") or options["readwrite"])
-    if pattern not in _PATTERNS:
-        raise KeyError(f"rw={'|'.join(_PATTERNS)}")
-    operation, _ = _PATTERNS[pattern]
+    if pattern not in PATTERNS:
+        raise KeyError(f"rw={'|'.join(PATTERNS)}")
+    operation, _ = PATTERNS[pattern]
     if "latencies_ns" in job:
         latencies = np.asarray(job["latencies_ns"], np.float64)
         counts = np.ones(len(latencies), np.int64)
@@ -148,12 +142,12 @@ def _read_job(options: Mapping[str, Any], job: Mapping[str, Any]) -> Measured:
         counts = np.array([int(count) for count in bins.values()], np.int64)
     if not len(latencies) or counts.sum() <= 0:
         raise ValueError(_NO_LATENCIES)
-    block_bytes = _bytes(str(options.get("bs", options.get("blocksize", 4096))))
+    block_bytes = parse_block_bytes(str(options.get("bs", options.get("blocksize", 4096))))
     name, depth = str(job.get("jobname", pattern)), int(options.get("iodepth", 1))
     return Measured(name, pattern, block_bytes, depth, latencies, counts)
 
 
-def _bytes(text: str) -> int:
+def parse_block_bytes(text: str) -> int:
     digits = text.rstrip("KkMmIiBb")
     return int(digits) * _MULTIPLIERS[text[len(digits) :].lower()]
 
@@ -175,16 +169,10 @@ def compare(device: Device, measured: Measured) -> Section:
 def model_ns(device: Device, measured: Measured) -> Floats:
     """The model's latencies under the load of a measurement. Raises ResultError if it refuses the load."""
     subject = sheet_of(device).readable()
-    length = measured.block_bytes // SECTOR_BYTES
-    operation, at_random = _PATTERNS[measured.pattern]
-    if measured.depth > device.queue_depth or not 0 < length <= subject.sectors // 2:
+    pattern = Pattern(measured.pattern, measured.block_bytes, measured.depth)
+    if measured.depth > device.queue_depth or not pattern.fits(subject):
         raise ResultError(
             f"{device.name} does not take {measured.block_bytes} bytes at queue depth {measured.depth}",
             remedy=f"its queue depth is {device.queue_depth}",
         )
-    blocks = subject.sectors // length
-    places = np.arange(_COUNT) % blocks
-    if at_random:
-        places = np.random.default_rng(derive_seed(1, "measured")).integers(0, blocks, _COUNT)
-    trace = subject.open().closed_loop(operation, places * length, length, depth=measured.depth)
-    return trace.latency_ns.astype(np.float64)
+    return measure(subject, subject.open(), pattern, _COUNT).latency_ns.astype(np.float64)

@@ -34,9 +34,9 @@ class FlashSheet(DataSheet):
     latency_depths = (1, 16)
 
     def readable(self) -> Subject:
-        return self._in_state("filled")
+        return self.in_state("filled")
 
-    def _in_state(self, state: str) -> Subject:
+    def in_state(self, state: str) -> Subject:
         device = self.device
         used_bytes = min(device.capacity_bytes, _USED_BYTES)
         values: dict[str, float] = {"precondition": PRECONDITIONS[state]}
@@ -45,7 +45,7 @@ class FlashSheet(DataSheet):
         return Subject(device, capacity_bytes=used_bytes).with_values(values)
 
     def measurements(self) -> list[Measurement]:
-        empty, used, steady = (self._in_state(state) for state in ("fresh", "used", "steady"))
+        empty, used, steady = (self.in_state(state) for state in ("fresh", "used", "steady"))
         depth, count, name = min(32, self.device.queue_depth), 400_000 // self.divisor, STEADY_WRITES
         settled = self.random(steady, WRITE, depth, count, how=", steady state", warm_up=0.5, name=name)
         has_far_tails = any(name.endswith("_p99999") for name in self.device.published)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real drives that others measured, against the nearest model and the drives that are drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+
+from strata.datasheet.kinds import sheet_of
+from strata.datasheet.measure import measure, rate_per_s
+from strata.spec.device import Device
+from strata.spec.plausible import plausible_drive
+from strata.units import format_value, times
+from strata.validation.real import Cell, Figures, RealDrive, real_drives
+from strata.validation.subject import Found, ModelCheck, subject, within
+
+_DRAWN: Final = 20
+_REQUESTS_MIN, _REQUESTS_MAX = 500, 8_000
+_QUICK_MAX: Final = 1_000
+_NAMES: Final = ("rate", "p50", "p99")
+_RATE_NEAR, _TAIL_NEAR = 0.25, 1.5
+
+
+@subject(
+    "real-drives",
+    "Real drives",
+    """Measurements that others published (<code>devices/real</code>), and the same load on the nearest model:
+a named one, or that of the class. Nothing was fitted to one of these drives. A row has the model's rate,
+median and 99th percentile over the real ones, and says which of the real values lie within the range of 20
+drives that are drawn from the model, as a study draws them. A row passes within 25 % in the rate and a factor
+of 1.5 in the 99th percentile. Where the host was the limit, neither side is judged. The first rows count the
+others against the aims.""",
+)
+def real(quick: bool) -> Found:
+    drives = real_drives()
+    compared = [each for drive in drives if drive.device for each in _run(drive, drive.device, quick=quick)]
+    arrays = (each for each in drives if each.device is None)
+    return [
+        *aims(compared),
+        *(each.check() for each in compared),
+        *(ModelCheck(each.title, "", each.array, "noted", each.source) for each in arrays),
+    ], ()
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One measurement of a real drive, the model's figures, and those of drawn drives."""
+
+    drive: RealDrive
+    cell: Cell
+    model: Figures
+    drawn: tuple[Figures, ...]
+
+    @property
+    def kind(self) -> str:
+        assert self.drive.device is not None, "an array is not compared"
+        return self.drive.device.kind
+
+    @property
+    def series(self) -> tuple[str, str]:
+        """The measurements of one drive that differ in their depth only."""
+        return self.drive.name, self.cell.pattern.rw
+
+    @property
+    def rate(self) -> float:
+        """The model's over the real one."""
+        return self.model.iops / self.cell.real.iops
+
+    def ratios(self) -> dict[str, float]:
+        pairs = zip(_NAMES, astuple(self.model), astuple(self.cell.real), strict=True)
+        return {name: model / real for name, model, real in pairs if real}
+
+    def is_near(self) -> bool:
+        return abs(self.rate - 1) <= _RATE_NEAR and self.has_near_tail()
+
+    def has_near_tail(self) -> bool:
+        return 1 / _TAIL_NEAR <= self.ratios().get("p99", 1.0) <= _TAIL_NEAR
+
+    def within_drawn(self) -> dict[str, bool]:
+        """Whether each real value lies within the range of the drawn drives."""
+        columns = zip(*map(astuple, self.drawn), strict=True)
+        every = zip(_NAMES, astuple(self.cell.real), columns, strict=True)
+        return {name: min(drawn) <= real <= max(drawn) for name, real, drawn in every if real}
+
+    def check(self) -> ModelCheck:
+        load, real = self.cell.pattern, self.cell.real
+        found = ", ".join(f"{name} {times(ratio)}" for name, ratio in self.ratios().items())
+        units = zip(_NAMES, astuple(real), ("/s", "ns", "ns"), strict=True)
+        expected = ", ".join(format_value(value, unit) for _, value, unit in units if value)
+        inside = self.within_drawn()
+        drawn = f"of the real values, {', '.join(n for n in inside if inside[n]) or 'none'} within the drawn"
+        model = self.drive.device.name if self.drive.device else ""
+        note = f"{self.cell.limit or drawn}; against {model}; {self.drive.source}"
+        title = f"{self.drive.name}: {load.rw}, depth {load.depth}"
+        verdict = self.is_near() and not self.cell.limit
+        return ModelCheck(title, found, expected, "passed" if verdict else "noted", note)
+
+
+def _run(drive: RealDrive, device: Device, *, quick: bool) -> Iterator[Compared]:
+    model = _figures(drive, device, quick=quick)
+    others = (plausible_drive(device, seed) for seed in range(1, _DRAWN + 1))
+    drawn = zip(*(_figures(drive, each, quick=quick) for each in others), strict=True)
+    for cell, own, of_others in zip(drive.cells, model, drawn, strict=True):
+        yield Compared(drive, cell, own, of_others)
+
+
+def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
+    """The figures of each cell: the depths of one pattern follow one another on one disk, as they did."""
+    subject = sheet_of(device).in_state(drive.state)
+    found = []
+    for _, cells in groupby(drive.cells, lambda cell: cell.pattern.rw):
+        disk = subject.open()
+        for first, cell in enumerate(cells):
+            most = max(_REQUESTS_MIN, min(cell.requests, _QUICK_MAX if quick else _REQUESTS_MAX))
+            if not first:
+                measure(subject, disk, cell.pattern, most)  # the drive had been in use
+            trace = measure(subject, disk, cell.pattern, most)
+            p50, p99 = np.percentile(trace.latency_ns, (50, 99))
+            found.append(Figures(rate_per_s(trace, depth=cell.pattern.depth), float(p50), float(p99)))
+    return found
+
+
+def aims(compared: Sequence[Compared]) -> Iterator[ModelCheck]:
+    """The shares of the measurements that meet each aim, by kind of device; the notes name the others."""
+    judged = [each for each in compared if not each.cell.limit]
+    first = {each.series: each.rate for each in judged if each.cell.pattern.depth == 1}
+    deeper = [each for each in judged if each.cell.pattern.depth > 1 and each.series in first]
+    tails = [each for each in judged if each.cell.real.p99_ns]
+    yield from _aim("rates within 25 %", 80, [(e, "", abs(e.rate - 1) <= _RATE_NEAR) for e in judged])
+    yield from _aim(
+        "99th percentiles within a factor of 1.5", 80, [(e, "", e.has_near_tail()) for e in tails]
+    )
+    gains = [(each, "", abs(each.rate / first[each.series] - 1) <= _RATE_NEAR) for each in deeper]
+    yield from _aim("gains over depth 1 within 25 %", 90, gains)
+    inside = [(each, *value) for each in judged for value in each.within_drawn().items()]
+    yield from _aim("real values within the range of 20 drawn drives", 80, inside)
+
+
+_Judged = tuple[Compared, str, bool]
+"""A measurement, one of its values or none in particular, and whether it meets the aim."""
+
+
+def _aim(title: str, aim: float, judged: Sequence[_Judged]) -> Iterator[ModelCheck]:
+    """One aim, for all devices and for each kind."""
+    kinds = dict.fromkeys(each[0].kind for each in judged)
+    for kind in ("all", *kinds):
+        some = [each for each in judged if kind in {"all", each[0].kind}]
+        good = sum(each[2] for each in some)
+        missed = _listed(some)
+        note = f"{good} of {len(some)}" + (f"; missed: {missed}" if missed else "")
+        yield within(f"{kind}: {title}", 100 * good / len(some), aim, 100, "%", note=note, soft=True)
+
+
+def _listed(judged: Iterable[_Judged]) -> str:
+    """The missed ones by drive, value and pattern, with their depths."""
+    places: dict[str, list[str]] = {}
+    for each, value, good in judged:
+        if not good:
+            place = " ".join(filter(None, (each.drive.name, value, each.cell.pattern.rw)))
+            places.setdefault(place, []).append(str(each.cell.pattern.depth))
+    return "; ".join(f"{place} {', '.join(depths)}" for place, depths in places.items())
