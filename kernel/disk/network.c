@@ -4,6 +4,7 @@
 #include "nonvolatile.h"
 
 #define NS_PER_S 1000000000ULL
+#define TAIL_PERCENT_MAX 100000
 #define BUCKET_LIMIT (1ULL << 32)	/* tokens; in 10^-9 tokens, levels then stay below 2^62 */
 
 struct network_state {
@@ -118,9 +119,12 @@ static bool is_slow(const struct disk_config *config, u64 at_ns)
 static u64 latency_ns(const struct disk *disk, const struct disk_command *command, u64 sent_ns)
 {
 	const struct network_config *config = &disk->config.network;
-	const u64 *table = command->io.op == DISK_READ ? config->read_latency_ns : config->write_latency_ns;
-	u64 drawn_ns = network_latency_ns(table, platform_mix(platform_mix(disk->config.seed) ^ command->sequence));
+	const struct network_latency *latency = command->io.op == DISK_READ ? &config->read : &config->write;
+	u64 hash = platform_mix(platform_mix(disk->config.seed) ^ command->sequence);
+	u64 drawn_ns = network_latency_ns(latency->table_ns, hash);
 
+	if ((platform_mix(hash) >> 32) * 1000000 >> 32 < latency->tail_ppm)
+		drawn_ns = drawn_ns * latency->tail_percent / 100;
 	return is_slow(&disk->config, sent_ns) ? drawn_ns * config->slow_factor_percent / 100 : drawn_ns;
 }
 
@@ -254,12 +258,12 @@ static bool read_table(u64 *table, const char *at, const char *end)
 
 static bool read_read_latency(struct disk_config *config, const char *at, const char *end)
 {
-	return read_table(config->network.read_latency_ns, at, end);
+	return read_table(config->network.read.table_ns, at, end);
 }
 
 static bool read_write_latency(struct disk_config *config, const char *at, const char *end)
 {
-	return read_table(config->network.write_latency_ns, at, end);
+	return read_table(config->network.write.table_ns, at, end);
 }
 
 /*
@@ -272,10 +276,15 @@ static bool read_write_latency(struct disk_config *config, const char *at, const
  *     link_bytes_per_s=N                          0: takes no time
  *     read_latency_ns=N,N,...                     257 quantiles, ascending
  *     write_latency_ns=N,N,...
+ *     read_tail_ppm, write_tail_ppm=N             optional, 0: the part of them that is in the tail
+ *     read_tail_percent, write_tail_percent=N     with them: of the drawn latency
  *     slow_interval_ns=N                          optional, 0: no slow phases
  *     slow_length_ns=N                            with them
  *     slow_factor_percent=N                       with them
  */
+#define TAIL(key, field, low, high) \
+	{ .name = key, .kind = KEY_U32, .offset = offsetof(struct disk_config, network.field), .minimum = low, .maximum = high }
+
 static const struct disk_key network_keys[] = {
 	{ .name = "operations_bucket", .kind = KEY_READ, .repeats = true, .read = read_operations },
 	{ .name = "sectors_bucket", .kind = KEY_READ, .repeats = true, .read = read_sectors },
@@ -286,6 +295,10 @@ static const struct disk_key network_keys[] = {
 	DISK_KEY_U64("link_bytes_per_s", network.link_bytes_per_s, 0, 1ULL << 34),
 	DISK_KEY_READ("read_latency_ns", read_read_latency, true),
 	DISK_KEY_READ("write_latency_ns", read_write_latency, true),
+	TAIL("read_tail_ppm", read.tail_ppm, 0, 1000000),
+	TAIL("read_tail_percent", read.tail_percent, 100, TAIL_PERCENT_MAX),
+	TAIL("write_tail_ppm", write.tail_ppm, 0, 1000000),
+	TAIL("write_tail_percent", write.tail_percent, 100, TAIL_PERCENT_MAX),
 	{ .name = "slow_interval_ns", .kind = KEY_U64, .offset = offsetof(struct disk_config, network.slow_interval_ns),
 	  .maximum = 1000 * DISK_TIME_LIMIT_NS },
 	{ .name = "slow_length_ns", .kind = KEY_U64, .offset = offsetof(struct disk_config, network.slow_length_ns),
@@ -305,6 +318,9 @@ static const char *network_check(struct disk_config *config)
 		return "slow phases are longer than half of their interval";
 	if (config->network.slow_interval_ns && !config->network.slow_factor_percent)
 		return "slow phases have no factor";
+	if ((config->network.read.tail_ppm && !config->network.read.tail_percent) ||
+	    (config->network.write.tail_ppm && !config->network.write.tail_percent))
+		return "a tail has no factor";
 	return NULL;
 }
 

@@ -6,7 +6,7 @@
  *                the command's cost; without such buckets the arrival
  *     granted  = the first instant, not before admitted and the previous command's, at which every bucket holds the command's cost
  *     sent     = max(granted, link free);  link free = sent + bytes / link
- *     complete = sent + bytes / link + latency(quantile) * (sent is in a slow phase ? factor : 1)
+ *     complete = sent + bytes / link + latency(quantile) * (of the tail ? factor of the tail : 1) * (sent is in a slow phase ? factor : 1)
  *
  * Acknowledged writes are durable, so a flush has nothing to do.
  *
@@ -26,6 +26,10 @@
  *
  * while point 128 - j is undercut with the same one. In between, linear in q; beyond the last point, that point. The draw is a
  * hash of the volume's seed and the command's sequence: no state, hence no order in which it could matter.
+ *
+ * Tail. Latencies of volumes have a second mode: a part of the reads, and another one of the writes, take a multiple of what was
+ * drawn (a write that has to be repeated to a copy, a storage server that collects its flash). Which ones: a second hash of the
+ * seed and the sequence.
  *
  * Slow phases. Time is cut into slots of slow_interval_ns. Each holds one phase, drawn by a hash of the seed and the slot's number,
  * likewise without state:
@@ -65,6 +69,13 @@ struct network_levels {
 	u64 level[NETWORK_BUCKETS];		/* in 10^-9 tokens */
 };
 
+/* Of the commands of one direction. */
+struct network_latency {
+	u64 table_ns[NETWORK_QUANTILES];
+	u32 tail_ppm;			/* the part of them that is in the tail */
+	u32 tail_percent;		/* of the drawn latency that these take */
+};
+
 struct network_config {
 	u64 link_bytes_per_s;		/* 0: takes no time */
 	u32 unit_bytes;			/* the largest I/O that counts as one operation */
@@ -73,8 +84,8 @@ struct network_config {
 	u32 machine;			/* its number; 0: none that limits */
 	u32 machine_buckets;
 	struct network_bucket machine_bucket[NETWORK_BUCKETS];
-	u64 read_latency_ns[NETWORK_QUANTILES];
-	u64 write_latency_ns[NETWORK_QUANTILES];
+	struct network_latency read;
+	struct network_latency write;
 	u64 slow_interval_ns;		/* one slow phase in each; 0: none */
 	u64 slow_length_ns;		/* mean of a phase, at most half of the interval */
 	u32 slow_factor_percent;	/* of the latency during a phase */

@@ -53,10 +53,12 @@ commands = st.tuples(
 )
 
 
-def run(limits: list[Bucket], asked: list[tuple[int, int, int]]) -> tuple[Trace, list[int]]:
+def run(
+    limits: list[Bucket], asked: list[tuple[int, int, int]], **changed: object
+) -> tuple[Trace, list[int]]:
     """The volume's answers, and the costs' order of arrival."""
     lines = [f"{b.kind}_bucket={b.rate},{b.capacity},{b.initial}" for b in limits]
-    disk = ModelledDisk(network_text(buckets=lines, latency_ns=1000, queue_depth=1024))
+    disk = ModelledDisk(network_text(buckets=lines, latency_ns=1000, queue_depth=1024, **changed))
     arrivals = np.cumsum([pause for _, _, pause in asked])
     ops = [op for op, _, _ in asked]
     lengths = [0 if op == FLUSH else sectors for op, sectors, _ in asked]
@@ -72,6 +74,30 @@ def test_each_command_is_answered_once_and_its_parts_add_up(
 
     assert sorted(trace.order.tolist()) == list(range(len(asked)))
     assert trace.sum_ns.tolist() == trace.latency_ns.tolist()
+
+
+shares = st.sampled_from([0, 1, 300_000, 1_000_000])
+factors = st.sampled_from([100, 150, 100_000])
+
+
+@examples(150)
+@given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60), st.data())
+def test_a_tail_changes_the_latency_of_its_direction_alone(
+    limits: list[Bucket], asked: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    share, factor = data.draw(shares), data.draw(factors)
+    tail = {"write_tail_ppm": share, "write_tail_percent": factor, "seed": data.draw(st.integers(0, 99))}
+    trace, _ = run(limits, asked, **tail)
+    plain, _ = run(limits, asked)
+
+    assert trace.sum_ns.tolist() == trace.latency_ns.tolist()
+    assert trace.part("throttle_ns").tolist() == plain.part("throttle_ns").tolist()
+    for (op, _, _), ns in zip(asked, trace.part("overhead_ns").tolist(), strict=True):
+        slow = 1000 * factor // 100
+        if op in {READ, FLUSH}:
+            assert ns == (1000 if op == READ else 0)
+        else:
+            assert ns in ({slow} if share == 1_000_000 else {1000, slow} if share else {1000})
 
 
 @examples(150)

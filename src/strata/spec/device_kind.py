@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata.spec.device import Device
 
 BYTES_PER_MB: Final = 1_000_000
-_PPM_PER_PERCENT: Final = 10_000
+PPM_PER_PERCENT: Final = 10_000
 _DRIVER_SCALES: Final = {
     "1": 1,
     "%": 1,
@@ -86,7 +86,7 @@ class ParameterSpec:
     choices: tuple[str, ...] = ()
 
     def driver_line(self, value: float) -> str:
-        scale = _PPM_PER_PERCENT if self.key.endswith("_ppm") else _DRIVER_SCALES[self.unit]
+        scale = PPM_PER_PERCENT if self.key.endswith("_ppm") else _DRIVER_SCALES[self.unit]
         return f"{self.key}={nearest(value * scale)}"
 
 

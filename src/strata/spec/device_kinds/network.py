@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from strata.spec.device_kind import DeviceKind, nearest, parameter_table, spread_table
+from strata.spec.device_kind import PPM_PER_PERCENT, DeviceKind, nearest, parameter_table, spread_table
 from strata.spec.names import Diagnostic
 from strata.units import NS_PER_MS, SECTOR_BYTES
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _TOKENS_MAX: Final = 1 << 32  # the largest bucket of the driver
 _SECTORS_PER_MIB: Final = (1 << 20) // SECTOR_BYTES
 _SLOW_MS_MAX: Final = 10**9  # between slow phases, the driver's limit
+_TAIL_TIMES_MAX: Final = 1000  # the driver's limit
 _MACHINE_INTERVAL_MS: Final = 100  # depth of a machine's buckets: an estimate, as that of volumes
 _OCTAVES: Final = 16
 _STEPS: Final = 8
@@ -32,13 +33,17 @@ class Network(DeviceKind):
 
     name = "network"
     title = "Volumes in the network"
-    introduction = "A volume in the network: token buckets, then a drawn latency, which slow phases multiply."
+    introduction = "Token buckets, then a drawn latency with a tail, which slow phases multiply."
     # The largest rates are the driver's: 2^34 bytes/s.
     parameters: ClassVar = parameter_table("""
         capacity                   int 2^20..2^60 B  addressable bytes, a multiple of 512
         read_latency_median        0..1000 ms        median of a read's way there and back, no waiting
         write_latency_median       0..1000 ms        median of a write's way there and back, no waiting
         latency_sigma              0..1.5            standard deviation of the latency's natural logarithm
+        read_tail_share            0..50 % = 0       part of the reads in the latency's second mode; 0: none
+        read_tail_latency          0..10000 ms = 0   median of these reads
+        write_tail_share           0..50 % = 0       part of the writes in the latency's second mode; 0: none
+        write_tail_latency         0..10000 ms = 0   median of these writes
         operation_rate             1..1e7 1/s        operations that it sustains
         operation_burst_rate       0..1e7 1/s = 0    the same while credits last; 0: none
         operation_credits          0..2^32 = 0       operations that can be saved up for bursts
@@ -63,6 +68,9 @@ class Network(DeviceKind):
         read_latency_median, write_latency_median  0.6..1.7  providers promise single-digit ms; measured
                                                 medians are 0.4 to 1 ms
         latency_sigma  0.5..2  99 % of the I/Os within 1.4 to 4 times the median
+        read_tail_share, write_tail_share  0.1..2  a few in a thousand to a few in a hundred, as measured
+        read_tail_latency  0.4..2  of volumes of the class [read_tail_share]
+        write_tail_latency  0.4..2  of volumes of the class [write_tail_share]
         token_interval  0.1..10  not published
         slow_share  0..2  a promise of 99 % of the time leaves none to twice as much
         slow_length_mean  0.1..10  long against an I/O, short against a trial [slow_share]
@@ -84,6 +92,13 @@ class Network(DeviceKind):
                 cause = "there are more credits at the start than it can save up"
                 yield Diagnostic(cause, key=f"{what}_credits_initial", remedy=f"at most {what}_credits")
 
+        for op in ("read", "write"):
+            median, tail = device.number(f"{op}_latency_median"), device.number(f"{op}_tail_latency")
+            if device.number(f"{op}_tail_share") and not 0 < median <= tail <= _TAIL_TIMES_MAX * median:
+                cause = f"{op}s of the tail take less than the other ones, or {_TAIL_TIMES_MAX} times as long"
+                remedy = f"state more than {op}_latency_median, or leave {op}_tail_share out"
+                yield Diagnostic(cause, key=f"{op}_tail_latency", remedy=remedy)
+
         share = device.number("slow_share")
         if share > 0 and device.number("slow_length_mean") > share * _SLOW_MS_MAX / 100:
             cause = "slow phases of this length and share are more than eleven days apart"
@@ -98,8 +113,17 @@ class Network(DeviceKind):
             *_buckets(device, "byte", "sectors_bucket", _SECTORS_PER_MIB, 1024 * _SECTORS_PER_MIB),
             *_machine_buckets(device.machine),
             *(f"{op}_latency_ns=" + ",".join(map(str, table)) for op, table in tables.items()),
+            *(line for op in tables for line in _tail(device, op)),
             *_slow_phases(device),
         ]
+
+
+def _tail(device: Device, op: str) -> list[str]:
+    share = nearest(device.number(f"{op}_tail_share") * PPM_PER_PERCENT)
+    if not share:
+        return []
+    times = device.number(f"{op}_tail_latency") / device.number(f"{op}_latency_median")
+    return [f"{op}_tail_ppm={share}", f"{op}_tail_percent={nearest(100 * times)}"]
 
 
 def _slow_phases(device: Device) -> list[str]:

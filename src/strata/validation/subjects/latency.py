@@ -29,15 +29,15 @@ _MICRON_MODES_US = (88.0, 116.0, 165.0)
     """The demerit figure is the root mean square horizontal distance of two cumulative distributions, as a
 part of the mean (Ruemmler and Wilkes, 1994). Against real drives, published models reach 0.5 to 4 %. Here
 the other distribution is theory: for a rotating disk, seeks between two random blocks plus a uniformly
-distributed angle, drawn independently of the model; for a network volume without slow phases the lognormal
-distribution of its parameters. The same function takes measurements (<code>strata validate
+distributed angle, drawn independently of the model; for a network volume without slow phases and tail
+the lognormal distribution of its parameters. The same function takes measurements (<code>strata validate
 --measured</code>). A TLC flash drive reads its three kinds of page in three times, which were measured on
 the Micron 7300.""",
 )
 def latency(quick: bool) -> Found:
     count = 8_000 if quick else 40_000
     drive, volume = find_device(RE4), find_device(_VOLUME)
-    subjects = Subject(drive), Subject(volume).with_values({"slow_share": 0})
+    subjects = Subject(drive), Subject(volume).with_values({"slow_share": 0, "read_tail_share": 0})
     model = {each.device.name: _model_ns(each, count) for each in subjects}
     theory = {RE4: _rotating_ns(drive, count), _VOLUME: _lognormal_ns(volume, count)}
     checks: list[ModelCheck] = []
