@@ -149,7 +149,7 @@ def test_the_version_can_be_asked_for() -> None:
 
 def test_the_map_is_there_at_once() -> None:
     """Only commands that need a slow import load it."""
-    heavy = "pydantic numpy scipy duckdb altair starlette uvicorn jinja2 vl_convert"
+    heavy = "pydantic numpy scipy duckdb altair starlette uvicorn jinja2 resvg_py"
     program = (
         "import sys; from typer.testing import CliRunner; from strata.cli import app; "
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "

@@ -348,6 +348,6 @@ def placed(drawing: str, *, x: float, y: float, width: float, height: float) -> 
 
 def to_png(drawing: str) -> bytes:
     """A document as PNG at twice its size, with the fonts of this machine."""
-    import vl_convert  # noqa: PLC0415  it takes a third of a second to load
+    import resvg_py  # noqa: PLC0415  few commands make a picture
 
-    return vl_convert.svg_to_png(drawing, scale=_PNG_SCALE)
+    return bytes(resvg_py.svg_to_bytes(svg_string=drawing, zoom=_PNG_SCALE))
