@@ -82,6 +82,19 @@ def test_the_same_bytes_whoever_prepared_and_in_whatever_order(place: Place) -> 
     assert again == first
 
 
+def test_a_kept_disk_with_a_changed_byte_is_made_again(place: Place) -> None:
+    first = place.run("first", "--jobs", "1")
+    (kept,) = place.prepared.glob("*/0.disk")
+    content = kept.read_bytes()
+    middle = next(at for at in range(len(content) // 2, len(content)) if content[at])
+    with kept.open("r+b") as file:
+        file.seek(middle)
+        file.write(bytes([content[middle] ^ 1]))
+
+    assert place.run("second", "--jobs", "1") == first
+    assert kept.read_bytes() == content
+
+
 @pytest.mark.slow
 def test_a_killed_maker_leaves_nothing_that_is_used(place: Place) -> None:
     first = place.run("first")

@@ -194,7 +194,8 @@ def test_what_root_publishes_can_be_read_by_others(cache: Cache, tmp_path: Path)
     shared = Cache(tmp_path / "shared").publish(entry)
 
     modes = {path.name: path.stat().st_mode & 0o777 for path in shared.path.iterdir()}
-    assert modes == {"program": 0o755, "image": 0o644, "inputs.json": 0o644, "manifest.json": 0o644}
+    stated = dict.fromkeys(("inputs.json", "manifest.json", "hashes.json"), 0o644)
+    assert modes == {"program": 0o755, "image": 0o644, **stated}
     for folder in (shared.path, shared.path.parent, shared.path.parent.parent):
         assert folder.stat().st_mode & 0o777 == 0o755
     assert Cache(tmp_path / "shared").current("agent", INPUTS.wanted) == shared

@@ -184,6 +184,19 @@ def test_a_part_of_which_something_is_missing_is_not_used(caches: tuple[Cache, C
     assert find_lab() is None
 
 
+@pytest.mark.parametrize("part", [*FILES, "zfs"])
+def test_a_part_with_a_flipped_bit_is_not_used(part: Part, caches: tuple[Cache, Cache]) -> None:
+    paths = {each: put(caches[0], each).path / FILES.get(each, "zfs.ko") for each in PARTS}
+    assert Project.read(ROOT).find(part) is not None
+
+    content = bytearray(paths[part].read_bytes())
+    content[3] ^= 1
+    paths[part].write_bytes(bytes(content))
+
+    assert Project.read(ROOT).find(part) is None
+    assert (find_lab() is None) == (part in ESSENTIAL)
+
+
 def test_another_compiler_does_not_make_a_built_kernel_stale(caches: tuple[Cache, Cache]) -> None:
     for part in PARTS:
         put(caches[0], part)

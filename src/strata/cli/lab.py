@@ -17,7 +17,7 @@ from strata.cli.output import notes, print_json, setup_progress, stdout
 from strata.cli.parameters import AsJson, StudyFile, argument, chosen_cell, option
 from strata.console import Terminal
 from strata.execution.power import CutResult, Phase, cut_and_recover
-from strata.lab.cache import KINDS, Cache, Entry, cache_root
+from strata.lab.cache import KINDS, Cache, Entry, cache_root, is_sound
 from strata.lab.disk_image import PowerCut
 from strata.lab.folder import run_root
 from strata.lab.kernel import checkpatch
@@ -123,7 +123,9 @@ def _row(entry: Entry, used: dict[tuple[str, str], Path]) -> dict[str, Any]:
         "prepared": "disks that several trials begin with",
     }[entry.kind]
     place = used.get((entry.kind, entry.key))
-    if entry.kind in {"input", "prepared"} or entry.kind.endswith("source"):
+    if not is_sound(entry):
+        state = "damaged"
+    elif entry.kind in {"input", "prepared"} or entry.kind.endswith("source"):
         state = "kept"  # for another kernel, other modules, or a study that reads it
     elif place is None:
         state = "stale"

@@ -5,11 +5,13 @@ Layout, below one of the roots (see `cache_root` and `shared_root`)::
 
     <kind>/<key>/inputs.json      what was hashed to the key
     <kind>/<key>/manifest.json    what came out: hashes, versions
+    <kind>/<key>/hashes.json      the hash of each file beside it, compared when the entry is used
     <kind>/<key>/…                the thing itself
     work/<name>-<key>/            objects of a build, used again by the next one
     locks/<kind>-<key>            held while the entry is being built
 
-An entry is complete or it is not there: it is built beside its place and renamed into it.
+An entry is complete or it is not there: it is built beside its place and renamed into it. One whose bytes are
+not those that were written is not used (see `strata.lab.integrity`).
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import platformdirs
 
 from strata.errors import LabError
 from strata.files import refuse_exchangeable_path, sync
+from strata.lab.integrity import MEMORY, damage, say_damage, write_hashes
 
 KINDS: Final = (
     *("source", "kernel", "module-source", "modules", "image", "agent", "load", "qemu-kernel", "model"),
@@ -116,11 +119,13 @@ class Cache:
 
     def current(self, kind: str, wanted: Mapping[str, str]) -> Entry | None:
         """The entry last built or chosen among those with these stated inputs."""
-        return next((e for e in self.entries(kind) if dict(e.inputs.wanted) == dict(wanted)), None)
+        alike = (e for e in self.entries(kind) if dict(e.inputs.wanted) == dict(wanted))
+        return next(filter(is_sound, alike), None)
 
     def find(self, kind: str, inputs: Inputs) -> Entry | None:
         """The entry built from exactly these inputs."""
-        return self._read(kind, self.root / kind / inputs.key)
+        found = self._read(kind, self.root / kind / inputs.key)
+        return found if found is not None and is_sound(found) else None
 
     def choose(self, entry: Entry) -> None:
         """Make an entry the one that `current` prefers."""
@@ -159,7 +164,7 @@ class Cache:
         """A new folder, renamed to be the entry when it is complete. The caller has the entry's lock."""
         place = self.root / kind / key
         staging = place.with_name(f".{key}.{uuid.uuid4().hex[:8]}")
-        # A killed build's; what is in its place is unreadable, or `find` had returned it.
+        # A killed build's; what is in its place is unreadable or damaged, or `find` had returned it.
         for path in (place, *place.parent.glob(f".{key}.*")):
             shutil.rmtree(path, ignore_errors=True)
         staging.mkdir(parents=True)
@@ -177,6 +182,7 @@ class Cache:
             path = folder / name
             path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
             path.chmod(0o644)
+        write_hashes(folder)
         folder.chmod(0o755)
         for path in folder.iterdir():
             if path.is_file():
@@ -252,6 +258,20 @@ class Cache:
         except OSError:
             pass
         return False
+
+
+def is_sound(entry: Entry) -> bool:
+    """Whether an entry has the bytes that were written; if not, that is said once."""
+    if (found := damage_of(entry.path)) is not None:
+        say_damage(entry.path, found)
+    return found is None
+
+
+def damage_of(folder: Path) -> str | None:
+    """The damage of an entry's folder, as a clause; None for none."""
+    root = folder.parents[1]
+    # What is compared in a cache for reading only is remembered in the user's own.
+    return damage(folder, (root if os.access(root, os.W_OK) else cache_root()) / MEMORY)
 
 
 def cache_root() -> Path:

@@ -3,24 +3,21 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError
+from strata.lab.integrity import data_extents, data_hash
 
 POWER_CUT_STATUS: Final = 86
 """The exit status of a lab whose power was cut."""
 
-_BLOCK_BYTES: Final = 4096
 _CHUNK_BYTES: Final = 1 << 20
 _FICLONE: Final = 0x40049409  # linux/fs.h
 # Whole lines as the driver writes them: programs in the lab can write to its console, too.
@@ -81,7 +78,7 @@ class DiskImage:
 
     def _copy_data(self, other: DiskImage) -> None:
         try:
-            for start, end in self._data():
+            for start, end in data_extents(self.descriptor, os.fstat(self.descriptor).st_size):
                 at = start
                 os.lseek(other.descriptor, at, os.SEEK_SET)
                 while at < end:
@@ -97,16 +94,7 @@ class DiskImage:
         Images with the same history, command for command, have equal hashes. Images that merely hold the same
         content need not: the file has stale blocks, too, and the place of a block depends on its history.
         """
-        digest = hashlib.sha256()
-        zeros = bytes(_BLOCK_BYTES)
-        for start, end in self._data():
-            for at in range(start - start % _BLOCK_BYTES, end, _CHUNK_BYTES):
-                chunk = os.pread(self.descriptor, min(_CHUNK_BYTES, end - at), at)
-                for offset in range(0, len(chunk), _BLOCK_BYTES):
-                    block = chunk[offset : offset + _BLOCK_BYTES]
-                    if block != zeros[: len(block)]:
-                        digest.update((at + offset).to_bytes(8, "little") + block)
-        return digest.hexdigest()
+        return data_hash(self.descriptor)
 
     @property
     def stored_bytes(self) -> int:
@@ -122,18 +110,6 @@ class DiskImage:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _data(self) -> Iterator[tuple[int, int]]:
-        at, size_bytes = 0, os.fstat(self.descriptor).st_size
-        while at < size_bytes:
-            try:
-                start = os.lseek(self.descriptor, at, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # only a hole is left
-                    return
-                raise
-            at = os.lseek(self.descriptor, start, os.SEEK_HOLE)
-            yield start, at
 
 
 @dataclass(frozen=True)

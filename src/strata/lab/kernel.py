@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from strata.errors import LabError
-from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash
+from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash, is_sound
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import Step
 from strata.lab.recipe import Recipe
@@ -139,7 +139,7 @@ def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> N
 
 def _source_of(cache: Cache, sha256: str) -> Entry:
     for entry in cache.entries("source"):
-        if entry.manifest["tarball_sha256"] == sha256:
+        if entry.manifest["tarball_sha256"] == sha256 and is_sound(entry):
             return entry
     raise LabError(
         "the source of the lab's kernel is no longer there",

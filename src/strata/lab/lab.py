@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from strata.errors import LabError
-from strata.lab.cache import Build, Cache, Entry, Inputs, cache_root, shared_cache, shared_root
+from strata.lab.cache import (
+    Cache,
+    Entry,
+    Inputs,
+    cache_root,
+    damage_of,
+    is_sound,
+    shared_cache,
+    shared_root,
+)
 from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
 from strata.lab.modules import KIND as MODULES
@@ -160,6 +169,24 @@ def require_qemu_kernel(plan: Plan, lab: Lab) -> QemuKernelBuild:
     return lab.qemu_kernel
 
 
+def refuse_damaged(plan: Plan, lab: Lab) -> None:
+    """Compare the files that a plan's lab is started from; a `LabError` if one was changed meanwhile.
+
+    Within a run only a change costs more than a look.
+    """
+    of_plan = lab.for_plan(plan)
+    paths = [of_plan.kernel.path, of_plan.image.path, *(each.path for each in lab.modules_of(plan))]
+    paths += [lab.load.path] if uses_load(plan) and lab.load else []
+    paths += [lab.qemu_kernel.path] if uses_qemu(plan) and lab.qemu_kernel else []
+    for folder in dict.fromkeys(path.parent for path in paths):
+        if (found := damage_of(folder)) is not None:
+            raise LabError(
+                f"the lab's files were changed while they were in use: {found}",
+                place=str(folder),
+                remedy="run the same command again: what is damaged is made anew",
+            )
+
+
 def _unbuilt(part: Part, kernel: Kernel = DEFAULT_KERNEL) -> str:
     return f"not built: {Inputs(Project.read(project_root(), kernel).wanted(part), {}).key}"
 
@@ -210,7 +237,7 @@ class Project:
         now, kind = self.wanted(part), self.kind(part)
         for entry in (entries or _entries)(kind):
             fits = kernel is None or entry.manifest["interface"] == interface_of(kernel)
-            if dict(entry.inputs.wanted) == now and fits and _is_complete(entry):
+            if dict(entry.inputs.wanted) == now and fits and is_sound(entry):
                 return entry
         return None
 
@@ -227,25 +254,6 @@ def caches() -> list[Cache]:
 def find_entry(part: Part, root: Path) -> Entry | None:
     """A part of the lab that is built and current. Never builds; needs no tools and no network."""
     return Project.read(root).find(part)
-
-
-_BUILDS: Final[Mapping[str, type[Build]]] = {
-    "kernel": KernelBuild,
-    MODULES: ModulesBuild,
-    "image": ImageBuild,
-    "agent": AgentBuild,
-    "load": LoadBuild,
-    QEMU_KERNEL: QemuKernelBuild,
-}
-
-
-def _is_complete(entry: Entry) -> bool:
-    """Whether the entry's file still has its size: a damaged cache is rebuilt."""
-    path = _BUILDS[entry.kind].of(entry).path
-    try:
-        return path.stat().st_size == entry.manifest["size_bytes"] and os.access(path, os.R_OK)
-    except OSError:
-        return False
 
 
 def find_lab(of: Kernel = DEFAULT_KERNEL) -> Lab | None:

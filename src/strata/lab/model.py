@@ -337,7 +337,7 @@ def build_model(cache: Cache, project: Path) -> Path:
     """The library for the project's sources, compiling it unless it is in the cache."""
     now = model_wanted(project)
     entry = cache.current("model", now)
-    if entry is None or not (entry.path / _FILE).is_file():
+    if entry is None:
         compiler = next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
         if compiler is None:
             raise ToolError(

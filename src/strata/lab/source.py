@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from strata.errors import LabError
 from strata.lab.apt import Apt
-from strata.lab.cache import Cache, Entry, Inputs, file_hash
+from strata.lab.cache import Cache, Entry, Inputs, file_hash, is_sound
 from strata.lab.own_source import OwnSource, git, kernel_version
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
@@ -118,7 +118,8 @@ def source_of_user(shop: Workshop, own: OwnSource) -> Entry:
     def make(folder: Path) -> Mapping[str, Any]:
         tree = folder / "linux"
         with shop.progress.step(f"kernel: taking {own.kernel.name}"):
-            base = next((each for each in shop.cache.entries("source") if "git" in each.inputs.wanted), None)
+            bases = (each for each in shop.cache.entries("source") if "git" in each.inputs.wanted)
+            base = next(filter(is_sound, bases), None)
             changed = None if base is None else _changed(own, base.inputs.wanted["git"])
             if base is None or changed is None or len(changed) > _WRITTEN_MAX:
                 tree.mkdir()

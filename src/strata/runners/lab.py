@@ -29,7 +29,7 @@ from strata.lab.disk_image import POWER_CUT_STATUS, PowerCutDamage, damage_in, t
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.inputs import input_setting, provide_inputs, provided_inputs
-from strata.lab.lab import Lab, ensure_for, find_lab, part_setting
+from strata.lab.lab import Lab, ensure_for, find_lab, part_setting, refuse_damaged
 from strata.lab.limits import check_memory
 from strata.lab.machine import lacking_cpus
 from strata.lab.progress import SILENCE, SetupProgress
@@ -164,6 +164,7 @@ class LabRunner:
         """
         plan = task.plan
         lab = self._ensure_for(plan)
+        refuse_damaged(plan, lab)
         bindings = canonical_json(lab_bindings(plan))
         with explained(task.folder, "write the bindings"):
             (task.folder / BINDINGS_NAME).write_bytes(bindings)
