@@ -147,6 +147,44 @@ VALUES: Final = {
 }
 
 
+# Words with values beyond the limits of the programs and the kernel, or that do not go together, with causes.
+LIMITED: Final = [
+    ("xfs", "mkfs", ["-l", "su=512k"], 'the mkfs option -l su cannot be "512k"'),
+    ("xfs", "mkfs", ["-l", "size=1m"], 'the mkfs option -l size cannot be "1m"'),
+    ("xfs", "mkfs", ["-l", "sunit=1024"], 'the mkfs option -l sunit cannot be "1024"'),
+    ("xfs", "mkfs", ["-b", "size=3k"], 'the mkfs option -b size cannot be "3k"'),
+    ("xfs", "mkfs", ["-i", "size=256"], 'the mkfs option -i size cannot be "256"'),
+    ("xfs", "mkfs", ["-n", "size=2k"], 'the mkfs option -n size cannot be "2k"'),
+    ("xfs", "mkfs", ["-s", "size=64k"], 'the mkfs option -s size cannot be "64k"'),
+    ("xfs", "mkfs", ["-d", "agsize=8m"], 'the mkfs option -d agsize cannot be "8m"'),
+    ("xfs", "mkfs", ["-d", "su=64k"], "-d su needs -d sw"),
+    ("xfs", "mkfs", ["-d", "sunit=128,swidth=192"], "-d swidth is no multiple of sunit, which is 128"),
+    ("xfs", "mkfs", ["-d", "sunit=128,swidth=256,su=64k,sw=2"], "exclude each other"),
+    ("xfs", "mkfs", ["-d", "agcount=4,agsize=1g"], "-d agcount and -d agsize exclude each other"),
+    ("xfs", "mkfs", ["-l", "su=64k", "-l", "sunit=128"], "-l sunit and -l su exclude each other"),
+    ("xfs", "mount", ["logbufs=99"], 'the mount option logbufs cannot be "99"'),
+    ("xfs", "mount", ["logbsize=48k"], 'the mount option logbsize cannot be "48k"'),
+    ("xfs", "mount", ["allocsize=1k"], 'the mount option allocsize cannot be "1k"'),
+    ("xfs", "mount", ["sunit=128"], "sunit needs swidth"),
+    ("ext4", "mkfs", ["-b", "512"], 'the mkfs option -b cannot be "512"'),
+    ("ext4", "mkfs", ["-i", "512"], 'the mkfs option -i cannot be "512"'),
+    ("ext4", "mkfs", ["-I", "300"], 'the mkfs option -I cannot be "300"'),
+    ("ext4", "mkfs", ["-g", "300"], 'the mkfs option -g cannot be "300"'),
+    ("ext4", "mkfs", ["-G", "3"], 'the mkfs option -G cannot be "3"'),
+    ("ext4", "mkfs", ["-m", "51"], 'the mkfs option -m cannot be "51"'),
+    ("ext4", "mkfs", ["-C", "64k"], "-C needs -O bigalloc"),
+    ("ext4", "mkfs", ["-O", "^extent"], "-O ^extent needs -O ^64bit"),
+    ("ext4", "mount", ["inode_readahead_blks=3"], 'the mount option inode_readahead_blks cannot be "3"'),
+    ("ext4", "mount", ["journal_async_commit"], "journal_async_commit needs data=writeback or data=journal"),
+    ("ext4", "mount", ["data=journal", "delalloc"], "data=journal and delalloc exclude each other"),
+    ("btrfs", "mkfs", ["-n", "128k"], 'the mkfs option -n cannot be "128k"'),
+    ("btrfs", "mkfs", ["--sectorsize=2k"], 'the mkfs option --sectorsize cannot be "2k"'),
+    ("btrfs", "mount", ["thread_pool=0"], 'the mount option thread_pool cannot be "0"'),
+    ("f2fs", "mount", ["inline_xattr_size=50"], "inline_xattr_size needs -O flexible_inline_xattr"),
+    ("f2fs", "mount", ["mode=lfs", "atgc"], "atgc and mode=lfs exclude each other"),
+]
+
+
 def making(layer: str, words: list[str]) -> Filesystem:
     """A layer with these options of mkfs."""
     # Mixed groups hold data and metadata, which then have one profile.

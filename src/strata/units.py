@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantities: sizes, times, rates, shares and ratios, read from text and written for people.
 
-Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, ``kB MB GB TB`` powers of 1000), times nanoseconds,
-shares (``"2.5%"``) and ratios plain numbers. Text without a unit is refused: ``8`` is a different size to
-every reader. ``describe_*`` write a value exactly, as a study file has it; everything else writes three
-significant digits or fewer. `parse_value` reads all of it back.
+Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, and so are the ``k m g t`` that mdadm, mkfs, LVM and
+ZFS write in either case; ``kB MB GB TB`` are powers of 1000), times nanoseconds, shares (``"2.5%"``) and
+ratios plain numbers. Text without a unit is refused: ``8`` is a different size to every reader.
+``describe_*`` write a value exactly, as a study file has it; everything else writes three significant digits
+or fewer. `parse_value` reads all of it back.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _TIME_NS: Final = {
     "m": 60 * NS_PER_S,
     "min": 60 * NS_PER_S,
     "h": 3600 * NS_PER_S,
+}
+_TOOLS_BYTES: Final = {
+    letter: 1 << 10 * power for power, pair in enumerate(("kK", "mM", "gG", "tT"), 1) for letter in pair
 }
 # The scales of each unit, the largest first: divisor and label.
 _SCALES: Final = {
@@ -85,8 +89,11 @@ def _whole(text: object, scale: dict[str, int], kind: str, example: str, maximum
 
 
 def parse_size(text: object) -> int:
-    """Read a size such as ``"8GiB"``, in whole bytes, up to 512 PiB. Raises ValueError."""
-    return _whole(text, _SIZE_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
+    """Read a size such as ``"8GiB"``, or ``"64k"`` as tools write it, in whole bytes, up to 512 PiB.
+
+    Raises ValueError.
+    """
+    return _whole(text, _SIZE_BYTES | _TOOLS_BYTES, "size", "8GiB", SIZE_BYTES_MAX)
 
 
 def parse_rate(text: object) -> int:
@@ -248,7 +255,7 @@ def _text_with_unit(units: str, example: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
 
 
-Size = Annotated[int, BeforeValidator(parse_size), _text_with_unit("B|[KMGT]iB|kB|[MGT]B", "8GiB")]
+Size = Annotated[int, BeforeValidator(parse_size), _text_with_unit("B|[KMGT]iB|kB|[MGT]B|[kmgtKMGT]", "8GiB")]
 """A pydantic field read from text such as ``"8GiB"``, held in bytes."""
 
 

@@ -22,6 +22,27 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def beginning_and_end(text: str, characters_max: int, joint: str = "\n") -> str:
+    """A program's message without empty lines; of a long one the first line, the cause, and the end.
+
+    A usage of 3,000 characters after ``Value is too large.`` comes to that line, ``…`` and its last lines.
+    """
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    whole = joint.join(lines).strip()
+    if len(whole) <= characters_max:
+        return whole
+    first, last = lines[0].strip(), list[str]()
+    if len(first) > characters_max // 2:
+        first = first[: characters_max // 2] + "…"
+    left = characters_max - len(first)
+    for line in reversed(lines[1:]):
+        left -= len(line) + len(joint)
+        if left < 0:
+            break
+        last.insert(0, line)
+    return joint.join([first, "…", *last])
+
+
 def sentence_case(text: str) -> str:
     """The first letter in upper case, the others as they are."""
     return text[:1].upper() + text[1:]

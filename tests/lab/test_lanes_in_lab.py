@@ -114,7 +114,7 @@ def test_a_lane_that_fails_ends_the_others_and_nothing_is_left(lab: Lab, tmp_pat
 
     events, troubles = run(lab, tmp_path, plan)
 
-    assert troubles[0] == 'step fails ("fails") failed with exit code 4; it said last: not today'
+    assert troubles[0] == 'step fails ("fails") failed with exit code 4; it said: not today'
     assert troubles[1:] == ["step never was not run"]
     assert events.end is not None
     assert (events.end.outcome, events.end.failed_step) == ("failed", "fails")
@@ -150,9 +150,7 @@ def test_a_service_that_does_not_start_is_reported_with_the_end_of_its_log(lab: 
 
     _, troubles = run(lab, tmp_path, plan_of(server, step("after", "true")))
 
-    said = (
-        "not ready within 5 s: exit code 2, expected 0 (no answer); it said last: FATAL: no such data folder"
-    )
+    said = "not ready within 5 s: exit code 2, expected 0 (no answer); it said: FATAL: no such data folder"
     assert troubles == [f'step server ("server") {said}', "step after was not run"]
 
 

@@ -301,7 +301,7 @@ def test_a_machine_that_is_killed_loses_only_what_it_has_not_synced(
 
     acknowledged, found = first.output("count").split(), second.output("read").split()
     assert len(acknowledged) > 10
-    assert present(second.end).outcome == "ok", second.last_words("read")
+    assert present(second.end).outcome == "ok", second.words("read")
     assert (found[: len(acknowledged)] == acknowledged) is synced
 
 

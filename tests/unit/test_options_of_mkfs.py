@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from option_samples import LAYERS, NEWER, making, names_of, words_for
+from option_samples import LAYERS, LIMITED, NEWER, making, names_of, words_for
 from strata.spec.layer import LayerContext, Provided
 
 # A UUID of no trial: mkfs.btrfs refuses the UUID of a filesystem that it finds on the machine.
@@ -22,6 +22,22 @@ CASES: Final = [
     for layer, kind in LAYERS.items()
     for name, form in names_of(kind.allowed["mkfs"])
 ]
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"), [(layer, words) for layer, key, words, _ in LIMITED if key == "mkfs"]
+)
+def test_mkfs_refuses_a_value_beyond_the_limits(layer: str, words: list[str], tmp_path: Path) -> None:
+    if shutil.which(f"mkfs.{layer}") is None:
+        pytest.skip(f"this machine has no mkfs.{layer}")
+    disk = tmp_path / "disk"
+    disk.touch()
+    os.truncate(disk, BYTES)
+
+    asked = [f"mkfs.{layer}", *words, str(disk)]
+    done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    assert done.returncode != 0
 
 
 @pytest.mark.parametrize(("layer", "name", "words"), CASES)

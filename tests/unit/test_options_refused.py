@@ -9,8 +9,17 @@ from typing import Final
 
 import pytest
 
-from strata.spec.allowed import features, given, item_diagnostics, one_of, suboptions, word_diagnostics
-from study_texts import mistakes, stack_text, toml
+from option_samples import LIMITED
+from strata.spec.allowed import (
+    Limits,
+    features,
+    given,
+    item_diagnostics,
+    one_of,
+    suboptions,
+    word_diagnostics,
+)
+from study_texts import mistakes, read, stack_text, toml
 
 FIO: Final = 'workload = "fio"\npreset = "random-mix-4k"\nsize = "64MiB"\nduration = "10s"'
 EXT: Final = ("ext2", "ext3", "ext4")
@@ -230,6 +239,43 @@ def test_what_studies_of_performance_set_is_allowed(
     assert refused(tmp_path, layer, key, value) == {}
 
 
+@pytest.mark.parametrize(("layer", "key", "words", "cause"), LIMITED)
+def test_a_value_that_the_program_or_the_kernel_would_refuse_is_refused(
+    layer: str, key: str, words: list[str], cause: str, tmp_path: Path
+) -> None:
+    found = refused(tmp_path, layer, key, words)
+
+    assert [*found] == [f"stacks.stack.layers[0].{key}"]
+    assert cause in next(iter(found.values()))
+
+
+def test_options_of_mkfs_and_mount_are_held_against_one_another(tmp_path: Path) -> None:
+    layer = '{ layer = "ext4", mkfs = ["-O", "^has_journal"], mount = ["data=journal"] }'
+
+    found = mistakes(tmp_path, stack_text(layer, 1, FIO, model="null", capacity="8GiB"))
+
+    assert "-O ^has_journal and data exclude each other" in found["stacks.stack.layers[0].mount"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("16k", False),
+        ("256K", False),
+        ("0", False),
+        ("65536", False),
+        ("8k", True),
+        ("48k", True),
+        ("1g", True),
+    ],
+)
+def test_limits_read_sizes_as_mkfs_and_the_kernel_do(text: str, is_refused: bool) -> None:
+    limits = Limits(16 << 10, 256 << 10, "fs/xfs/xfs_super.c", is_power=True, default=0)
+
+    assert limits.refuse(text) is is_refused
+    assert str(limits) == "a power of two, 16k to 256k"
+
+
 def test_layers_of_tenants_are_held_to_the_same_lists(tmp_path: Path) -> None:
     each = '{ layer = "ext4", mkfs = ["-z", "/etc/passwd"] }'
     text = stack_text('{ layer = "lvm-thin" }', 1, FIO, model="null", capacity="8GiB", each=each)
@@ -277,3 +323,51 @@ def test_a_remedy_names_the_option_that_was_meant() -> None:
 
     assert diagnostic.remedy is not None
     assert "noatime" in diagnostic.remedy
+
+
+@pytest.mark.parametrize(
+    ("layers", "disks", "same"),
+    [
+        (
+            '{ layer = "md", level = "raid5", chunk = "64K" }',
+            3,
+            '{ layer = "md", level = 5, chunk = "64KiB" }',
+        ),
+        (
+            '{ layer = "zpool", vdev = "raidz" }, { layer = "zfs", recordsize = "16k" }',
+            3,
+            '{ layer = "zpool", vdev = "raidz1" }, { layer = "zfs", recordsize = "16KiB" }',
+        ),
+        ('{ layer = "lvm", size = "2g" }', 1, '{ layer = "lvm", size = "2GiB" }'),
+    ],
+)
+def test_what_the_tools_of_the_trade_write_is_accepted(
+    layers: str, disks: int, same: str, tmp_path: Path
+) -> None:
+    workload = FIO if "zfs" in layers else FIO.replace("64MiB", "64m")
+    one, other = (
+        read(tmp_path, stack_text(each, disks, workload, model="null", capacity="8GiB")).stacks["stack"]
+        for each in (layers, same)
+    )
+
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("load", "key", "remedy"),
+    [
+        (f'{FIO}\njob = "x.fio"', "job", "options = "),
+        ('workload = "pgbench"\nscale = 1\nscript = "x.sql"\nduration = "1s"', "script", "script_text"),
+        (
+            'workload = "sysbench-oltp"\nserver = "mariadb"\nscript = "x.lua"\nduration = "1s"',
+            "script",
+            "script_text",
+        ),
+    ],
+)
+def test_a_file_where_a_key_takes_none_names_the_key_that_does(
+    load: str, key: str, remedy: str, tmp_path: Path
+) -> None:
+    found = mistakes(tmp_path, stack_text('{ layer = "ext4" }', 1, load, model="null", capacity="8GiB"))
+
+    assert remedy in found[f"workloads.load.{key}"]

@@ -88,7 +88,7 @@ def test_a_failed_lane_is_reported_and_lanes_ended_because_of_it_are_not(tmp_pat
 
     said = trouble_in_events(plan, read_events(log.written(tmp_path)))
 
-    assert said == ['step second ("Second") failed with exit code 1; it said last: no such table']
+    assert said == ['step second ("Second") failed with exit code 1; it said: no such table']
 
 
 def server_log(plan: Plan, said: dict[str, str]) -> EventLog:
@@ -109,7 +109,7 @@ def test_a_service_that_does_not_get_ready_is_reported_with_the_end_of_its_log(t
 
     assert said[0] == (
         'step server ("Server") not ready within 60 s: exit code 2; '
-        "it said last: …FATAL: could not create shared memory segment"
+        f"it said: {'y' * 600}…\n…\nFATAL: could not create shared memory segment"
     )
     assert said[1:] == ["step load was not run"]
 
@@ -124,7 +124,7 @@ def test_a_service_that_ends_early_is_reported_with_its_exit(tmp_path: Path) -> 
 
     said = trouble_in_events(plan, read_events(log.written(tmp_path)))
 
-    expected = "the service ended early: killed by SIGSEGV; it said last: mariadbd: Aborting"
+    expected = "the service ended early: killed by SIGSEGV; it said: mariadbd: Aborting"
     assert said == [f'step server ("Server") {expected}']
 
 
@@ -136,5 +136,5 @@ def test_a_log_that_a_service_keeps_in_a_file_is_its_last_word(tmp_path: Path) -
     log.finish("failed", failed_step="server", reason="the service server ended early: exit code 1")
 
     assert trouble_in_events(plan, read_events(log.written(tmp_path)))[0].endswith(
-        "it said last: [ERROR] Unknown option"
+        "it said: [ERROR] Unknown option"
     )

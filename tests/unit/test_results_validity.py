@@ -49,6 +49,44 @@ def test_a_failed_step_is_named_with_the_end_of_what_it_said(tmp_path: Path) -> 
     assert "step load was not run" in said
 
 
+def test_a_failed_step_is_named_with_the_first_line_of_a_long_message_and_the_kernels_last_line(
+    tmp_path: Path,
+) -> None:
+    """mkfs.xfs names the cause before a usage of 3,000 characters, mount(8) leaves it to the kernel."""
+    log = EventLog(PLAN)
+    cause = "Invalid value 512k for -l su option. Value is too large."
+    log.step(
+        "mkfs", S, "failed", stderr=f"{cause}\nUsage: mkfs.xfs\n" + "/* an option */ [-x size=num]\n" * 90
+    )
+    log.finish("failed", failed_step="mkfs")
+    console = (
+        "Run /init as init process\nepollctl add err fd 10, Operation not permitted\n"
+        "XFS (sda): Mounting V5 Filesystem 5e\nXFS (sda): invalid logbufs value: 99 [not 2-8]\n"
+        "XFS (sda): Unmounting Filesystem 5e\nreboot: Power down\n"
+    )
+
+    said = judged(tmp_path, log, console, metrics=[]).validity.reasons[0]
+
+    assert f"failed with exit code 1; it said: {cause}\n…\n" in said
+    assert len(said) < 700
+    assert said.endswith("; the kernel said last: XFS (sda): invalid logbufs value: 99 [not 2-8]")
+
+
+def test_a_failed_step_of_a_loads_own_user_has_no_words_of_the_kernel(tmp_path: Path) -> None:
+    load = PLAN.steps[1].model_copy(update={"user": "nobody"})
+    plan = PLAN.model_copy(update={"steps": (PLAN.steps[0], load)})
+    log = EventLog(plan)
+    log.step("mkfs", S)
+    log.step("load", S, "failed", stderr="fio: job.fio: No such file or directory\n")
+    log.finish("failed", failed_step="load")
+    console = tmp_path / "console.log"
+    console.write_text("Run /init as init process\nEXT4-fs (sda): re-mounted 5e r/w.\n")
+
+    said = record_of(plan, log.written(tmp_path), [], console).validity.reasons[0]
+
+    assert said.endswith("it said: fio: job.fio: No such file or directory")
+
+
 def test_a_step_beyond_its_time_limit_is_named_with_the_limit(tmp_path: Path) -> None:
     log = EventLog(PLAN)
     log.step("mkfs", S)

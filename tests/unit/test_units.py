@@ -32,11 +32,16 @@ def test_a_time_is_read_in_nanoseconds(text: str, duration_ns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["8", 8, 8.0, True, None, "8G", "GiB", "-1GiB", "1e3MiB", "8 gib", "", "٣GiB"]
+    "text", ["8", 8, 8.0, True, None, "8KB", "8P", "GiB", "-1GiB", "1e3MiB", "8 gib", "", "٣GiB"]
 )
 def test_a_size_without_a_known_unit_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"8GiB"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(("text", "size_bytes"), [("16k", 16 << 10), ("64K", 64 << 10), ("8G", 8 << 30)])
+def test_a_size_is_read_as_the_tools_of_the_trade_write_it(text: str, size_bytes: int) -> None:
+    assert parse_size(text) == size_bytes
 
 
 def test_a_refused_time_lists_the_units() -> None:

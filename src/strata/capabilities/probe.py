@@ -13,8 +13,9 @@ from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
 from strata.spec.stack import Stack
 from strata.traces.table import Trace
-from strata.words import listed
+from strata.words import beginning_and_end, listed
 
+_NOTE_CHARACTERS: Final = 200
 _WORST_FIRST: Final[tuple[Verdict, ...]] = ("no", "failed", "partial", "yes")
 Finding = tuple[Verdict, str]
 """A verdict, and a note or an empty text."""
@@ -37,9 +38,8 @@ class ProbeOutput:
         return self._events.output(step)
 
     def said(self, step: str) -> str:
-        """The last line of a step's messages, or of its output, for a note."""
-        text = self._events.output(step, "stderr").strip() or self._events.output(step).strip()
-        return text.splitlines()[-1].strip()[:200] if text else ""
+        """The beginning and the end of a step's messages, or of its output, for a note."""
+        return beginning_and_end(self._events.words(step), _NOTE_CHARACTERS, " / ")
 
     def duration_ns(self, steps: Sequence[str]) -> int:
         runs = [self._events.steps[step] for step in steps if step in self._events.steps]

@@ -28,12 +28,14 @@ from strata.spec.study import Study
 from strata.spec.survival import Kept
 from strata.spec.workload import Outputs, StepOutput
 from strata.units import format_duration
+from strata.words import beginning_and_end
 
 Verdict = Literal["sound", "damaged", "not mountable", "content damaged", "kernel panicked", "unknown"]
 Phase = Literal["run", "recover"]
 
 _PANIC: Final = "Kernel panic"
 _SAID_LINES: Final = 12
+_SAID_CHARACTERS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _said(events: Events, in_window_ns: int | None) -> str | None:
         raise RunError(
             "the load could not say what was acknowledged",
             place=f"step {ACKNOWLEDGED}",
-            remedy=events.output(ACKNOWLEDGED, "stderr").strip()[-200:] or "it did not end",
+            remedy=beginning_and_end(events.output(ACKNOWLEDGED, "stderr"), 200) or "it did not end",
         )
     return events.output(ACKNOWLEDGED)
 
@@ -225,7 +227,7 @@ def _judge(plan: Plan, events: Events) -> tuple[Verdict, tuple[str, ...]]:
     if events.end.outcome == "ok" or step is None:
         return ("sound", ()) if events.end.outcome == "ok" else ("unknown", (events.end.reason or "",))
     text = events.output(step) + events.output(step, "stderr")
-    lines = _last_lines(text)
+    lines = tuple(beginning_and_end(text, _SAID_CHARACTERS).splitlines())
     purpose = next((each.purpose for each in plan.steps if each.id == step), None)
     verdicts: dict[str, Verdict] = {
         "recover": "not mountable",

@@ -23,7 +23,7 @@ from strata.lab.disk_image import DiskImage
 from strata.plan.model import canonical_json, sha256_hex
 from strata.plan.prepared import parts_of
 from strata.results.events import read_events
-from strata.results.troubles import trouble_in_console, trouble_in_events
+from strata.results.troubles import troubles_of
 from strata.runners.base import (
     CONSOLE_NAME,
     EVENTS_NAME,
@@ -125,8 +125,7 @@ def _make(runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog], folde
         try:
             runner.boot(replace(task, folder=folder, trace=False), Power(images))
             events = read_events(folder / EVENTS_NAME)
-            troubles = trouble_in_events(task.plan, events)
-            troubles += trouble_in_console(folder / CONSOLE_NAME, kernel_logs)
+            troubles = troubles_of(task.plan, events, folder / CONSOLE_NAME, kernel_logs)
             if troubles:
                 raise RunError(f"the disks could not be prepared: {troubles[0]}", place=task.plan.trial.id)
         except RunError:

@@ -20,6 +20,7 @@ from typing import Final
 from strata.errors import LabError, ToolError
 from strata.lab.cache import cache_root, file_hash
 from strata.spec.kernel import Kernel
+from strata.words import beginning_and_end
 
 _OF_REPOSITORY: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 
@@ -75,7 +76,7 @@ def git(path: Path, *argv: str, **environment: str) -> str:
         raise ToolError("git is missing", remedy="install the package git") from error
     if done.returncode != 0:
         raise LabError(
-            f"git {argv[0]} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}",
+            f"git {argv[0]} failed: {beginning_and_end(done.stderr, 300, ' ') or '?'}",
             place=str(path),
             remedy="name a git tree of Linux and a revision that it has",
         )

@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from strata.layers.filesystem import WRITE_BACK, Filesystem, act, filesystem_prerequisites
 from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, spare_diagnostics
 from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
-from strata.spec.allowed import INTEGER, Forms, features, form, given, named, one_of
+from strata.spec.allowed import INTEGER, Forms, Limits, features, form, given, named, one_of, within
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
@@ -23,8 +23,11 @@ _FEATURES: Final = features(
     "block-group-tree extref free-space-tree mixed-bg no-holes quota raid1c34 raid56 skinny-metadata squota"
 )
 
+# BTRFS_MAX_METADATA_BLOCKSIZE; common/fsfeatures.c of btrfs-progs 6.14
+_BLOCK: Final = within(_SIZE, Limits(4 << 10, 64 << 10, "mkfs.btrfs(8)", is_power=True))
+
 MKFS: Final[Forms] = {
-    **named("-n --nodesize -s --sectorsize", _SIZE),
+    **named("-n --nodesize -s --sectorsize", _BLOCK),
     **named("--csum --checksum", one_of("crc32c", "xxhash", "sha256", "blake2")),
     **named("-O --features", _FEATURES),
     **named("-R --runtime-features", features("free-space-tree quota")),
@@ -44,7 +47,8 @@ MOUNT_OPTIONS: Final[Forms] = {
         "acl noacl noautodefrag barrier nobarrier datasum nodatasum clear_cache degraded nodiscard "
         "flushoncommit noflushoncommit nospace_cache ssd nossd ssd_spread nossd_spread treelog notreelog"
     ),
-    **named("commit metadata_ratio thread_pool", INTEGER),
+    **named("commit metadata_ratio", INTEGER),
+    "thread_pool": within(INTEGER, Limits(1, (1 << 32) - 1, "fs/btrfs/super.c of Linux 7.2")),
     "compress-force": form(r"(zlib|lzo|zstd)(:-?\d{1,2})?", "such as zstd:3"),
     "discard": one_of("sync", "async", optional=True),
     "max_inline": form(r"\d{1,9}[kK]?", "a size such as 2048"),

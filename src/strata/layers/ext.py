@@ -27,7 +27,19 @@ from strata.layers.options import (
     numbers,
 )
 from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import INTEGER, NUMBER, Forms, features, form, given, named, one_of, suboptions
+from strata.spec.allowed import (
+    INTEGER,
+    Forms,
+    Limits,
+    Rule,
+    features,
+    form,
+    given,
+    named,
+    one_of,
+    suboptions,
+    within,
+)
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.step import Step
 from strata.units import NS_PER_S
@@ -35,11 +47,20 @@ from strata.units import NS_PER_S
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
 _QUOTA_TYPES: Final = form(r"(usr|grp|prj)quota(:(usr|grp|prj)quota){0,2}", "such as usrquota:prjquota")
 
+_MKE2FS: Final = "misc/mke2fs.c of e2fsprogs 1.47"
+_SUPER: Final = "fs/ext4/super.c of Linux 7.2"
+
 MKFS: Final[Forms] = {
-    **named("-b -C -i", _BYTES),
-    **numbers("-I -N -g -G"),
+    # EXT2_MIN_BLOCK_SIZE to EXT2_MAX_BLOCK_SIZE; EXT2_MIN_CLUSTER_SIZE to EXT2_MAX_CLUSTER_SIZE
+    "-b": within(_BYTES, Limits(1 << 10, 64 << 10, _MKE2FS)),
+    "-C": within(_BYTES, Limits(2 << 10, 1 << 29, _MKE2FS)),
+    "-i": within(_BYTES, Limits(1 << 10, 64 << 20, _MKE2FS)),
+    "-I": within(INTEGER, Limits(128, 64 << 10, _MKE2FS, is_power=True)),
+    "-N": within(INTEGER, Limits(0, (1 << 32) - 1, _MKE2FS)),
+    "-g": within(INTEGER, Limits(256, 524_280, _MKE2FS, multiple=8)),  # at most 8 for each byte of a block
+    "-G": within(INTEGER, Limits(1, 1 << 31, _MKE2FS, is_power=True)),
     **flags("-D -j"),
-    "-m": NUMBER,
+    "-m": form(r"([0-4]?\d(\.\d{1,9})?|50(\.0{1,9})?)", "a percentage from 0 to 50"),
     "-r": one_of("0", "1"),
     "-e": one_of("continue", "remount-ro"),
     "-L": LABEL,
@@ -78,7 +99,8 @@ EXT2: Final[Forms] = {
         "noquota usrquota grpquota prefetch_block_bitmaps no_prefetch_block_bitmaps noauto_da_alloc"
     ),
     **named("barrier auto_da_alloc", OPTIONAL_SWITCH),
-    **numbers("inode_readahead_blks max_batch_time max_dir_size_kb min_batch_time stripe"),
+    **numbers("max_batch_time max_dir_size_kb min_batch_time stripe"),
+    "inode_readahead_blks": within(INTEGER, Limits(1, 1 << 30, _SUPER, is_power=True, default=0)),
     "init_itable": OPTIONAL_INTEGER,
     "mb_optimize_scan": one_of("0", "1"),
     "errors": one_of("continue", "remount-ro"),
@@ -88,7 +110,7 @@ EXT2: Final[Forms] = {
 
 EXT3: Final[Forms] = {
     **EXT2,
-    "commit": INTEGER,
+    "commit": within(INTEGER, Limits(0, 2_147_483, _SUPER)),  # INT_MAX / HZ, of 1000 HZ
     "data": one_of("journal", "ordered", "writeback"),
     "data_err": one_of("abort", "ignore"),
     "journal_ioprio": form("[0-7]", "a priority from 0 to 7"),
@@ -104,6 +126,16 @@ EXT4: Final[Forms] = {
     "dax": one_of("always", "inode", "never", optional=True),
 }
 
+
+_JOURNAL: Final = ("data", "data_err=abort", "commit", "journal_checksum", "journal_async_commit")
+RULES: Final = (
+    Rule("-C", _MKE2FS, needs=("-O bigalloc",)),
+    *(Rule("-O bigalloc", _MKE2FS, excludes=(f"-O {each}",)) for each in ("^extent", "^extents")),
+    Rule("-O ^has_journal", _SUPER, excludes=_JOURNAL),
+    Rule("data=journal", _SUPER, excludes=("delalloc", "dax", "dax=always")),
+    # A journal of ordered data is the default.
+    Rule("journal_async_commit", _SUPER, needs=("data=writeback", "data=journal")),
+)
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
 _SMALL_BYTES: Final = 512 << 20  # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB
@@ -127,6 +159,7 @@ class ExtFilesystem(AlignedFilesystem):
         )
     )
     packages = ("e2fsprogs", "quota")
+    rules = RULES
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
         """The user's stride and stripe_width, or else the chunk and the stripe below in blocks."""
@@ -229,6 +262,8 @@ class Ext4(ExtFilesystem, ProjectQuotaFilesystem):
     prerequisites = filesystem_prerequisites("ext4")
     periods_ns = _WITH_JOURNAL
     allowed = {"mkfs": MKFS, "mount": EXT4}
+    # A 64-bit filesystem, the default of mke2fs for ext4, needs extents.
+    rules = (*RULES, *(Rule(f"-O {each}", _MKE2FS, needs=("-O ^64bit",)) for each in ("^extent", "^extents")))
 
     layer: Literal["ext4"] = "ext4"
 

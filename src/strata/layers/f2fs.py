@@ -7,7 +7,20 @@ from typing import Final, Literal
 
 from strata.layers.filesystem import WRITE_BACK, ProjectQuotaFilesystem, filesystem_prerequisites
 from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, numbers
-from strata.spec.allowed import FLAG, NUMBER, Forms, form, given, named, one_of, suboptions
+from strata.spec.allowed import (
+    FLAG,
+    INTEGER,
+    NUMBER,
+    Forms,
+    Limits,
+    Rule,
+    form,
+    given,
+    named,
+    one_of,
+    suboptions,
+    within,
+)
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface
 from strata.units import NS_PER_S
 
@@ -16,7 +29,7 @@ _PAIRED: Final = (
     "acl user_xattr inline_xattr inline_data inline_dentry flush_merge barrier extent_cache discard "
     "checkpoint_merge gc_merge quota"
 )
-
+_SUPER: Final = "fs/f2fs/super.c of Linux 7.2"
 
 MKFS: Final[Forms] = {
     **numbers("-b -s -w -z"),
@@ -44,7 +57,9 @@ MOUNT_OPTIONS: Final[Forms] = {
         "age_extent_cache atgc compress_cache compress_chksum data_flush disable_ext_identify fastboot heap "
         "no_heap inlinecrypt nat_bits usrquota grpquota"
     ),
-    **numbers("inline_xattr_size reserve_root reserve_node"),
+    # MIN_INLINE_XATTR_SIZE and MAX_INLINE_XATTR_SIZE, with blocks of 4 KiB
+    "inline_xattr_size": within(INTEGER, Limits(6, 903, _SUPER)),
+    **numbers("reserve_root reserve_node"),
     "active_logs": one_of("2", "4", "6"),
     "alloc_mode": one_of("default", "reuse"),
     "background_gc": one_of("on", "off", "sync"),
@@ -64,6 +79,12 @@ MOUNT_OPTIONS: Final[Forms] = {
 }
 
 
+RULES: Final = (
+    Rule("inline_xattr_size", _SUPER, needs=("-O flexible_inline_xattr",), excludes=("noinline_xattr",)),
+    Rule("atgc", _SUPER, excludes=("mode=lfs",)),
+)
+
+
 class F2fs(ProjectQuotaFilesystem):
     """f2fs, the log-structured filesystem for flash, on one device.
 
@@ -75,6 +96,7 @@ class F2fs(ProjectQuotaFilesystem):
     capacity_bytes_min = 64 << 20
     checker = ("fsck.f2fs", "-f", "--dry-run")
     allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    rules = RULES
     # The messages of fs/f2fs/*.c of Linux 7.2 say "run fsck to fix" or name what does not fit.
     kernel_log = KernelLog(
         trouble=(

@@ -9,7 +9,13 @@ from typing import Annotated, Any, ClassVar, Final, Self
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
 from strata.spec.abilities import Outcome
-from strata.spec.allowed import item_diagnostics, word_diagnostics
+from strata.spec.allowed import (
+    given_items,
+    given_words,
+    item_diagnostics,
+    rule_diagnostics,
+    word_diagnostics,
+)
 from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
@@ -82,6 +88,8 @@ class Filesystem(Layer):
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from word_diagnostics("mkfs option", self.mkfs, self.allowed["mkfs"], key="mkfs")
         yield from item_diagnostics("mount option", self.mount, self.allowed["mount"], key="mount")
+        words = given_words(self.mkfs, self.allowed["mkfs"])
+        yield from rule_diagnostics(self.rules, {"mkfs": words, "mount": given_items(self.mount)})
         if lower.smallest_bytes < self.capacity_bytes_min:
             yield Diagnostic(
                 f"{self.layer} needs devices of at least {describe_size(self.capacity_bytes_min)}, "

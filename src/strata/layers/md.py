@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
 from strata.layers.options import power_of_two, spare_diagnostics
 from strata.spec.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
@@ -16,7 +16,19 @@ from strata.spec.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 from strata.words import listed
 
-Level = Literal[0, 1, 4, 5, 6, 10]
+_LEVELS: Final = {f"raid{level}": level for level in (0, 1, 4, 5, 6, 10)}
+
+
+def _read_level(value: object) -> object:
+    """A level as mdadm writes it, too: ``raid5``."""
+    return _LEVELS.get(value, value) if isinstance(value, str) else value
+
+
+Level = Annotated[
+    Literal[0, 1, 4, 5, 6, 10],
+    BeforeValidator(_read_level),
+    WithJsonSchema({"enum": [*_LEVELS.values(), *_LEVELS]}),
+]
 Layout = Literal[
     "left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric", "near", "far", "offset"
 ]
@@ -70,7 +82,7 @@ class Md(Layer):
 
     layer: Literal["md"] = "md"
     level: Level = Field(examples=[10])
-    """RAID level: 0, 1, 4, 5, 6 or 10"""
+    """RAID level: 0, 1, 4, 5, 6 or 10; raid5 is 5"""
     layout: Layout | None = Field(None, examples=["far"])
     """How chunks are laid out. Levels 5 and 6: left-symmetric (default), left-asymmetric, right-symmetric,
     right-asymmetric; level 10: near (default), far, offset"""

@@ -28,7 +28,7 @@ from strata.layers.options import (
     switches,
 )
 from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import INTEGER, Forms, form, named, one_of, suboptions
+from strata.spec.allowed import INTEGER, Forms, Limits, Rule, form, named, one_of, suboptions, within
 from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
@@ -45,15 +45,21 @@ _STRIPED_BYTES_MIN: Final = 520 << 20
 # xfs_scrub reports the damage itself on standard error; these lines follow from it.
 _SCRUB_FOUND: Final = ("Cross-referencing failed", "Filesystem has errors")
 
+_MKFS: Final = "mkfs/xfs_mkfs.c of xfsprogs 6.13"
+_SUPER: Final = "fs/xfs/xfs_super.c of Linux 7.2"
 _SIZE: Final = form(r"\d{1,15}[bskmgtBSKMGT]?", "a size such as 64k")
 _BYTES: Final = form(r"\d{1,15}[kKmMgG]?", "a size such as 64k")
 
+_SECTOR: Final = within(_SIZE, Limits(512, 32 << 10, _MKFS, is_power=True))
+
 MKFS: Final[Forms] = {
-    "-b": suboptions({"size": _SIZE}),
+    "-b": suboptions({"size": within(_SIZE, Limits(1 << 10, 64 << 10, _MKFS, is_power=True))}),
     "-d": suboptions(
         {
-            **named("agsize su sectsize extszinherit cowextsize", _SIZE),
-            **numbers("agcount sw sunit swidth"),
+            "su": _SIZE,
+            "sectsize": _SECTOR,
+            "agsize": within(_SIZE, Limits(16 << 20, 1 << 40, _MKFS)),
+            **numbers("agcount sw sunit swidth extszinherit cowextsize"),
             **flags("noalign"),
             "daxinherit": one_of("0", "1"),
             "size": CAPACITY,
@@ -61,17 +67,20 @@ MKFS: Final[Forms] = {
     ),
     "-i": suboptions(
         {
-            "size": _SIZE,
-            "perblock": INTEGER,
-            "maxpct": form(r"\d{1,3}", "a percentage"),
+            "size": within(INTEGER, Limits(512, 2048, _MKFS, is_power=True)),  # 512: with checksums
+            "perblock": within(INTEGER, Limits(2, 128, _MKFS, is_power=True)),
+            "maxpct": within(INTEGER, Limits(0, 100, _MKFS)),
             "attr": one_of("0", "1", "2"),
             **switches("exchange nrext64 projid32bit sparse"),
         }
     ),
     "-l": suboptions(
         {
-            **named("size su", _SIZE),
-            **numbers("sunit agnum"),
+            # "Log size must be at least 64MB" since xfsprogs 5.19; XFS_MAX_LOG_BYTES is 2 GiB less a block.
+            "size": within(_SIZE, Limits(64 << 20, (2 << 30) - 4096, _MKFS)),
+            "su": within(_SIZE, Limits(_BLOCK_BYTES, _LOG_UNIT_BYTES_MAX, _MKFS)),
+            "sunit": within(INTEGER, Limits(1, _LOG_UNIT_BYTES_MAX >> 9, _MKFS)),
+            "agnum": INTEGER,
             "internal": one_of("1", optional=True),
             "version": one_of("1", "2"),
             "lazy-count": OPTIONAL_SWITCH,
@@ -80,8 +89,14 @@ MKFS: Final[Forms] = {
     "-m": suboptions(
         {**switches("autofsck bigtime crc finobt inobtcount metadir reflink rmapbt"), "uuid": UUID}
     ),
-    "-n": suboptions({"size": _SIZE, "version": one_of("2", "ci"), **switches("ftype parent")}),
-    "-s": suboptions({"size": _SIZE, "sectsize": _SIZE}),
+    "-n": suboptions(
+        {
+            "size": within(_SIZE, Limits(4 << 10, 64 << 10, _MKFS, is_power=True)),
+            "version": one_of("2", "ci"),
+            **switches("ftype parent"),
+        }
+    ),
+    "-s": suboptions(named("size sectsize", _SECTOR)),
     "-L": LABEL,
     **named("-f -K -q", HERE_ALREADY),
     "-N": NOTHING_MADE,
@@ -95,11 +110,30 @@ MOUNT_OPTIONS: Final[Forms] = {
         "noalign swalloc wsync nobarrier quota noquota usrquota grpquota uquota gquota qnoenforce "
         "uqnoenforce gqnoenforce"
     ),
-    **numbers("logbufs sunit swidth"),
-    **named("allocsize logbsize max_atomic_write", _BYTES),
+    **numbers("sunit swidth"),
+    "logbufs": within(INTEGER, Limits(2, 8, _SUPER, default=0)),
+    "logbsize": within(_BYTES, Limits(16 << 10, 256 << 10, _SUPER, is_power=True, default=0)),
+    "allocsize": within(_BYTES, Limits(4 << 10, 1 << 30, _SUPER, is_power=True)),
+    "max_atomic_write": _BYTES,
     "dax": one_of("always", "inode", "never", optional=True),
     **PROJECT_QUOTA,
 }
+
+RULES: Final = (
+    *(
+        Rule(f"-d {one}", _MKFS, needs=(f"-d {other}",))
+        for one, other in (("su", "sw"), ("sw", "su"), ("sunit", "swidth"), ("swidth", "sunit"))
+    ),
+    *(Rule(f"-d {one}", _MKFS, excludes=("-d sunit", "-d swidth", "-d noalign")) for one in ("su", "sw")),
+    *(Rule(f"-d {one}", _MKFS, excludes=("-d noalign",)) for one in ("sunit", "swidth")),
+    Rule("-d agcount", _MKFS, excludes=("-d agsize",)),
+    Rule("-d sectsize", _MKFS, excludes=("-s size", "-s sectsize")),
+    Rule("-s size", _MKFS, excludes=("-s sectsize",)),
+    Rule("-i perblock", _MKFS, excludes=("-i size",)),
+    Rule("-l sunit", _MKFS, excludes=("-l su",)),
+    Rule("sunit", _SUPER, needs=("swidth",), excludes=("noalign",)),
+    Rule("swidth", _SUPER, needs=("sunit",), excludes=("noalign",)),
+)
 
 # The bytes of a block, the number of extents, the blocks of an extent.
 _XFS_FIGURES: Final = (
@@ -120,6 +154,7 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
     capacity_bytes_min = 300 << 20
     checker = ("xfs_repair", "-n")
     allowed = {"mkfs": MKFS, "mount": MOUNT_OPTIONS}
+    rules = RULES
     # fs/xfs/{xfs_error,xfs_fsops,xfs_buf}.c of Linux 7.2
     kernel_log = KernelLog(
         trouble=(
@@ -143,6 +178,10 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
+        unit, width = (self._given("-d").get(key, "") for key in ("sunit", "swidth"))
+        if unit.isdecimal() and width.isdecimal() and int(unit) and int(width) % int(unit):
+            remedy = f"write for example swidth={2 * int(unit)}"
+            yield Diagnostic(f"-d swidth is no multiple of sunit, which is {unit}", remedy=remedy, key="mkfs")
         if self.alignment(lower) and self.capacity_bytes_min <= lower.smallest_bytes < _STRIPED_BYTES_MIN:
             yield Diagnostic(
                 f"xfs aligned to stripes needs {describe_size(_STRIPED_BYTES_MIN)} at least, and there are "

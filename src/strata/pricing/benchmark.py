@@ -30,11 +30,13 @@ from strata.runners.lab import LabRunner
 from strata.spec.step import LOAD, Prerequisites, Step
 from strata.spec.trial import TrialKey
 from strata.units import NS_PER_S
+from strata.words import beginning_and_end
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108  files in memory are the point
 _FREE_BYTES_MIN: Final = 700 << 20
 _LAB_MEMORY_BYTES: Final = 3 << 30
 _RESULT_VERSION: Final = 1
+_SAID_CHARACTERS: Final = 300
 _LIMIT_NS: Final = 3600 * NS_PER_S
 _FILESYSTEMS: Final[Mapping[str, str]] = {
     "ext4": "ext4",
@@ -149,10 +151,8 @@ def measure_lab(
             (run for run in events.steps.values() if run.ending and run.ending.outcome != "ok"), None
         )
         if failed is not None:
-            last = events.output(failed.step, "stderr").strip().splitlines()[-1:]
-            raise LabError(
-                f"the benchmark failed in the lab: {' '.join(last)}", remedy="see `strata lab shell`"
-            )
+            said = beginning_and_end(events.words(failed.step), _SAID_CHARACTERS)
+            raise LabError(f"the benchmark failed in the lab: {said}", remedy="see `strata lab shell`")
         found = _operations(events.output("benchmark"))
     if not any(each.counted for each in found.values()):
         raise LabError("the lab's kernel counts no work", remedy="run `strata lab build`")

@@ -17,10 +17,12 @@ from strata.pricing.calls import SystemCalls
 from strata.pricing.tasks import TaskStatistics, Usage
 from strata.spec.processor import Program
 from strata.units import NS_PER_S, times
+from strata.words import beginning_and_end
 
 USER_NS_MIN: Final = NS_PER_S // 10
 """Less user time than this is not measured well: the kernel counts it in ticks of 1 to 10 ms."""
 _KEYS: Final = ("system_call_ns", "page_fault_ns", "read_ps_per_byte", "write_ps_per_byte")
+_SAID_CHARACTERS: Final = 300
 _FAULT: Final = 1
 _PER_KEY_NS: Final = (1.0, 1.0, 1e-3, 1e-3)
 # More user time per fault than for some cold caches would be other work: what compressors do for a byte.
@@ -58,8 +60,8 @@ def measure_load(name: str, command: Sequence[str]) -> Load:
             cause = f"cannot be run: {error.strerror}"
             raise ToolError(cause, place=command[0], remedy="check the path and its permissions") from error
     if ended.returncode != 0:
-        last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        cause = f"ended with exit status {ended.returncode}: {last[0][:200]}"
+        said = beginning_and_end(ended.stderr.decode(errors="replace"), _SAID_CHARACTERS) or "no message"
+        cause = f"ended with exit status {ended.returncode}: {said}"
         raise ToolError(cause, place=command[0], remedy="run it alone until it works")
     if calls.count == 0:
         remedy = "give the base name of the executable file that the command runs or talks to"

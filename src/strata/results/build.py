@@ -28,7 +28,7 @@ from strata.results.record import (
     VolumeUse,
     measured,
 )
-from strata.results.troubles import trouble_in_console, trouble_in_events
+from strata.results.troubles import troubles_of
 from strata.spec.layer import KernelLog
 from strata.spec.metric import Metric
 from strata.spec.processor import Processor
@@ -65,7 +65,7 @@ def build_record(
     A metric that is not finite makes the result invalid, as does each of ``problems`` and each message of
     ``kernel_logs`` in ``console_log``. The agent's events replace two of the ``versions``.
     """
-    said = trouble_in_console(console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
+    said = troubles_of(plan, events, console_log, kernel_logs, disk_lost=loses_disk(plan.steps))
     is_virtual = time_domain == "virtual"
     if is_virtual and real_time.duration_s > 0:
         ratio = (events.last_ns - events.first_ns) / 1e9 / real_time.duration_s
@@ -79,7 +79,7 @@ def build_record(
         fingerprint=fingerprint,
         time_domain=time_domain,
         runner=runner,
-        validity=_validity([*problems, *trouble_in_events(plan, events), *said], metrics, checks),
+        validity=_validity([*problems, *said], metrics, checks),
         drives={model: dict(drawn) for model, drawn in drives.items()},
         **measured(metric for metric in metrics if math.isfinite(metric.value)),
         phases_ns=_phases_ns(plan, events),

@@ -162,7 +162,7 @@ class Events:
     def output(self, step: str, stream: str = "stdout") -> str:
         return self._streams.get((step, stream), b"").decode("utf-8", errors="replace")
 
-    def last_words(self, step: str) -> str:
+    def words(self, step: str) -> str:
         """A step's error output; without any its standard output or its files."""
         files = (self._files[key].decode("utf-8", errors="replace") for key in self._files if key[0] == step)
         said = (self.output(step, "stderr"), self.output(step), *files)

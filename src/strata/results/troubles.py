@@ -14,8 +14,9 @@ from strata.results.events import Events, StepRun
 from strata.spec.layer import KernelLog
 from strata.spec.step import Step
 from strata.units import format_duration
+from strata.words import beginning_and_end
 
-_TAIL_CHARACTERS: Final = 400
+_SAID_CHARACTERS: Final = 400
 _LOG_CHARACTERS: Final = 1200
 """Of a server's log: its cause of failure stands before its hints."""
 _NO_SPACE: Final = "No space left on device"
@@ -41,10 +42,34 @@ _ANY_STACK: Final = KernelLog(
 )
 _STAMP: Final = re.compile(r"^(?:<\d+>)?\[\s*\d+\.\d+\]\s*")
 _TROUBLE_LINES_MAX: Final = 5
+# The lab's kernel stamps no times. These messages say when its programs begin, and what it says in any trial.
+_PROGRAMS_BEGIN: Final = "Run /init as init process"
+_IDLE_TALK: Final = re.compile(
+    r"epollctl add err .*|reboot: .*|BTRFS info .*|"
+    r".*: (?:[Uu]nmounting [Ff]ilesystem|mounted filesystem|Mount(?:ing|ed) |Ending clean mount).*|"
+)
+_REFUSAL_LINES_MAX: Final = 2
 
 
-def trouble_in_events(plan: Plan, events: Events) -> list[str]:
-    """Every reason that the agent's account gives against using the numbers."""
+def troubles_of(
+    plan: Plan,
+    events: Events,
+    console_log: Path | None,
+    kernel_logs: Iterable[KernelLog],
+    *,
+    disk_lost: bool = False,
+) -> list[str]:
+    """Every reason against using the numbers: see `trouble_in_events` and `trouble_in_console`."""
+    said = trouble_in_console(console_log, kernel_logs, disk_lost=disk_lost)
+    return trouble_in_events(plan, events, console_log) + said
+
+
+def trouble_in_events(plan: Plan, events: Events, console_log: Path | None = None) -> list[str]:
+    """Every reason that the agent's account gives against using the numbers.
+
+    With the kernel's ``console_log``, a failed step of root has the kernel's last messages: mount(8) says
+    no more of an option than that something is wrong with it.
+    """
     if events.start is None:
         return ["the agent never spoke: the lab did not boot, or the agent could not be started"]
     reasons: list[str] = []
@@ -60,6 +85,7 @@ def trouble_in_events(plan: Plan, events: Events) -> list[str]:
         step = steps.get(run.step)
         reason = _step_trouble(run, events, step)
         if reason and not _ended_for_another(run, events):
+            reason += _refusal(console_log) if step is not None and step.user == "root" else ""
             reasons.append(f'step {run.step} ("{step.title if step else run.step}") {reason}')
     for speaker, stream, text in events.streams():
         if _NO_SPACE in text:
@@ -106,18 +132,25 @@ def _step_trouble(run: StepRun, events: Events, step: Step | None) -> str | None
     if step is not None and step.background:
         how, kept = _service_trouble(run, step, events), _LOG_CHARACTERS
     else:
-        how, kept = _program_trouble(run, step), _TAIL_CHARACTERS
+        how, kept = _program_trouble(run, step), _SAID_CHARACTERS
     if how is None or how == _TRUNCATED:
         return how
-    tail = events.last_words(run.step).strip()
-    return f"{how}; it said last: {_end_of(tail, kept)}" if tail else how
+    said = beginning_and_end(events.words(run.step), kept)
+    return f"{how}; it said: {said}" if said else how
 
 
-def _end_of(text: str, characters_max: int) -> str:
-    if len(text) <= characters_max:
-        return text
-    cut, newline, lines = text[-characters_max:].partition("\n")
-    return f"…{lines if newline else cut}"
+def _refusal(console_log: Path | None) -> str:
+    """The kernel's last messages, as a clause: of a step that failed they are about it."""
+    text = _console_text(console_log).partition(_PROGRAMS_BEGIN)[2]
+    messages = (_STAMP.sub("", line.strip()) for line in text.splitlines())
+    last = [each for each in messages if not _IDLE_TALK.fullmatch(each)][-_REFUSAL_LINES_MAX:]
+    return f"; the kernel said last: {' / '.join(last)}" if last else ""
+
+
+def _console_text(console_log: Path | None) -> str:
+    if console_log is None or not console_log.is_file():
+        return ""
+    return console_log.read_text(errors="replace")
 
 
 def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
@@ -156,13 +189,11 @@ def trouble_in_console(
     ``kernel_logs`` has the layers' patterns of trouble. With ``disk_lost`` the plan lets a disk fail, and
     failing requests are no trouble.
     """
-    if console_log is None or not console_log.is_file():
-        return []
     logs = [_ANY_STACK, *kernel_logs]
     trouble = re.compile("|".join(dict.fromkeys(each for log in logs for each in log.trouble)))
     expected = re.compile("|".join(dict.fromkeys(each for log in logs for each in log.disk_lost)))
     found: dict[str, None] = {}
-    for line in console_log.read_text(errors="replace").splitlines():
+    for line in _console_text(console_log).splitlines():
         message = _STAMP.sub("", line.strip())
         if trouble.match(message) and not (disk_lost and expected.match(message)):
             found.setdefault(f"the kernel said: {message}")

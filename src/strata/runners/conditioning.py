@@ -29,6 +29,7 @@ from strata.spec.device_kinds.flash import PRECONDITIONS, Flash
 from strata.spec.steadiness import ROUNDS, steadiness
 from strata.spec.trial import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, percent
+from strata.words import beginning_and_end
 
 _NOTES_NAME: Final = ".conditioned.json"
 _BLOCK_BYTES: Final = 128 << 10
@@ -289,7 +290,7 @@ class Conditioning:
         output, errors = process.communicate()
         if process.returncode != 0:
             raise LabError(
-                f"{self.drive.name} cannot be preconditioned: {' '.join(errors.split())[-300:]}",
+                f"{self.drive.name} cannot be preconditioned: {beginning_and_end(errors, 300, ' ')}",
                 place=str(self.drive.node),
                 remedy="see `dmesg` and the disk's health (`strata disks`)",
             )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from strata.errors import RunError
 from strata.spec.step import Step
+from strata.words import beginning_and_end
 
 if TYPE_CHECKING:
     from strata.spec.layer import LayerContext, Provided
@@ -58,8 +59,8 @@ def found(pattern: re.Pattern[str], stdout: str, tool: str) -> str:
 
 
 def unreadable_free_space(tool: str, stdout: str) -> RunError:
-    tail = "\n    ".join(stdout.strip().splitlines()[-5:]) or "(it is empty)"
-    return RunError(f"{tool} did not report how the free space is divided", remedy=f"it said:\n    {tail}")
+    said = beginning_and_end(stdout, 1000, "\n    ") or "(it is empty)"
+    return RunError(f"{tool} did not report how the free space is divided", remedy=f"it said:\n    {said}")
 
 
 class Abilities:

@@ -10,13 +10,58 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from strata.spec.names import Diagnostic, nearest
+from strata.units import is_power_of_two
+from strata.words import listed
 
 # An unlisted option is often not misspelt but forbidden: suggest another only for an evident typing error.
 _SIMILARITY: Final = 0.75
+
+
+# Of mkfs and of the kernel's memparse: powers of 1024. Blocks (b) and sectors (s) depend on the filesystem.
+_SUFFIXES: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_NUMBER: Final = re.compile(r"(\d+)([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The values that a program or the kernel takes, of those that have an option's form.
+
+    Attributes:
+        source: Where the limits stand: a source file, or a manual page.
+        is_power: Only powers of two.
+        multiple: Only multiples of this.
+        default: A further value, which stands for the default.
+    """
+
+    least: int
+    most: int
+    source: str
+    is_power: bool = False
+    multiple: int = 1
+    default: int | None = None
+
+    def refuse(self, text: str) -> bool:
+        found = _NUMBER.fullmatch(text)
+        if found is None:
+            return False
+        value = int(found[1]) << _SUFFIXES[found[2].lower()]
+        fits = self.least <= value <= self.most and value % self.multiple == 0
+        return value != self.default and not (fits and (is_power_of_two(value) or not self.is_power))
+
+    def __str__(self) -> str:
+        what = "a power of two, " if self.is_power else ""
+        what += f"a multiple of {_binary(self.multiple)}, " if self.multiple > 1 else ""
+        return f"{what}{_binary(self.least)} to {_binary(self.most)}"
+
+
+def _binary(value: int) -> str:
+    """``65536`` as ``64k``."""
+    power = max((each for each in _SUFFIXES.values() if value and value % (1 << each) == 0), default=0)
+    return f"{value >> power}{next(name for name, each in _SUFFIXES.items() if each == power)}"
 
 
 @dataclass(frozen=True)
@@ -29,6 +74,7 @@ class Form:
         optional: Whether the option may stand without its value.
         parts: The forms of the options in the value, which are separated by commas.
         instead: The remedy where Strata gives the option itself.
+        limits: The limits of a number or size.
     """
 
     pattern: re.Pattern[str] | None
@@ -36,6 +82,7 @@ class Form:
     optional: bool = False
     parts: Mapping[str, Form] | None = None
     instead: str | None = None
+    limits: Limits | None = None
 
     @property
     def has_value(self) -> bool:
@@ -45,18 +92,48 @@ class Form:
         """Whether an option without parts may have this value; None: it stands alone."""
         if value is None:
             return not self.has_value
-        return self.pattern is not None and self.pattern.fullmatch(value) is not None
+        is_like = self.pattern is not None and self.pattern.fullmatch(value) is not None
+        return is_like and (self.limits is None or not self.limits.refuse(value))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An option that needs one of others, or excludes each of others.
+
+    Options are named as in ``-d su``, ``-O ^has_journal``, ``data`` or, with their value, ``data=journal``.
+
+    Attributes:
+        source: Where the rule stands: a source file, or a manual page.
+    """
+
+    option: str
+    source: str
+    needs: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
 
 
 class Allowing:
-    """A layer or a workload; ``allowed`` lists the permitted options of each key that holds some."""
+    """A layer or a workload.
+
+    Attributes:
+        allowed: The permitted options of each key that holds some.
+        rules: Which of them go together; an option of any key can exclude one of another.
+        hints: Remedies where users give a file, by the key that they give it with.
+    """
 
     allowed: ClassVar[Mapping[str, Mapping[str, Form]]] = {}
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    hints: ClassVar[Mapping[str, str]] = {}
 
 
 def form(pattern: str, meaning: str, *, optional: bool = False) -> Form:
     """A form with a pattern of ASCII characters."""
     return Form(re.compile(pattern, re.ASCII), meaning, optional)
+
+
+def within(shape: Form, limits: Limits) -> Form:
+    """The form of numbers or sizes with limits."""
+    return replace(shape, meaning=f"{shape.meaning}: {limits}", limits=limits)
 
 
 def one_of(*values: str, optional: bool = False) -> Form:
@@ -130,9 +207,8 @@ def option_text(value: object) -> str:
 
 def item_diagnostics(what: str, items: Iterable[str], forms: Forms, *, key: str) -> Iterable[Diagnostic]:
     """Refuse items ``name`` or ``name=value`` that are not listed, or whose values have another form."""
-    for item in items:
-        name, equals, value = item.partition("=")
-        yield from _diagnostics(what, name, value if equals else None, forms, key)
+    for name, value in given_items(items):
+        yield from _diagnostics(what, name, value, forms, key)
 
 
 def word_diagnostics(what: str, words: Iterable[str], forms: Forms, *, key: str) -> Iterable[Diagnostic]:
@@ -142,6 +218,48 @@ def word_diagnostics(what: str, words: Iterable[str], forms: Forms, *, key: str)
     """
     for name, value in _options(words, forms):
         yield from _diagnostics(what, name, value, forms, key)
+
+
+def rule_diagnostics(
+    rules: Iterable[Rule], given: Mapping[str, Iterable[tuple[str, str | None]]]
+) -> Iterable[Diagnostic]:
+    """Refuse options, ``given`` by key, that do not go together."""
+    key_of: dict[str, str] = {}
+    for key, pairs in given.items():
+        for name, value in pairs:
+            key_of[name] = key
+            if value is not None:
+                key_of[f"{name}={value}"] = key
+    for rule in rules:
+        others = [name for name in rule.excludes if name in key_of]
+        if rule.option not in key_of:
+            continue
+        if rule.needs and not any(name in key_of for name in rule.needs):
+            needed = listed(rule.needs, "or")
+            remedy = f"give {needed}, too, or leave {rule.option} out"
+            yield Diagnostic(f"{rule.option} needs {needed}", remedy=remedy, key=key_of[rule.option])
+        elif others:
+            cause = f"{rule.option} and {others[0]} exclude each other"
+            yield Diagnostic(cause, remedy="leave one of the two out", key=key_of[others[0]])
+
+
+def given_words(words: Iterable[str], forms: Forms) -> Iterable[tuple[str, str | None]]:
+    """The options of a command line, parts as ``-d su``, with their values."""
+    for name, value in _options(words, forms):
+        known = forms.get(name)
+        if known is not None and known.parts is not None and value is not None:
+            for part in value.split(","):
+                inner, equals, rest = part.partition("=")
+                yield f"{name} {inner}", rest if equals else None
+        else:
+            yield name, value
+
+
+def given_items(items: Iterable[str]) -> Iterable[tuple[str, str | None]]:
+    """The items ``name`` or ``name=value`` with their values."""
+    for item in items:
+        name, equals, value = item.partition("=")
+        yield name, value if equals else None
 
 
 def _options(words: Iterable[str], forms: Forms) -> Iterator[tuple[str, str | None]]:

@@ -109,15 +109,19 @@ def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | 
     kind, value, path = detail["type"], detail["input"], detail["loc"]
     context: dict[str, Any] = detail.get("ctx", {})
     last = next((each for each in reversed(path) if isinstance(each, str)), "")
+    hints: Mapping[str, str] = getattr(model, "hints", {})
     if kind == "extra_forbidden":
-        return f'{UNKNOWN_KEY} "{path[-1]}"', nearest(str(path[-1]), keys_of(model))
+        known = nearest(str(path[-1]), keys_of(model))
+        return f'{UNKNOWN_KEY} "{path[-1]}"', hints.get(str(path[-1]), known)
     if kind == "missing":
         return "this key is missing", _example(model, str(path[-1]))
     if "error" in context:
         return str(context["error"]), _example(model, last)
     if kind == "literal_error":
         words = str(context["expected"]).replace(" or ", ", ").split(",")
-        return f"{_short(value)} is not valid here", nearest(str(value), [word.strip(" '") for word in words])
+        known = nearest(str(value), [word.strip(" '") for word in words])
+        is_file = "." in str(value)
+        return f"{_short(value)} is not valid here", hints.get(last, known) if is_file else known
     if kind in _BOUNDS:
         cause, name, remedy = _BOUNDS[kind]
         return f"{_short(value)} is {cause}", f"{remedy} {context[name]}"

@@ -16,7 +16,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from strata.spec.abilities import Abilities
-from strata.spec.allowed import Allowing, Forms
+from strata.spec.allowed import Allowing, Forms, Rule
 from strata.spec.names import Diagnostic, disk_of
 from strata.spec.step import Phase, Prerequisites, Step
 from strata.spec.trial import derive_uuid
@@ -269,6 +269,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     kernel_log: ClassVar[KernelLog]
     packages: ClassVar[tuple[str, ...]] = ()
     allowed: ClassVar[Mapping[str, Forms]] = {}
+    rules: ClassVar[tuple[Rule, ...]] = ()
     no_free_space: ClassVar[str] = ""
     periods_ns: ClassVar[Mapping[str, int]] = {}
     no_periods: ClassVar[str] = ""

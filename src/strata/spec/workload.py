@@ -20,6 +20,7 @@ from strata.spec.survival import Kept
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
+from strata.words import beginning_and_end
 
 if TYPE_CHECKING:  # a processor file is read like a device, and devices have faults, which a registry names
     from strata.spec.processor import Program
@@ -150,10 +151,9 @@ class Outputs:
 
 
 def unreadable(step_id: str, cause: str, text: str) -> RunError:
-    """The error for output that does not have the expected form; it shows the end of ``text``."""
-    tail = [line[:200] for line in text.strip().splitlines()[-5:]] or ["(it is empty)"]
-    shown = "\n    ".join(tail)
-    return RunError(cause, place=f"step {step_id}", remedy=f"its output ends with:\n    {shown}")
+    """The error for output that does not have the expected form, with the beginning and end of ``text``."""
+    shown = beginning_and_end(text, 1000, "\n    ") or "(it is empty)"
+    return RunError(cause, place=f"step {step_id}", remedy=f"its output:\n    {shown}")
 
 
 @dataclass(frozen=True)

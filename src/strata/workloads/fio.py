@@ -142,6 +142,11 @@ class Fio(OpenLoop):
     example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
     amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
+    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("job", "jobfile", "job_file", "file"),
+        'write the options of a job as options = { rw = "randread", bs = "4k" }; a job file as it is runs '
+        'under workload = "command", with its text in `scripts`',
+    )
 
     workload: Literal["fio"] = "fio"
     preset: StrictStr | None = preset_key("A set of options", PRESETS, "random-mix-4k")

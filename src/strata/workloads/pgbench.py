@@ -95,6 +95,9 @@ class Pgbench(OwnTables):
         MetricSpec("initialisation_ns", "ns", "lower", "creating and filling the tables"),
     )
     load_keys: ClassVar[Mapping[str, object]] = {"clients": 1, "script_text": None}
+    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("script", "file", "script_file"), "write the text of the file as script_text"
+    )
     example: ClassVar[tuple[str, ...]] = ("warmup",)
     allowed: ClassVar[Mapping[str, Forms]] = {"settings": PostgresqlServer.allowed}
     amounts: ClassVar[Mapping[str, int]] = {"scale": 1}

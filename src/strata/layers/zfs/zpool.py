@@ -42,6 +42,12 @@ _FRAGMENTATION: Final = re.compile(r"^(\d+)%?\s*$")
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9.-]+)\}", re.ASCII)
 
 
+_Vdev = Annotated[
+    Literal["stripe", "mirror", "raidz", "raidz1", "raidz2", "raidz3"],
+    AfterValidator(lambda vdev: "raidz1" if vdev == "raidz" else vdev),  # as zpool-create(8) has it
+]
+
+
 def _check_set(name: str) -> str:
     if not re.fullmatch(FEATURE_SET, name, re.ASCII):
         raise Diagnostic(
@@ -81,8 +87,8 @@ class Zpool(Layer):
     also_called = ("openzfs", "raidz")
 
     layer: Literal["zpool"] = "zpool"
-    vdev: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = Field("stripe", examples=["mirror"])
-    """What each group of `width` disks is"""
+    vdev: _Vdev = Field("stripe", examples=["mirror"])
+    """What each group of `width` disks is; raidz is raidz1"""
     width: Annotated[StrictInt, Field(ge=1, le=1024)] | None = Field(None, examples=[2])
     """Disks of each vdev; data are striped over the vdevs: four disks, mirror and a width of 2 make two
     mirrors. Default: all disks are one vdev"""

@@ -86,6 +86,10 @@ class SysbenchOltp(CountedTransactions):
         MetricSpec("prepare_ns", "ns", "lower", "creating and filling the tables"),
     )
     load_keys: ClassVar[Mapping[str, object]] = {"threads": 1, "rate_per_s": None}
+    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("script", "file", "script_file"),
+        'write its SQL statements as script_text; a Lua file as it is runs under workload = "command"',
+    )
     example: ClassVar[tuple[str, ...]] = ("script", "threads")
     allowed: ClassVar[Mapping[str, Forms]] = {
         f"settings of {server.title}": server.allowed for server in (PostgresqlServer, MariadbServer)
