@@ -10,15 +10,16 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use nix::sys::stat::{Mode, umask};
 
-use crate::events::{EVENT_VERSION, Sink};
-use crate::faults::complain;
-use crate::plan::PLAN_VERSION;
-use crate::resolve::resolve;
-use crate::sandbox;
-use crate::sandbox_container::{self, Wanted};
-use crate::session::{self, Input};
-use crate::users::Users;
-use crate::{machine_guest, machine_host, machine_run};
+use crate::lab::guest;
+use crate::machine::{call, host};
+use crate::plan::format::PLAN_VERSION;
+use crate::plan::resolve::resolve;
+use crate::report::events::{EVENT_VERSION, Sink};
+use crate::run::session::{self, Input};
+use crate::sandbox::container::{self, Wanted};
+use crate::sandbox::enter;
+use crate::system::faults::complain;
+use crate::system::users::Users;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,14 +137,12 @@ pub fn main() -> ExitCode {
         Action::Run { files, events } => run(&files, &events),
         Action::Check { files } => check(&files),
         Action::Machine(Machine::Start { container, qemu, socket, argv }) => {
-            machine_host::start(&socket, &argv, container, qemu.as_deref())
+            host::start(&socket, &argv, container, qemu.as_deref())
         }
-        Action::Machine(Machine::Serve { confined, environment }) => {
-            machine_guest::serve(&environment, confined)
-        }
-        Action::Machine(Machine::Contain(wanted)) => sandbox_container::ask(&wanted),
-        Action::Machine(Machine::Run { socket }) => machine_run::run(&socket),
-        Action::Sandbox { folder, name } => sandbox::try_out(folder, name),
+        Action::Machine(Machine::Serve { confined, environment }) => guest::serve(&environment, confined),
+        Action::Machine(Machine::Contain(wanted)) => container::ask(&wanted),
+        Action::Machine(Machine::Run { socket }) => call::run(&socket),
+        Action::Sandbox { folder, name } => enter::try_out(folder, name),
     }
 }
 
@@ -158,7 +157,7 @@ fn run(files: &Files, events: &Path) -> ExitCode {
         }
     };
     let (conclusion, _) = session::run(sink, &files.read(), |bindings| {
-        let made = bindings.sandbox.as_ref().map_or(Ok(()), sandbox::enter);
+        let made = bindings.sandbox.as_ref().map_or(Ok(()), enter::enter);
         made.map_err(|cause| format!("the sandbox of the steps cannot be made: {cause}"))
     });
     if let Some(reason) = &conclusion.reason {
