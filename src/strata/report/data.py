@@ -55,7 +55,8 @@ CELLS: Final = (
     Column("ratio_high", "1", meaning="its upper end"),
     Column(
         "verdict",
-        meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds; best itself",
+        meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds, not ranked; "
+        "best itself",
     ),
     Column("warnings", meaning="codes of the reasons to doubt the cell's numbers, separated by spaces"),
 )
