@@ -12,7 +12,7 @@ from search_studies import capacity_runner
 from advice_studies import around, study, use, weight
 from command_line import shown, shown_json, strata
 from strata.advice.advise import advise
-from strata.cli.ask import _advised, _chosen
+from strata.cli.ask import _chosen
 from strata.cli.new_study import Use
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
@@ -83,10 +83,41 @@ def test_a_study_that_is_there_is_gone_on_with_and_not_written_over(
 
     again, _, said = strata(monkeypatch, capsys, "ask", "home", "--no-run")
     assert (again, "Going on with home.toml" in said) == (0, True)
-    for option in (("--memory", "2GiB"), ("--seeds", "12")):
-        refused, _, why = strata(monkeypatch, capsys, *HOME, *option, "--no-run")
-        assert (refused, f"has its own answers, not {option[1]}" in why) == (2, True)
+    refused, _, why = strata(monkeypatch, capsys, *HOME, "--memory", "2GiB", "--no-run")
+    assert (refused, "has its own answers, not 2GiB" in why) == (2, True)
     assert (folder / "home.toml").read_text() == before
+
+
+def test_what_is_asked_stands_in_the_file_and_is_changed_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "home.toml"
+    strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--must", "disk-loss", "--no-run")
+    first = load_study(file, catalogue())
+    assert (first.use, first.must, first.seeds) == ("home-server", ("disk-loss",), (1, 2, 3))
+    before = file.read_text()
+
+    code, _, said = strata(monkeypatch, capsys, "ask", "home", "--seeds", "6", "--no-run")
+    assert (code, "home.toml: seeds = [1, 2, 3, 4, 5, 6]" in said) == (0, True)
+    assert load_study(file, catalogue()).must == ("disk-loss",), "what is not asked anew stays"
+    assert file.read_text() == before.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"), "comments stay"
+
+    strata(monkeypatch, capsys, "ask", "home", "--must", "durable", "--must", "snapshot", "--no-run")
+    strata(monkeypatch, capsys, "ask", "home", "--use", "four-guests", "--seeds", "2", "--no-run")
+    last = load_study(file, catalogue())
+    assert (last.use, last.must, last.seeds) == ("vm-host", ("durable", "snapshot"), (1, 2))
+
+
+def test_seeds_of_the_users_own_are_kept_when_more_are_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "home.toml"
+    strata(monkeypatch, capsys, *HOME, "--seeds", "1", "--no-run")
+    file.write_text(file.read_text().replace("seeds = [1] ", "seeds = [7, 2]"))
+
+    strata(monkeypatch, capsys, "ask", "home", "--seeds", "4", "--no-run")
+
+    assert load_study(file, catalogue()).seeds == (7, 2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -139,21 +170,22 @@ def test_prices_are_of_the_disks_and_have_one_currency(
         (Use.FOUR_GUESTS, "vm-host"),
     ],
 )
-def test_the_study_tells_its_use_which_requires_what_it_must_have(
+def test_a_study_without_a_use_gets_that_of_which_it_measures_most(
     template: Use,
     expected: str,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    file = folder / "made.toml"
     strata(monkeypatch, capsys, "ask", "made", "--use", template.value, "--no-run")
-    written = load_study(folder / "made.toml", catalogue())
+    assert load_study(file, catalogue()).use == expected
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("use = ")]
+    file.write_text("\n".join(lines))
 
-    for given in (template, None):  # the study itself says it, when it is gone on with
-        found = _advised(written, given, ["snapshot"])
-        assert found.name == expected
-        assert {need.capability: need.level for need in found.needs}["snapshot"] == "required"
-        assert [need.capability for need in found.needs].count("snapshot") == 1
+    strata(monkeypatch, capsys, "ask", "made", "--no-run")
+
+    assert load_study(file, catalogue()).use == expected
 
 
 def test_the_commands_are_of_the_choice_or_of_the_stack_that_leads_so_far() -> None:

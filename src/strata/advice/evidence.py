@@ -13,6 +13,7 @@ import numpy as np
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.uses import HEADLINE, Use, Weight
 from strata.results.capabilities import Capabilities, PowerCutFinding
+from strata.spec.survival import loses_disk
 from strata.spec.trial import CellKey
 from strata.spec.warning import DURABLE as DURABLE_CHECK
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
@@ -321,9 +322,7 @@ def _fitting(
     """The study's workloads by weight; each counts for the first weight that it fits."""
     found: dict[str, list[str]] = {weight.name: [] for weight in use.weights}
     # A use is judged on sound disks.
-    sound = (
-        name for name in workloads if "lose-disk" not in declared.get(name, {}).get("before_measure", ())
-    )
+    sound = (name for name in workloads if not loses_disk(declared.get(name, {})))
     for workload in sound:
         for weight in use.weights:
             if any(pattern.fits(declared.get(workload, {})) for pattern in weight.fits):

@@ -19,10 +19,12 @@ from strata.disks.resemblance import resembling
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.plan.catalogue import catalogue
+from strata.spec.asked import Requirement, UseName
 from strata.spec.device import find_device
 from strata.spec.load import load_study
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.price import read_price
+from strata.toml import toml_value
 from strata.units import GIB, MIB, describe_size, format_size, parse_size
 from strata.words import counted, listed
 
@@ -47,6 +49,7 @@ class Template:
 
     Attributes:
         disks: The counts that its stacks can stand on; the first is usual.
+        advised: The use that weighs what it measures; None: it compares no stacks.
         lab_memory_bytes: The most: more is slower and tells no more. The ratio of data to memory counts.
     """
 
@@ -55,25 +58,26 @@ class Template:
     model: str
     memory: str
     data: str
+    advised: UseName | None
     lab_memory_bytes: int = 512 * MIB
 
 
 TEMPLATES: Final[Mapping[Use, Template]] = {
     Use.HOME_SERVER: Template(
         "Which mirror of two disks should hold a family's files and a small database?",
-        *(range(2, 9), "generic-nearline-hdd", "8GiB", "16GiB"),
+        *(range(2, 9), "generic-nearline-hdd", "8GiB", "16GiB", "home-server"),
     ),
     Use.DATABASE_NVME: Template(
         "Which filesystem should hold PostgreSQL on one NVMe drive?",
-        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", 384 * MIB),
+        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", "postgresql-server", 384 * MIB),
     ),
     Use.FOUR_GUESTS: Template(
         "Which stack on four disks serves four virtual machines best, and is fair to them?",
-        *(range(4, 13, 2), "generic-sata-ssd", "32GiB", "32GiB", 2 * GIB),
+        *(range(4, 13, 2), "generic-sata-ssd", "32GiB", "32GiB", "vm-host", 2 * GIB),
     ),
     Use.CI_GATE: Template(
         "Does a change make our storage slower?",
-        *(range(1, 2), "generic-sata-ssd", "4GiB", "4GiB"),
+        *(range(1, 2), "generic-sata-ssd", "4GiB", "4GiB", None),
     ),
 }
 
@@ -93,6 +97,7 @@ def write_study(
     use: Use | None,
     answers: Answers,
     *,
+    must: Sequence[Requirement] = (),
     seeds: int = 3,
     as_json: bool = False,
     shows: bool = True,
@@ -123,6 +128,7 @@ def write_study(
     machine_data = answer(answers.data, "The data in use", template.data)
     values = _values(template, models, _size("--memory", machine_memory), _size("--data", machine_data))
     values["prices"] = dict(zip(_names(models), _prices(answers.prices, models), strict=True))
+    values |= {"use": template.advised, "must": toml_value(must) if must else ""}
     values["seeds"] = list(range(1, seeds + 1))
     text = rendered(f"study_{use}.toml.j2", name, **values)
     write_checked(name, text, as_json=as_json, shows=shows)

@@ -305,6 +305,7 @@ def _known(place: Path) -> Iterator[ResultRecord]:
 def _conclude(console: Console, study: Study, summary: Summary, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     # Statistics take a moment to load.
+    from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.report.survival import survival_tables  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
@@ -313,9 +314,9 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
 
     errors = warnings()
     folder = ResultsFolder.open(place)
-    results = gather(folder)
-    stdout().print(study_view(results, []))
-    for table in survival_tables(read_capabilities(folder), results) if study.survival is not None else ():
+    results, capabilities = gather(folder), read_capabilities(folder)
+    stdout().print(study_view(results, [], answer_of(results, capabilities)))
+    for table in survival_tables(capabilities, results) if study.survival is not None else ():
         stdout().print(terminal(table))
     for trial, reasons in summary.invalid.items():
         errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)

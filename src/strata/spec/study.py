@@ -12,16 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
-)
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from strata.spec.asked import Requirements, UseName
 from strata.spec.design import (
     SEED_MAX,
     SEEDS_DECLARED_MAX,
@@ -93,6 +86,12 @@ class HeadTable(_Table):
     """The study's name, in kebab case"""
     question: Question = Field(examples=["Which filesystem should hold a small PostgreSQL?"])
     """The question that the study answers; the report opens with it"""
+    use: UseName | None = Field(None, examples=["home-server"])
+    """The use that the disks are for (`strata advise --list`): every view of the results begins with the
+    stack to choose for it; default: each workload is answered by itself"""
+    must: Requirements = Field((), examples=[["disk-loss"]])
+    """What a stack must have to be chosen: durable, or probes of `strata capabilities`; a stack without it is
+    ruled out, however fast"""
     seeds: Seeds = Field(examples=[[1, 2, 3]])
     """One trial of each stack and workload per seed; everything random derives from it. A number N stands for
     the seeds from 1 to N"""
@@ -275,6 +274,8 @@ class Study:
     stacks: Mapping[str, Stack]
     workloads: Mapping[str, Workload]
     file: Path
+    use: UseName | None = None
+    must: Requirements = ()
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
     kernel: Kernel = DEFAULT_KERNEL
