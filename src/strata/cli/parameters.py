@@ -149,6 +149,13 @@ AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
 AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]
 AsMarkdown = Annotated[bool, option("Print everything as Markdown.", "--markdown")]
 OpenIt = Annotated[bool, option("Open it in a browser.", "--open")]
+AllowInput = Annotated[
+    list[Path] | None,
+    option("Files that the study may read besides those of its folder; repeatable.", "--allow-input", "PATH"),
+]
+AllowKernelSource = Annotated[
+    bool, option("Build and run the kernel whose source the study names.", "--allow-kernel-source")
+]
 Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--quiet", "-q")]
 
 

@@ -45,6 +45,7 @@ from strata.runners.base import Cancelled, Runner
 from strata.runners.disks import RealDisks
 from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
+from strata.spec.consent import consent
 from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.spec.workload import loads_of
@@ -135,7 +136,7 @@ def _read(file: Path, runner: RunnerName, scale: str, **allowed: bool) -> tuple[
     """A study as the runner can carry it out, and the options that this takes."""
     share = asked_scale(scale)
     study = load_study(file, catalogue(), scale=share)
-    words = [] if share == 1 else ["--scale", scale]
+    words = [*consent().words(), *([] if share == 1 else ["--scale", scale])]
     if runner is RunnerName.HOST:
         _refuse_survival(study)
         study = study.on_host()
