@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from strata.cli.ask import _chosen
 from strata.cli.new_study import Use
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
+from strata.plan.commands import build_commands
 from strata.spec.load import load_study
 
 HOME = ("ask", "home", "--use", "home-server")
@@ -245,3 +248,62 @@ def test_where_no_stack_keeps_what_it_acknowledged_none_is_chosen_or_built(
     assert "ignores-flush" in text
     assert "Build" not in text
     assert "would change" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "causes"),
+    [
+        (
+            "--use database-nvme --disk samsung-870-evo-1tb --data 1TiB",
+            ["--data: 1 TiB do not fit on 1 disk (samsung-870-evo-1tb), which hold"],
+        ),
+        (
+            "--use four-guests --data 4TiB",
+            ["--data: 4 TiB do not fit on 4 disks", "with 2 copies of everything"],
+        ),
+        ("--use home-server --memory 64MiB", ["--memory: 64MiB is too little", "at least 512MiB"]),
+        # That the parts of four guests are too small is known to the study alone.
+        (
+            "--use four-guests --memory 512MiB --data 800GiB",
+            ["the study that these answers make", "--data: "],
+        ),
+    ],
+)
+def test_answers_that_make_no_study_are_refused_by_their_options_and_not_by_lines_of_a_file_that_is_gone(
+    words: str,
+    causes: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, said = strata(monkeypatch, capsys, "ask", "much", *words.split(), "--no-run")
+
+    assert code == 2
+    assert all(cause in said for cause in causes), said
+    assert not re.search(r"\bline \d|\.toml|devices\.", said), said
+    assert list(folder.iterdir()) == []
+
+
+def test_the_commands_are_for_the_users_machine_and_leave_the_users_shell_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disks = ("generic-nearline-hdd", "generic-nearline-hdd", "generic-sata-ssd")
+    named = (word for disk in disks for word in ("--disk", disk))
+    strata(monkeypatch, capsys, *HOME, *named, "--memory", "8GiB", "--no-run")
+    file = folder / "home.toml"
+    study = load_study(file, catalogue())
+
+    commands = build_commands(study, "zfs-ssd-log")
+
+    assert (study.memory_bytes, study.machine_memory_bytes) == (512 << 20, 8 << 30)
+    assert f"tee /sys/module/zfs/parameters/zfs_arc_max <<< {4 << 30}" in commands
+    pool = next(line for line in commands if line.startswith("zpool create"))
+    assert re.search(r"log \S*log", pool), "a part of the SSD, not the whole"
+    pasted = "\n".join([commands[0], "false", "echo not here", commands[-1], "echo still here"])
+    done = subprocess.run(["bash"], input=pasted, capture_output=True, text=True, check=False)
+    assert done.stdout == "still here\n", "an error ends the commands, not the shell"
+
+    file.write_text("\n".join(line for line in file.read_text().splitlines() if "machine_memory" not in line))
+    said = "\n".join(build_commands(load_study(file, catalogue()), "zfs-ssd-log"))
+    assert "# sizes of memory are those of 512MiB: give them the same share of your machine's" in said
+    assert f"zfs_arc_max <<< {256 << 20}" in said

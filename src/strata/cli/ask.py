@@ -27,7 +27,7 @@ from strata.spec.load import load_study
 from strata.spec.positions import with_values
 from strata.spec.study import Study
 from strata.toml import toml_value
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.units import NS_PER_S, format_duration
 from strata.words import counted
 
 if TYPE_CHECKING:
@@ -304,9 +304,6 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
         print_json({**found, "stack": chosen, "commands": commands})
     else:
         _print_rest(question, advice, changes, commands)
-        if any(each.memory_bytes for each in facts if each.stack == chosen):
-            lab = f"the lab's, which has {format_size(study.memory_bytes)}"
-            stdout().print(Text(f"  # sizes of caches are {lab}: give them the same share of your machine's"))
         every = f"strata advise {place} --use {advice.use.name} --evidence; strata report {place}"
         stdout().print(Text(f"\nEvery figure: {every}"), soft_wrap=True)
     if interrupted:

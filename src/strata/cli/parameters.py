@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from strata.spec.names import require_known
+from strata.spec.study import Study
+
 if TYPE_CHECKING:
     from strata.spec.study import Study
     from strata.spec.trial import CellKey
@@ -124,6 +127,12 @@ def option(
     metavar = next((word for word in words if word not in names), None)
     completer = autocompletion or COMPLETERS.get(metavar or "")
     return typer.Option(*names, help=text, metavar=metavar, autocompletion=completer, **more)
+
+
+def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
+    """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
+    require_known("stack", names or [], study.stacks, "--stack")
+    return [name for name in study.stacks if not names or name in names]
 
 
 class RunnerName(StrEnum):
