@@ -149,6 +149,8 @@ u32 disk_add(struct disk *disk, u64 now_ns, const struct disk_io *io)
 	command = &disk->command[tag];
 	disk->free = command->next_free;
 	command->io = *io;
+	if (disk->config.write_through && io->op == DISK_WRITE)
+		command->io.flags |= DISK_FUA;
 	command->arrival_ns = disk->now_ns;
 	command->complete_ns = 0;
 	command->sequence = ++disk->sequence;

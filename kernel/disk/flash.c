@@ -202,7 +202,8 @@ static void read_rest(struct disk *disk, u32 unit, u64 at_ns)
 }
 
 /* The units of a write that go into the buffer together: as many as the open page has room for. */
-static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit, u32 units, u64 bytes, u64 at_ns, u64 *programmed)
+static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit, u32 units, u64 bytes, u64 at_ns, u64 *programmed,
+		      bool force, u64 save_ns)
 {
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
@@ -225,7 +226,8 @@ static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit,
 	parts->overhead_ns += overhead;
 	parts->transfer_ns += duration - overhead;
 	for (i = 0; i < units; i++) {
-		u64 end = flash_put(disk, unit + i, command->sequence, start + duration);
+		bool last = i == units - 1;
+		u64 end = flash_put(disk, unit + i, command->sequence, start + duration, force && last, last ? save_ns : 0);
 
 		*programmed = platform_later(*programmed, end);
 	}
@@ -236,17 +238,18 @@ static u64 take_chunk(struct disk *disk, struct disk_command *command, u32 unit,
 static u64 force(struct disk *disk, struct disk_command *command, u64 at_ns, u64 programmed_ns)
 {
 	const struct flash_config *config = &disk->config.flash;
-	u64 wait, cell, cleaning;
+	u64 wait = platform_later(programmed_ns, at_ns) - at_ns, left = wait, cell, cleaning;
+	u64 save = left < config->flush_ns ? left : config->flush_ns;
 
-	programmed_ns = platform_later(programmed_ns, flash_close_page(disk, at_ns));
-	wait = platform_later(programmed_ns, at_ns) - at_ns;
-	cell = wait < config->program_ns[0] ? wait : config->program_ns[0];
-	cleaning = flash_cleaning_part_ns(disk->state, wait - cell);
+	left -= save;
+	cell = left < config->program_ns[0] ? left : config->program_ns[0];
+	left -= cell;
+	cleaning = flash_cleaning_part_ns(disk->state, left);
 	command->parts.cell_ns += cell;
 	command->parts.cleaning_ns += cleaning;
-	command->parts.queue_ns += wait - cell - cleaning;
-	command->parts.flush_ns += config->flush_ns;
-	return flash_save_map(disk, command->sequence, at_ns + wait);
+	command->parts.queue_ns += left - cleaning;
+	command->parts.flush_ns += save;
+	return at_ns + wait;
 }
 
 static void arrive_write(struct disk *disk, u32 tag)
@@ -258,27 +261,33 @@ static void arrive_write(struct disk *disk, u32 tag)
 	u64 unit_sectors = config->mapping_unit_bytes / STRATA_SECTOR_BYTES;
 	u64 sector = command->io.sector, last = sector + command->io.sectors;
 	u32 unit = (u32)(sector / unit_sectors), end = (u32)((last + unit_sectors - 1) / unit_sectors);
+	bool forced = command->io.flags & DISK_FUA && disk->config.volatile_cache;
+	u32 chunk, saving = (u32)platform_mix(command->sequence) % (1 + (end - unit - 1) / config->size.units_per_page);
 
 	command->model[0] = unit;	/* the one that comes with the command */
 	if (sector % unit_sectors)
 		read_rest(disk, unit, at);
 	if (last % unit_sectors && last < disk->config.capacity_sectors && (end - 1 != unit || !(sector % unit_sectors)))
 		read_rest(disk, end - 1, at);
-	while (unit < end) {
-		u32 units = config->in_place ? 1 : config->size.units_per_page - state->open_units;
+	for (chunk = 0; unit < end; chunk++) {
 		u64 stop;
+		u32 units;
+
+		flash_settle(disk, at + flash_transfer_ns(config->mapping_unit_bytes, config->link_write_bytes_per_s));
+		units = config->in_place ? 1 : config->size.units_per_page - state->open_units;
 
 		if (units > end - unit)
 			units = end - unit;
 		stop = (unit + units) * unit_sectors;
 		if (stop > last)
 			stop = last;
-		at = take_chunk(disk, command, unit, units, (stop - sector) * STRATA_SECTOR_BYTES, at, &programmed);
+		at = take_chunk(disk, command, unit, units, (stop - sector) * STRATA_SECTOR_BYTES, at, &programmed,
+				forced && unit + units == end, forced && chunk == saving ? config->flush_ns : 0);
 		sector = stop;
 		unit += units;
 	}
 	state->unsaved = true;
-	if (command->io.flags & DISK_FUA && disk->config.volatile_cache)
+	if (forced)
 		at = force(disk, command, at, programmed);
 	at += config->interface_write_ns;
 	command->parts.overhead_ns += config->interface_write_ns;

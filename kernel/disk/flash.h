@@ -9,7 +9,9 @@
  * Flush   with power-loss protection (volatile_cache=0) takes flush_ns. Without, it programs the open page as it is and waits for all
  *         programs, then flush_ns, in which the drive saves its map; with nothing written since the last one there is nothing to save. Unless
  *         flush_queued it waits for every command before it, and those after it wait (SATA).
- * FUA     without power-loss protection: as a write with a flush of its own pages.
+ * FUA     without power-loss protection: complete when its pages are in the cells, and the map, which the die of one of them saves behind
+ *         it for flush_ns. While a page waits for its die, other writes join it, and share the program and the saving: one at a time
+ *         each has a page of its own, at depth pages are full. So does every write where the cache is switched off.
  * Discard unmaps whole units.
  *
  * Random read, mean, queue depth 1     interface_read_ns + E[read_ns] + retries + bytes / channel + command_ns + bytes / link
@@ -18,6 +20,8 @@
  *   page types     the pages of a word line are sensed in several times (read_ns)
  *   spread         each page, for good, differs from its type's time by up to read_spread_ppm (the mean of two uniform draws)
  *   retries        a sensing fails with read_retry_ppm and is repeated, with read_retry_again_ppm once more, and so on: read_retry_ns each
+ *   bursts         cleaning is done for each cleaning_burst_bytes of the host's pages at once, not page by page: writes find no room while it
+ *                  lasts, then that much room, so most of them are fast
  *   refresh        the drive rewrites all of its cells in turn, against the loss of charge and for even wear: every refresh_page_ns a page
  *                  is read on one die and programmed on another one, and after each block of pages a block is erased
  *   housekeeping   once in each housekeeping_interval_ns, at a drawn instant of it, the firmware takes no command for housekeeping_ns
@@ -72,6 +76,7 @@ struct flash_config {
 	u64 refresh_page_ns;
 	u64 housekeeping_interval_ns;
 	u64 housekeeping_ns;
+	u64 cleaning_burst_bytes;
 	struct die_suspend suspend;
 	u64 link_bytes_per_s;
 	u64 link_write_bytes_per_s;

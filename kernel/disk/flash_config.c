@@ -10,6 +10,7 @@
  *     erase_ns=N
  *     read_spread_ppm, read_retry_ppm, read_retry_again_ppm, read_retry_ns=N     optional: tails of reads (flash.h)
  *     refresh_page_ns, housekeeping_interval_ns, housekeeping_ns=N               optional: work that nobody asked for (flash.h)
+ *     cleaning_burst_bytes=N     optional, 0: each page of the host is cleaned for
  *     program_suspend_ns, erase_suspend_ns=N     optional; 0: reads wait for the end
  *     link_bytes_per_s, command_ns, interface_read_ns, interface_write_ns, flush_ns, buffer_bytes=N
  *     link_write_bytes_per_s=N   optional; 0: link_bytes_per_s
@@ -64,6 +65,7 @@ const struct disk_key flash_keys[] = {
 	OPTIONAL("refresh_page_ns", KEY_U64, refresh_page_ns, 1ULL << 60),
 	OPTIONAL("housekeeping_interval_ns", KEY_U64, housekeeping_interval_ns, DISK_TIME_LIMIT_NS),
 	OPTIONAL("housekeeping_ns", KEY_U64, housekeeping_ns, DISK_TIME_LIMIT_NS),
+	OPTIONAL("cleaning_burst_bytes", KEY_U64, cleaning_burst_bytes, 1ULL << 30),
 	OPTIONAL("program_suspend_ns", KEY_U64, suspend.program_ns, DISK_TIME_LIMIT_NS),
 	OPTIONAL("erase_suspend_ns", KEY_U64, suspend.erase_ns, DISK_TIME_LIMIT_NS),
 	DISK_KEY_U64("link_bytes_per_s", flash.link_bytes_per_s, 1000000, 1ULL << 40),

@@ -133,7 +133,8 @@ static u64 program_ns(const struct flash_config *config, u32 address)
 	return config->program_ns[place.row % config->program_types];
 }
 
-static u64 program_host_page(struct disk *disk, u32 address, u64 ready_ns)
+/* With save_ns the die also saves the map, and returns when that is done. */
+static u64 program_host_page(struct disk *disk, u32 address, u64 ready_ns, u64 save_ns)
 {
 	const struct flash_config *config = &disk->config.flash;
 	struct flash_state *state = disk->state;
@@ -144,7 +145,9 @@ static u64 program_host_page(struct disk *disk, u32 address, u64 ready_ns)
 		state->slc_used_bytes += config->page_bytes;
 		duration = config->slc_program_ns;
 	}
+	duration += save_ns;
 	end = program_page(disk, address, ready_ns, duration, DIE_PROGRAM);
+	state->forced_start_ns = end - duration;
 	disk->account.destages++;
 	disk->account.destage_work_ns += duration;
 	note_work(state, &state->recent_host_ns, duration);
@@ -161,7 +164,10 @@ static void clean(struct disk *disk, u64 ready_ns)
 	struct flash_place place;
 	struct ftl_step step;
 
-	ftl_pay(&state->ftl);
+	state->unpaid_pages++;
+	if ((u64)state->unpaid_pages * config->page_bytes >= config->cleaning_burst_bytes)
+		for (; state->unpaid_pages; state->unpaid_pages--)
+			ftl_pay(&state->ftl);
 	while (ftl_clean(&state->ftl, &step)) {
 		if (step.read_page != FTL_NONE) {
 			u64 read, bytes = (u64)step.moved * config->mapping_unit_bytes;
@@ -192,33 +198,71 @@ static void mark_durable(struct disk *disk, u32 unit, u64 sequence, u64 at_ns)
 	disk_durable(disk, sector, sectors, sequence, at_ns);
 }
 
-u64 flash_close_page(struct disk *disk, u64 ready_ns)
+static u64 program_open_page(struct disk *disk, u64 ready_ns, u64 save_ns)
 {
 	struct flash_state *state = disk->state;
 	struct ftl *ftl = &state->ftl;
-	u32 units = state->open_units, i, last;
-	u64 end;
+	u32 last = ftl->open[FTL_HOST] << ftl->size.block_shift | (ftl->open_at[FTL_HOST] - 1), i;
+	u64 end = program_host_page(disk, last & ~(ftl->size.units_per_page - 1), platform_later(ready_ns, state->open_ready_ns), save_ns);
 
-	if (!units)
-		return 0;
-	last = ftl->open[FTL_HOST] << ftl->size.block_shift | (ftl->open_at[FTL_HOST] - 1);
-	ready_ns = platform_later(ready_ns, state->open_ready_ns);
-	end = program_host_page(disk, last & ~(ftl->size.units_per_page - 1), ready_ns);
-	buffer_give(&state->buffer, end, (u64)units * disk->config.flash.mapping_unit_bytes);
+	buffer_give(&state->buffer, end, (u64)state->open_units * disk->config.flash.mapping_unit_bytes);
 	if (disk->config.volatile_cache)
-		for (i = 0; i < units; i++)
+		for (i = 0; i < state->open_units; i++)
 			mark_durable(disk, state->open[i].unit, state->open[i].sequence, end);
+	return end;
+}
+
+static u64 close_page(struct disk *disk, u64 ready_ns, u64 save_ns)
+{
+	struct flash_state *state = disk->state;
+	u64 end = state->forced_end_ns;
+
+	if (!state->open_units)
+		return 0;
+	if (!end)
+		end = program_open_page(disk, ready_ns, save_ns);
+	ready_ns = platform_later(ready_ns, state->open_ready_ns);
 	state->open_units = 0;
 	state->open_ready_ns = 0;
-	ftl_close_page(ftl);
+	state->forced_end_ns = 0;
+	ftl_close_page(&state->ftl);
 	clean(disk, ready_ns);
 	return end;
 }
 
-static u64 put_in_place(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
+u64 flash_close_page(struct disk *disk, u64 ready_ns)
+{
+	return close_page(disk, ready_ns, 0);
+}
+
+void flash_settle(struct disk *disk, u64 at_ns)
+{
+	const struct flash_state *state = disk->state;
+
+	if (state->forced_end_ns && at_ns > state->forced_start_ns)
+		flash_close_page(disk, at_ns);
+}
+
+/* One more unit, or new content of one, for the open page whose program is on its die. Returns when that is programmed. */
+static u64 join_forced(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns, bool added)
 {
 	struct flash_state *state = disk->state;
-	u64 end = program_host_page(disk, unit, ready_ns);
+	u64 end = platform_later(state->forced_end_ns, ready_ns + (state->forced_end_ns - state->forced_start_ns));
+
+	if (added)
+		buffer_give(&state->buffer, end, disk->config.flash.mapping_unit_bytes);
+	if (disk->config.volatile_cache)
+		mark_durable(disk, unit, sequence, end);
+	state->programmed_ns = platform_later(state->programmed_ns, end);
+	if (ftl_page_is_full(&state->ftl))
+		flash_close_page(disk, ready_ns);
+	return end;
+}
+
+static u64 put_in_place(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns, u64 save_ns)
+{
+	struct flash_state *state = disk->state;
+	u64 end = program_host_page(disk, unit, ready_ns, save_ns);
 
 	buffer_give(&state->buffer, end, disk->config.flash.mapping_unit_bytes);
 	if (disk->config.volatile_cache)
@@ -226,15 +270,17 @@ static u64 put_in_place(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
 	return end;
 }
 
-u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
+u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns, bool force, u64 save_ns)
 {
 	struct flash_state *state = disk->state;
+	bool added;
 	u32 old, i;
 
 	if (disk->config.flash.in_place)
-		return put_in_place(disk, unit, sequence, ready_ns);
+		return put_in_place(disk, unit, sequence, ready_ns, save_ns);
 	old = ftl_find(&state->ftl, unit);
-	if (old != FTL_NONE && ftl_in_open_page(&state->ftl, old)) {
+	added = old == FTL_NONE || !ftl_in_open_page(&state->ftl, old);
+	if (!added) {
 		for (i = 0; i < state->open_units; i++)
 			if (state->open[i].unit == unit)
 				state->open[i].sequence = sequence;
@@ -246,7 +292,13 @@ u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns)
 		state->open[state->open_units++].sequence = sequence;
 	}
 	state->open_ready_ns = platform_later(state->open_ready_ns, ready_ns);
-	return ftl_page_is_full(&state->ftl) ? flash_close_page(disk, ready_ns) : 0;
+	if (state->forced_end_ns)
+		return join_forced(disk, unit, sequence, ready_ns, added);
+	if (ftl_page_is_full(&state->ftl))
+		return close_page(disk, ready_ns, save_ns);
+	if (force)
+		state->forced_end_ns = program_open_page(disk, ready_ns, save_ns);
+	return state->forced_end_ns;
 }
 
 static void fold_slc(struct disk *disk)
@@ -301,6 +353,7 @@ static void refresh(struct disk *disk)
 
 void flash_background(struct disk *disk)
 {
+	flash_settle(disk, disk->now_ns);
 	if (disk->config.flash.slc_bytes)
 		fold_slc(disk);
 	if (disk->config.flash.refresh_page_ns)

@@ -28,9 +28,12 @@ struct flash_state {
 	u64 saved_ns;		/* when the latest flush is complete */
 	u64 open_ready_ns;
 	u64 open_since_ns;
+	u64 forced_start_ns;	/* of the open page's program, where it is on its die already, */
+	u64 forced_end_ns;	/* and when that and the saving of the map end; 0: it is not */
 	u32 open_units;
 	struct flash_open_unit open[FLASH_PAGE_UNITS_MAX];
 	u64 slc_used_bytes;
+	u32 unpaid_pages;	/* of the host since the last burst of cleaning */
 	u64 slot_ns;		/* the interval of housekeeping_interval_ns whose pause is known: its start, */
 	u64 pause_ns;		/* and the pause's */
 	u64 refreshed;		/* pages that have been refreshed */
@@ -59,8 +62,13 @@ u64 flash_transfer_ns(u64 bytes, u64 bytes_per_s);
 bool flash_is_buffered(const struct disk *disk, u32 address, u64 at_ns);
 /* The part of a wait for the dies that cleaning accounts for. */
 u64 flash_cleaning_part_ns(const struct flash_state *state, u64 wait_ns);
-/* Takes a unit of the host whose data are there at ready_ns. Returns when it is programmed, or 0 while its page is open. */
-u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns);
+/*
+ * Takes a unit of the host whose data are there at ready_ns. Returns when it is programmed, or 0 while its page is open. With force the
+ * page is programmed in any case; its die saves the map behind it for save_ns.
+ */
+u64 flash_put(struct disk *disk, u32 unit, u64 sequence, u64 ready_ns, bool force, u64 save_ns);
+/* A page whose program begins before at_ns takes no more data. */
+void flash_settle(struct disk *disk, u64 at_ns);
 /* Programs the open page as it is; returns when that ends, or 0 when there is none. */
 u64 flash_close_page(struct disk *disk, u64 ready_ns);
 /* How long sensing a page takes for the host. */

@@ -106,8 +106,6 @@ static blk_status_t strata_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk
 	blk_mq_start_request(rq);
 	if (!strata_command_of(rq, &io))
 		return BLK_STS_NOTSUPP;
-	if (disk->disk.config.write_through && io.op == DISK_WRITE)
-		io.flags |= DISK_FUA;
 	spin_lock_irqsave(&disk->lock, flags);
 	status = serve(disk, rq, &io, &done);
 	if (start_ns)

@@ -68,6 +68,8 @@ def drives(draw: st.DrawFn) -> tuple[Drive, dict[str, object]]:
         "read_retry_again_ppm": draw(st.sampled_from([0, 1_000_000])),
         "read_retry_ns": draw(st.integers(0, 100_000)),
         "refresh_page_ns": draw(st.sampled_from([0, 1, 300_000])) if not in_place else 0,
+        "cleaning_burst_bytes": draw(st.sampled_from([0, 1, 5 * page_bytes, 64 * page_bytes, 1 << 30])),
+        "write_through": draw(st.integers(0, 1)),
         "housekeeping_interval_ns": 400_000,
         "housekeeping_ns": draw(st.sampled_from([0, 1, 200_000])),
         "seed": draw(st.integers(0, 1000)),
@@ -157,7 +159,7 @@ def test_what_a_flush_or_fua_promises_is_durable_in_time(
     disk.record_durable(40_000)
     trace = disk.arrivals(stream.ops, stream.sectors, stream.lengths, stream.arrival_ns, flags=stream.flags)
     noted = disk.durable.astype(np.int64)
-    promised = _promises(drive, stream, trace)
+    promised = _promises(drive, stream, trace, write_through=bool(keys["write_through"]))
     for index, due_ns in promised.items():
         first, last = stream.sectors[index], stream.sectors[index] + stream.lengths[index]
         in_time = noted[(noted[:, 3] <= due_ns) & (noted[:, 2] >= index + 1)]
@@ -167,7 +169,7 @@ def test_what_a_flush_or_fua_promises_is_durable_in_time(
         assert covered.all(), f"write {index} is not durable at {due_ns}"
 
 
-def _promises(drive: Drive, stream: Stream, trace: Trace) -> dict[int, int]:
+def _promises(drive: Drive, stream: Stream, trace: Trace, *, write_through: bool) -> dict[int, int]:
     """By when each write must be durable: its own completion, or the next flush's that came after that."""
     due: dict[int, int] = {}
     flushes = [
@@ -179,7 +181,7 @@ def _promises(drive: Drive, stream: Stream, trace: Trace) -> dict[int, int]:
         if op != WRITE:
             continue
         complete = int(trace.complete_ns[index])
-        if not drive.volatile_cache or stream.flags[index] & FUA:
+        if not drive.volatile_cache or write_through or stream.flags[index] & FUA:
             due[index] = complete
             continue
         after = [end for start, end in flushes if start >= complete]

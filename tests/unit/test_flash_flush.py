@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flash_texts import BLOCK, Drive, blocks
-from strata.lab.model import FLUSH, FUA, READ, WRITE
+from strata.lab.model import FLUSH, FUA, READ, WRITE, Trace
 
 DRIVE = Drive()
 PROTECTED = Drive(volatile_cache=0)
@@ -71,6 +71,52 @@ def test_a_write_with_fua_waits_for_its_own_page_only() -> None:
     assert int(trace.complete_ns[0]) > int(other.complete_ns[0])
     protected = PROTECTED.open().closed_loop(WRITE, [0], BLOCK, depth=1, flags=FUA)
     assert protected.latency_ns[0] == PROTECTED.link_ns(4096) + PROTECTED.interface_ns
+
+
+OFF = {"write_through": 1}
+
+
+def _forced(depth: int, count: int = 4000, **changed: object) -> Trace:
+    return DRIVE.open(**OFF, **changed).closed_loop(WRITE, blocks(DRIVE, count), BLOCK, depth=depth)
+
+
+def test_with_the_cache_off_a_lone_write_takes_a_program_and_the_saving_of_the_map() -> None:
+    trace = _forced(1)
+    assert trace.latency_ns[0] == DRIVE.link_ns(4096) + 400_000 + DRIVE.flush_ns + DRIVE.interface_ns
+    assert (trace.latency_ns == trace.latency_ns[0]).mean() > 0.95
+    assert (trace.sum_ns == trace.latency_ns).all()
+
+
+def test_with_the_cache_off_dies_work_side_by_side_and_writes_that_wait_for_one_share_its_page() -> None:
+    alone_ns = float(_forced(1).latency_ns.mean())
+    for depth in (4, 16):  # as many as dies, and fewer
+        assert float(_forced(depth).latency_ns.mean()) == pytest.approx(alone_ns, rel=0.08)
+    deep = _forced(256)
+    pages = 16_384 // 4096
+    per_die = 4000 / 16 * alone_ns  # if each had a program of its own
+    assert float(deep.complete_ns.max()) == pytest.approx(per_die / pages, rel=0.15)
+    written = DRIVE.open(**OFF)
+    written.closed_loop(WRITE, blocks(DRIVE, 4000), BLOCK, depth=256)
+    assert written.account()["media_write_bytes"] < 1.15 * 4000 * 4096
+
+
+def test_large_writes_with_the_cache_off_run_at_the_rate_of_the_dies_and_save_the_map_on_all_of_them() -> (
+    None
+):
+    disk = DRIVE.open(**OFF, link_bytes_per_s=1 << 36, precondition=0)
+    count, pages = 200, 64  # of 1 MiB: four pages on each die
+    trace = disk.closed_loop(WRITE, np.arange(count) * 2048, 2048, depth=16)
+    dies_ns = count * (pages * 400_000 + DRIVE.flush_ns) / 16
+    assert float(trace.complete_ns.max()) == pytest.approx(dies_ns, rel=0.1)
+
+
+def test_with_the_cache_off_nothing_acknowledged_is_lost() -> None:
+    disk = DRIVE.open(**OFF)
+    disk.record_durable(5000)
+    trace = disk.closed_loop(WRITE, np.arange(2000) * BLOCK, BLOCK, depth=64)
+    durable_ns = {int(sector): int(at) for sector, _, _, at in disk.durable}
+    for place, ns in enumerate(trace.complete_ns):
+        assert durable_ns[place * BLOCK] <= int(ns)
 
 
 def _lost_at_flush(**changed: object) -> int:

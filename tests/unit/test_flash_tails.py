@@ -54,6 +54,22 @@ def test_the_firmware_pauses_once_in_each_interval() -> None:
     assert (trace.sum_ns == trace.latency_ns).all()
 
 
+def test_cleaning_in_bursts_changes_no_rate_but_lets_most_writes_pass_and_a_few_wait() -> None:
+    steady = {"precondition": 1, "link_bytes_per_s": 50 * GIB}
+    found = {}
+    for burst in (0, 32 * DRIVE.page_bytes):
+        disk = DRIVE.open(**steady, cleaning_burst_bytes=burst)
+        trace = disk.closed_loop(WRITE, blocks(DRIVE, 60_000), BLOCK, depth=8)
+        found[burst] = trace.latency_ns[20_000:].astype(np.float64)
+        assert disk.flash_problem() is None
+    smooth, bursty = found.values()
+    assert bursty.mean() == pytest.approx(smooth.mean(), rel=0.1)
+    assert np.median(bursty) < 0.5 * np.median(smooth)
+    # A burst is 128 writes, of which the eight that are outstanding wait for it.
+    assert np.mean(bursty > 4 * bursty.mean()) == pytest.approx(8 / 128, rel=0.5)
+    assert np.quantile(bursty, 0.99) > 4 * np.quantile(smooth, 0.99)
+
+
 def test_the_drive_rewrites_its_cells_beside_reads() -> None:
     disk = DRIVE.open(**FILLED, refresh_page_ns=10 * MS, program_suspend_ns=20_000)
     trace = disk.closed_loop(READ, blocks(DRIVE, 100_000), BLOCK, depth=1)

@@ -5,14 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::blog;
-use crate::extents;
 use crate::faults::complain;
-use crate::fragment;
-use crate::kernel_work;
-use crate::personality::options;
-use crate::replay;
-use crate::storm;
+use crate::{blog, extents, fragment, kernel, options, replay, storm};
 
 /// Load a filesystem; the result is JSON on the standard output
 #[derive(Parser)]
@@ -41,7 +35,7 @@ enum Action {
     /// Create, stat and delete many small files
     Storm(storm::Options),
     /// Measure the processor time of the kernel's operations, or what the lab counts of them
-    Kernel(kernel_work::Options),
+    Kernel(kernel::Options),
 }
 
 pub fn main() -> ExitCode {
@@ -61,7 +55,7 @@ pub fn main() -> ExitCode {
         Action::Extents(options) => extents::run(options),
         Action::Replay(options) => replay::run(options),
         Action::Storm(options) => storm::run(options),
-        Action::Kernel(options) => kernel_work::run(options),
+        Action::Kernel(options) => kernel::run(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

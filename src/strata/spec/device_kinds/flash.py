@@ -59,6 +59,8 @@ class Flash(DeviceKind):
         housekeeping_interval     0..1e6 ms = 0     mean time between pauses of the firmware; 0: none
                                                     [housekeeping_interval_ns]
         housekeeping_time         0..1e5 ms = 0     length of such a pause [housekeeping_ns]
+        cleaning_burst            0..2^20 KiB = 0   data of the host for which it cleans at once; 0: for each
+                                                    page [cleaning_burst_bytes]
         program_suspend_time      0..1e6 us = 0     until a read interrupts a program; 0: never
                                                     [program_suspend_ns]
         erase_suspend_time        0..1e6 us = 0     until a read interrupts an erase; 0: never
@@ -114,6 +116,7 @@ class Flash(DeviceKind):
         refresh_period  0.2..6  from a week to the half year for which unpowered cells keep their charge
         housekeeping_interval  0.3..4  not published
         housekeeping_time  0.3..3  not published
+        cleaning_burst  0.25..8  a page or several of every plane of every die
         program_suspend_time  0.2..2  ublk-disksim has 20 us, MQSim 100 us
         erase_suspend_time  0.1..1.5  ublk-disksim has 20 us, MQSim 700 us
         link_rate, link_rate_write  0.96..1.03  sequential rates of reviews differ by some per cent
