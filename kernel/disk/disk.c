@@ -155,6 +155,7 @@ u32 disk_add(struct disk *disk, u64 now_ns, const struct disk_io *io)
 	command->complete_ns = 0;
 	command->sequence = ++disk->sequence;
 	command->failed = false;
+	command->overdue = false;
 	memset(&command->parts, 0, sizeof(command->parts));
 	if (disk->outstanding++ == 0)
 		disk->busy_since_ns = disk->now_ns;

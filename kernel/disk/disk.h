@@ -20,6 +20,7 @@ struct disk_command {
 	u32 link[2];			/* the model's own: for lists */
 	u32 next_free;
 	bool failed;			/* a fault: complete with an I/O error */
+	bool overdue;			/* a rotating disk took it because of its age, not of its place */
 };
 
 struct disk {

@@ -111,11 +111,16 @@ void drive_admit_waiting(struct disk *disk)
 	struct drive *drive = drive_of(disk);
 
 	while (drive->room.head != DISK_NONE) {
-		const struct disk_io *io = &disk->command[drive->room.head].io;
+		const struct disk_io *oldest = &disk->command[drive->room.head].io, *io;
+		u32 before;
 
-		if (!write_cache_fits(&drive->writes, io->sector, io->sectors))
+		if (!write_cache_fits(&drive->writes, oldest->sector, oldest->sectors))
 			return;
-		admit(disk, drive_list_take(disk, &drive->room, DISK_NONE));
+		before = drive_pick_waiting(disk);
+		io = before == DISK_NONE ? oldest : &disk->command[disk->command[before].link[0]].io;
+		if (!write_cache_fits(&drive->writes, io->sector, io->sectors))
+			before = DISK_NONE;
+		admit(disk, drive_list_take(disk, &drive->room, before));
 	}
 }
 

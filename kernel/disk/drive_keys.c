@@ -78,6 +78,8 @@ const struct disk_key drive_keys[] = {
 	DISK_KEY_READ("seek_curve_ns", read_curve, true),
 	{ .name = "zone", .kind = KEY_READ, .needed = true, .repeats = true, .read = read_zone },
 	{ .name = "defect", .kind = KEY_READ, .repeats = true, .read = read_defect },
+	OPTIONAL_U64("positioning_margin_ns", drive.positioning_margin_ns, 0, DISK_TIME_LIMIT_NS),
+	OPTIONAL_U32("admission_oldest_every", drive.admission_oldest_every, 1, DISK_QUEUE_LIMIT),
 	OPTIONAL_U32("speed_tolerance_ppm", drive.speed_tolerance_ppm, 0, 10000),
 	OPTIONAL_U64("buffer_overhead_ns", drive.buffer_overhead_ns, 0, DISK_TIME_LIMIT_NS),
 	OPTIONAL_U64("link_bytes_per_s", drive.link_bytes_per_s, 0, 10000000000ULL),

@@ -15,6 +15,7 @@ const char *drive_check(struct disk_config *config);
 struct drive_list {
 	u32 head;
 	u32 tail;
+	u32 chosen;	/* by their place since the last one that was taken because of its age */
 };
 
 enum drive_work {
@@ -100,6 +101,8 @@ void drive_clean(struct disk *disk);
 u64 drive_cleaned_ns(const struct disk *disk);
 
 /* mechanism.c */
+/* The write before the one that gets the next room in the cache, or DISK_NONE if that is the first. There is one. */
+u32 drive_pick_waiting(struct disk *disk);
 /* The mechanism is free at disk->now_ns: turns to what comes next. */
 void drive_decide(struct disk *disk);
 

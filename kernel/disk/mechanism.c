@@ -2,19 +2,32 @@
 /* The choice of a drive's next work for its one mechanism: rules in drive.h. */
 #include "drive_state.h"
 
-/* The command before the one that is to be served next, or DISK_NONE if that is the first. There is one. */
-static u32 pick(const struct disk *disk)
+/* When the drive expects the head before a place if it turns to it at at_ns; U64_MAX if not before best_ns. */
+static u64 expected_ns(const struct disk *disk, u64 at_ns, const struct rotating_place *place, bool write, u64 best_ns)
 {
 	const struct rotating_config *mechanics = &disk->config.rotating;
+	u32 track = drive_of(disk)->head.track;
+
+	at_ns += rotating_move_ns(mechanics, track, place->track, write);
+	if (place->track - track > 1)
+		at_ns += disk->config.drive.positioning_margin_ns;
+	if (at_ns >= best_ns)
+		return U64_MAX;
+	return at_ns + rotating_wait_ns(mechanics, at_ns, place->angle_ns);
+}
+
+/*
+ * The command before the one that the head would reach first, of the `window` oldest of a list; DISK_NONE if that is the first. There is
+ * one.
+ */
+static u32 nearest(const struct disk *disk, const struct drive_list *list, u32 window)
+{
 	const struct drive *drive = drive_of(disk);
-	const struct disk_command *oldest = &disk->command[drive->media.head];
-	u32 best_before = DISK_NONE, before = DISK_NONE, left = disk->config.drive.window;
+	u32 best_before = DISK_NONE, before = DISK_NONE, left = window;
 	u64 best_ns = U64_MAX, now = disk->now_ns;
 	u32 tag;
 
-	if (left <= 1 || now - oldest->arrival_ns > disk->config.drive.wait_limit_ns)
-		return DISK_NONE;
-	for (tag = drive->media.head; tag != DISK_NONE && left; before = tag, tag = disk->command[tag].link[0], left--) {
+	for (tag = list->head; tag != DISK_NONE && left; before = tag, tag = disk->command[tag].link[0], left--) {
 		const struct disk_command *command = &disk->command[tag];
 		u64 at = platform_later(now, drive_ready_ns(disk, command));
 		bool write = command->io.op == DISK_WRITE;
@@ -29,16 +42,64 @@ static u32 pick(const struct disk *disk)
 		}
 		if (drive->shingle.ring_blocks)
 			drive_place(disk, command->io.sector, write, &place);
-		at += rotating_move_ns(mechanics, drive->head.track, place.track, write);
-		if (at >= best_ns)
-			continue;
-		at += rotating_wait_ns(mechanics, at, place.angle_ns);
+		at = expected_ns(disk, at, &place, write, best_ns);
 		if (at < best_ns) {
 			best_before = before;
 			best_ns = at;
 		}
 	}
 	return best_before;
+}
+
+/* The command before the one that is to be served next, or DISK_NONE if that is the first. There is one. */
+static u32 pick(struct disk *disk)
+{
+	const struct drive_config *config = &disk->config.drive;
+	struct drive_list *list = &drive_of(disk)->media;
+	struct disk_command *oldest = &disk->command[list->head];
+
+	if (config->window <= 1)
+		return DISK_NONE;
+	if (disk->now_ns - oldest->arrival_ns > config->wait_limit_ns && list->chosen >= DRIVE_OVERDUE_EVERY - 1) {
+		list->chosen = 0;
+		oldest->overdue = true;
+		return DISK_NONE;
+	}
+	list->chosen++;
+	return nearest(disk, list, config->window);
+}
+
+/* Whether a command waits behind another one of its list, up to the one at `before`, to the same sectors. */
+static bool has_older(const struct disk *disk, const struct drive_list *list, u32 before)
+{
+	const struct disk_io *io = &disk->command[disk->command[before].link[0]].io;
+	u32 tag = list->head;
+
+	for (;; tag = disk->command[tag].link[0]) {
+		const struct disk_io *older = &disk->command[tag].io;
+
+		if (older->sector < io->sector + io->sectors && io->sector < older->sector + older->sectors)
+			return true;
+		if (tag == before)
+			return false;
+	}
+}
+
+u32 drive_pick_waiting(struct disk *disk)
+{
+	struct drive *drive = drive_of(disk);
+	u64 sector = disk->command[drive->room.head].io.sector;
+	u32 before;
+
+	/* Of a shingled disk all go to one place. */
+	if (drive->shingle.ring_blocks || (sector && write_cache_until(&drive->writes, sector - 1) >= sector))
+		return DISK_NONE;
+	if (++drive->room.chosen >= disk->config.drive.admission_oldest_every) {
+		drive->room.chosen = 0;
+		return DISK_NONE;
+	}
+	before = nearest(disk, &drive->room, DISK_QUEUE_LIMIT);
+	return before != DISK_NONE && has_older(disk, &drive->room, before) ? DISK_NONE : before;
 }
 
 /* Of a shingled disk: whether a write need not wait for a band to be cleaned. */
@@ -81,18 +142,6 @@ static void start_command(struct disk *disk)
 	}
 }
 
-/* When the head would stand before a dirty run. */
-static u64 reach_ns(const struct disk *disk, u64 sector)
-{
-	const struct rotating_config *mechanics = &disk->config.rotating;
-	struct rotating_place place;
-	u64 at = disk->now_ns;
-
-	drive_place(disk, sector, true, &place);
-	at += rotating_move_ns(mechanics, drive_of(disk)->head.track, place.track, true);
-	return at + rotating_wait_ns(mechanics, at, place.angle_ns);
-}
-
 /* The best of the destage_window dirty runs that are nearest to the head: half of them on each side. There is one. */
 static void pick_dirty(const struct disk *disk, u64 *best_start, u64 *best_end)
 {
@@ -103,6 +152,7 @@ static void pick_dirty(const struct disk *disk, u64 *best_start, u64 *best_end)
 	bool up = true, down = true;
 
 	while (left && (up || down)) {
+		struct rotating_place place;
 		u64 start, end, at;
 
 		if (up && (left % 2 || !down)) {
@@ -120,7 +170,8 @@ static void pick_dirty(const struct disk *disk, u64 *best_start, u64 *best_end)
 				continue;
 		}
 		left--;
-		at = reach_ns(disk, start);
+		drive_place(disk, start, true, &place);
+		at = expected_ns(disk, disk->now_ns, &place, true, best_ns);
 		if (at < best_ns) {
 			best_ns = at;
 			*best_start = start;

@@ -117,7 +117,7 @@ void strata_trace_completion(struct strata_disk *disk, const struct strata_slot 
 		.sectors = command->io.sectors,
 		.op = command->io.op,
 		.kind = slot->trace_kind,
-		.flags = slot->trace_flags | (slot->status ? TRACE_FLAG_FAILED : 0),
+		.flags = slot->trace_flags | (slot->status ? TRACE_FLAG_FAILED : 0) | (command->overdue ? TRACE_FLAG_OVERDUE : 0),
 		.disk = disk->index,
 		.outstanding = slot->outstanding,
 		.parts = command->parts,

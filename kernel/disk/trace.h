@@ -25,6 +25,7 @@ enum trace_kind {
 #define TRACE_FLAG_READ_AHEAD 2U
 #define TRACE_FLAG_FAILED 4U
 #define TRACE_FLAG_ZEROES 8U	/* a write of zeros that carried no data */
+#define TRACE_FLAG_OVERDUE 16U	/* served because of its age: drive.h */
 
 struct trace_record {
 	u64 arrival_ns;		/* on the lab's monotonic clock */

@@ -24,7 +24,7 @@ bool write_cache_fits(const struct write_cache *cache, u64 sector, u64 sectors)
 void write_cache_put(struct write_cache *cache, u64 sector, u64 sectors, u64 sequence)
 {
 	extents_add(&cache->dirty, sector, sector + sectors);
-	cache->sequence = sequence;
+	cache->sequence = platform_later(cache->sequence, sequence);
 }
 
 u64 write_cache_until(const struct write_cache *cache, u64 sector)

@@ -3,8 +3,8 @@
  * A drive's volatile write cache: dirty runs of sectors, merged where they touch, limited in bytes and, as real ones are, in runs.
  * Sectors being destaged ("flying") take room until they have landed; a write to the same sectors meanwhile is dirty again.
  *
- * Writes are put in by ascending sequence. So the cache holds everything that commands up to `sequence` wrote to a dirty sector,
- * and a run is durable up to that sequence when it has landed.
+ * Writes to the same sectors are put in by ascending sequence. So the cache holds everything that completed commands up to `sequence`
+ * wrote to a dirty sector, and a run is durable up to that sequence when it has landed.
  */
 #ifndef STRATA_WRITE_CACHE_H
 #define STRATA_WRITE_CACHE_H

@@ -68,6 +68,8 @@ def drives(draw: st.DrawFn) -> tuple[Geometry, dict[str, int], str]:
         "write_cache_bytes": draw(st.sampled_from([0, 8192, 100_000, 1 << 20])),
         "write_cache_extents": draw(st.sampled_from([1, 3, 64])),
         "destage_window": draw(st.sampled_from([1, 2, 8])),
+        "positioning_margin_ns": draw(st.sampled_from([0, NS, 9 * NS])),
+        "admission_oldest_every": draw(st.sampled_from([1, 2, 32])),
         "destage_idle_ns": draw(st.sampled_from([0, 10 * NS, 1000 * NS])),
     }
     if large and draw(st.booleans()):

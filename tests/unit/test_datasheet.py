@@ -14,6 +14,7 @@ from strata.cli import app
 from strata.cli.parameters import complete_device
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.kinds import sheet_of
+from strata.datasheet.measure import Subject
 from strata.datasheet.sheet import Rating
 from strata.errors import LabError
 from strata.report.device_plot import sketch
@@ -140,16 +141,17 @@ def test_show_prints_the_sheet_and_its_sketches() -> None:
     assert "Seek time" in sheet
     assert "recalled from the data sheet" in sheet
     said = " ".join(sheet.split())
-    assert "26 parameters are stated, 24 of them as estimates; 9 are the kind's defaults" in said
+    assert "28 parameters are stated, 26 of them as estimates; 9 are the kind's defaults" in said
     assert "seek_average_write –" in said
-    assert "the 8 oldest commands of its queue of 32" in said
-    assert "QD32 equals QD16" in said
+    assert "QD32 equals QD16" not in said
 
 
-def test_a_drive_that_chooses_among_its_whole_queue_needs_no_note() -> None:
-    sheet = shown("devices", "show", "seagate-exos-x20-20tb", "--quick")
+def test_a_drive_that_chooses_among_a_part_of_its_queue_says_so() -> None:
+    few = Subject(find_device(RE4)).with_values({"scheduler_window": 8}).device
 
-    assert "QD32 equals QD16" not in " ".join(sheet.split())
+    assert "the 8 oldest commands of its queue of 32" in sheet_of(few).note
+    assert "QD32 equals QD16" in sheet_of(few).note
+    assert not sheet_of(find_device(RE4)).note
 
 
 def test_show_gives_json_with_ratios() -> None:

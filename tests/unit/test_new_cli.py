@@ -199,7 +199,12 @@ def test_an_ssd_beside_hard_disks_serves_them(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_disks_of_a_machine_are_modelled_by_kind_and_capacity(tmp_path: Path) -> None:
-    disks = {"sda": ("1", 4 * 10**12), "sdb": ("0", 10**12), "nvme0n1": ("0", 2 * 10**12)}
+    disks = {
+        "sda": ("1", 4 * 10**12),
+        "sdc": ("1", 12 * 10**12),
+        "sdb": ("0", 10**12),
+        "nvme0n1": ("0", 2 * 10**12),
+    }
     for name, (rotational, size_bytes) in disks.items():
         place = tmp_path / "sys/block" / name
         (place / "queue").mkdir(parents=True)
@@ -210,7 +215,8 @@ def test_the_disks_of_a_machine_are_modelled_by_kind_and_capacity(tmp_path: Path
 
     assert found == {
         "nvme0n1": "generic-nvme-data-centre",
-        "sda": "generic-nearline-hdd",
+        "sda": "generic-nearline-hdd-4tb",
+        "sdc": "generic-nearline-hdd",
         "sdb": "generic-sata-ssd",
     }
 

@@ -54,7 +54,8 @@ def test_a_record_is_laid_out_as_the_driver_writes_it(tmp_path: Path) -> None:
     source.write_text(
         f'#include "{HEADER}"\nint layout[] = {{ sizeof(struct trace_record), {offsets} }};\n'
         "int kinds = TRACE_KINDS; int ops = DISK_OPS;\n"
-        "int flags[] = { TRACE_FLAG_FUA, TRACE_FLAG_READ_AHEAD, TRACE_FLAG_FAILED, TRACE_FLAG_ZEROES };\n"
+        "int flags[] = { TRACE_FLAG_FUA, TRACE_FLAG_READ_AHEAD, TRACE_FLAG_FAILED, TRACE_FLAG_ZEROES, "
+        "TRACE_FLAG_OVERDUE };\n"
     )
     library = tmp_path / "layout.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
@@ -66,7 +67,7 @@ def test_a_record_is_laid_out_as_the_driver_writes_it(tmp_path: Path) -> None:
         len(KINDS),
         len(OPS),
     )
-    assert list((ctypes.c_int * 4).in_dll(loaded, "flags")) == [1 << bit for bit in range(len(FLAGS))]
+    assert list((ctypes.c_int * 5).in_dll(loaded, "flags")) == [1 << bit for bit in range(len(FLAGS))]
 
 
 def test_kinds_have_the_drivers_names() -> None:
@@ -169,11 +170,13 @@ def test_the_table_names_what_records_number(tmp_path: Path) -> None:
     write_csv(tmp_path / "trace.csv", trace(*SOME))
 
     head, first, second, _ = (tmp_path / "trace.csv").read_text().splitlines()
-    assert head.split(",")[:11] == [
+    assert head.split(",")[:12] == [
         *("arrival_ns", "complete_ns", "sector", "sectors", "op", "kind"),
-        *("fua", "read_ahead", "failed", "zeroes", "disk"),
+        *("fua", "read_ahead", "failed", "zeroes", "overdue", "disk"),
     ]
-    assert first.startswith("5000000,13000000,2048,8,read,read,false,false,false,false,disk0,1,0,0,4000000,")
+    assert first.startswith(
+        "5000000,13000000,2048,8,read,read,false,false,false,false,false,disk0,1,0,0,4000000,"
+    )
     assert second.split(",")[4:7] == ["write", "write_journal", "true"]
 
 

@@ -10,7 +10,12 @@ from strata.disks.judgement import of_kind
 from strata.disks.machine import Machine
 from strata.spec.device import Device, find_device
 
-_ROTATING: Final = ("generic-laptop-hdd", "generic-desktop-hdd", "generic-nearline-hdd")
+_ROTATING: Final = (
+    "generic-laptop-hdd",
+    "generic-desktop-hdd",
+    "generic-nearline-hdd-4tb",
+    "generic-nearline-hdd",
+)
 _NVME: Final = ("generic-nvme-consumer", "generic-nvme-data-centre")
 _SOLID: Final = ("generic-sata-ssd",)
 

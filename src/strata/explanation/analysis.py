@@ -34,6 +34,7 @@ class RequestKind:
     Attributes:
         seeks: Requests that moved the head themselves.
         fua: Requests that had to be on the medium before they were complete.
+        overdue: Requests that a rotating disk served because of their age, not of their place.
         latency_ns: Sum of the latencies; ``parts_ns`` divides it.
         shares_ns: The disk's time that they took, by part: see `strata.traces.attribution`.
     """
@@ -43,6 +44,7 @@ class RequestKind:
     bytes: int
     seeks: int
     fua: int
+    overdue: int
     latency_ns: int
     latency_ns_p50: int
     latency_ns_p99: int
@@ -152,7 +154,7 @@ class Explanation:
         return sum(disk.account.get(key, 0) for disk in self.disks)
 
     def count(self, name: str, kind: str | None = None) -> int:
-        """A count of the trace, ``requests``, ``bytes``, ``seeks`` or ``fua``, over all disks."""
+        """A count of `RequestKind`, such as ``requests``, over all disks."""
         kinds = (each for disk in self.disks for each in disk.kinds if kind in {None, each.name})
         return sum(int(getattr(each, name)) for each in kinds)
 
@@ -237,6 +239,7 @@ def _kind(number: int, records: Records, attribution: Attribution) -> RequestKin
         bytes=int(records["sectors"].astype(np.int64).sum()) * SECTOR_BYTES if moves_data else 0,
         seeks=int((records["seek_ns"] > 0).sum()),
         fua=int(flag(records, "fua").sum()),
+        overdue=int(flag(records, "overdue").sum()),
         latency_ns=int(latencies.sum()),
         latency_ns_p50=nearest_rank(latencies, 0.5),
         latency_ns_p99=nearest_rank(latencies, 0.99),

@@ -297,6 +297,7 @@ def _traffic(comparison: Comparison, faster: str, slower: str) -> list[str]:
         *((name, first.sum(key), second.sum(key)) for name, key in accounts.items()),
         ("seeks that requests waited for", first.count("seeks"), second.count("seeks")),
         ("journal writes", journal, other_journal),
+        ("requests served at scheduler_wait_limit", first.count("overdue"), second.count("overdue")),
     ]
     clauses: list[str] = []
     for name, of_first, of_second in counted:

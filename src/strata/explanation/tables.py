@@ -50,6 +50,7 @@ def _operation_table(found: Explanation) -> Table:
             ("journal writes and commits", found.count("requests", "write_journal")),
             ("metadata written back", found.count("requests", "write_metadata")),
             ("forced to the medium (FUA)", found.count("fua")),
+            ("served because they had waited too long (scheduler_wait_limit)", found.count("overdue")),
             ("seeks, of both kinds", found.seeks),
             ("seeks that requests waited for", found.count("seeks")),
         ]

@@ -9,7 +9,7 @@ of one processor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -46,10 +46,10 @@ def plausible_drive(device: Device, seed: int) -> Device:
     why = ""
     for attempt in range(_ATTEMPTS_MAX if ranged else 0):
         drive = _drawn(device, ranged, derive_seed(seed, "drive", device.name, str(attempt)))
-        problem = next(iter(device.model.diagnostics(drive)), None)
-        if problem is None:
+        problems = [*_outside(drive, ranged), *(each.cause for each in device.model.diagnostics(drive))]
+        if not problems:
             return drive
-        why = why or problem.cause
+        why = why or problems[0]
     if ranged:
         raise StudyError(
             f"{device.name}: {_ATTEMPTS_MAX} draws from its ranges contradicted each other, first by: {why}",
@@ -106,6 +106,13 @@ def _drawn(device: Device, ranged: Mapping[str, Parameter], seed: int) -> Device
     drawn = {name: nearest(value) if name in whole else value for name, value in drawn.items()}
     values = device.model.reconciled({**numbers, **drawn})
     return _with_values(device, {name: values[name] for name in ranged})
+
+
+def _outside(drive: Device, ranged: Mapping[str, Parameter]) -> Iterator[str]:
+    """The values that the others have pushed out of their ranges."""
+    for name, each in ranged.items():
+        if each.low is not None and each.high is not None and not each.low <= drive.number(name) <= each.high:
+            yield f"{name} would have to be {drive.number(name):.4g}, and is {each.ends} at most"
 
 
 def _with_values(device: Device, drawn: Mapping[str, float]) -> Device:

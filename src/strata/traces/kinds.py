@@ -9,7 +9,7 @@ KINDS: Final = (
     *("read", "read_metadata", "write", "write_sync", "write_metadata", "write_journal", "flush", "discard"),
 )
 """enum trace_kind: the purpose of a request, by the block layer's flags."""
-FLAGS: Final = ("fua", "read_ahead", "failed", "zeroes")
+FLAGS: Final = ("fua", "read_ahead", "failed", "zeroes", "overdue")
 """The bits of a record's flags, from the lowest."""
 
 # The parts into which a modelled disk divides a request's time: struct disk_parts in kernel/disk/model.h.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from strata.spec.device import Device
 
 _BLOCKS_PER_MIB: Final = 256
+_FULL_STROKES: Final = (1.89, 2.97)
+"""Full stroke over mean seek, both beyond the intercept; a seek curve lies between 15/8 and 3."""
 
 
 class Rotating(DeviceKind):
@@ -50,7 +52,12 @@ class Rotating(DeviceKind):
         link_rate             0..1e4 MB/s = 0   data rate to the host; 0: takes no time [link_bytes_per_s]
         queue_depth           int 1..32         commands that the device holds at once
         scheduler_window      int 1..32         oldest commands among which it picks the nearest
-        scheduler_wait_limit  0..1e5 ms         age from which the oldest command goes first [wait_limit_ns]
+        scheduler_wait_limit  0..1e5 ms         age from which the oldest command is overdue: of four that are
+                                                served, one is overdue [wait_limit_ns]
+        positioning_margin    0..10 ms = 0.0    it leaves out what the head would reach with less time left
+                                                [positioning_margin_ns]
+        admission_oldest_every  int 1..32 = 1   of as many writes that get room in the full cache, one is the
+                                                oldest, the others are the nearest [admission_oldest_every]
         read_segments         int 0..64 = 0     streams that it reads ahead for; 0: none [read_segments]
         read_segment_size     0..2^20 KiB = 0   how far it reads ahead of each [read_segment_bytes]
         write_cache           0..2^20 MiB = 0   volatile write cache; 0: none [write_cache_bytes]
@@ -83,8 +90,10 @@ class Rotating(DeviceKind):
         write_settle  0.4..2  write seeks are 0.4 to 2 ms longer
         physical_sector, grown_defects  fixed  a sector is the model's; defects belong to one drive
         link_rate, queue_depth  fixed  the interface's standard
-        scheduler_window  0.6..2  desktop drives gain from a queue as if they chose among 5 to 16
-        scheduler_wait_limit  0.5..2  an assumption of models
+        scheduler_window  0.6..2  drives may choose among all commands that they hold
+        scheduler_wait_limit  0.5..2  the longest waits of real drives: 0.8 to 2.9 s
+        positioning_margin  0.4..2  real drives gain 1.4 to 1.8 times from 32 commands, ideal ones 2.2 times
+        admission_oldest_every  0.5..2  from the order of arrival to waits that real drives show [write_cache]
         read_segments, read_segment_size  0.5..2  drives have 8 to 32 segments of 1 to 2 MiB, the largest more
         write_cache  0.5..1.5  firmware divides its buffer: a quarter to three quarters for writes
         write_cache_runs  0.25..4  not published
@@ -115,9 +124,17 @@ class Rotating(DeviceKind):
             yield Diagnostic(cause, key="write_cache", remedy=remedy)
 
     def reconciled(self, values: dict[str, float]) -> dict[str, float]:
-        """The seek to the next track is no longer than the intercept, and bands are whole blocks."""
+        """A slow arm is slow everywhere: full stroke and writes follow the mean seek. Bands are whole blocks.
+
+        The seek to the next track is no longer than the intercept.
+        """
+        mean, intercept = values["seek_average_read"], values["seek_intercept"]
+        least, most = (intercept + (mean - intercept) * factor for factor in _FULL_STROKES)
+        write = values["seek_average_write"]
         return values | {
-            "seek_track_to_track": min(values["seek_track_to_track"], values["seek_intercept"]),
+            "seek_full_stroke": min(max(values["seek_full_stroke"], least), most),
+            "seek_average_write": max(write, mean) if write else write,
+            "seek_track_to_track": min(values["seek_track_to_track"], intercept),
             "shingle_band": nearest(values["shingle_band"] * _BLOCKS_PER_MIB) / _BLOCKS_PER_MIB,
         }
 

@@ -22,6 +22,9 @@ from strata.validation.subject import Found, ModelCheck, subject, within
 _DRAWN: Final = 20
 _REQUESTS_MIN, _REQUESTS_MAX = 500, 8_000
 _QUICK_MAX: Final = 1_000
+_BEFORE: Final = (
+    5_000  # requests that are not counted: the drive, and above all its write cache, had been in use
+)
 _NAMES: Final = ("rate", "p50", "p99")
 _RATE_NEAR, _TAIL_NEAR = 0.25, 1.5
 _MACHINE_NS: Final = 7_000
@@ -124,7 +127,7 @@ def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
         for first, cell in enumerate(cells):
             most = max(_REQUESTS_MIN, min(cell.requests, _QUICK_MAX if quick else _REQUESTS_MAX))
             if not first:
-                measure(subject, disk, cell.pattern, most)  # the drive had been in use
+                measure(subject, disk, cell.pattern, _BEFORE)
             trace = measure(subject, disk, cell.pattern, most)
             depth, latency_ns = cell.pattern.depth, trace.latency_ns + _MACHINE_NS
             p50, p99 = np.percentile(latency_ns, (50, 99))
