@@ -11,6 +11,7 @@ import math
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Final
@@ -98,6 +99,7 @@ def made_results(
     spread: float = 0.015,
     drawn: int = 0,
     missing: Collection[str] = (),
+    checks: Sequence[Check] | None = None,
     time_domain: TimeDomain = "virtual",
     name: str = "made",
     question: str = _QUESTION,
@@ -113,6 +115,7 @@ def made_results(
         spread: The standard deviation over seeds of each cell's own, relative; 0 makes all seeds alike.
         drawn: Another number draws other seeds' noise, as another day's measurement in wall time would.
         missing: Trials, as ``STACK.WORKLOAD.sSEED``, that have not been run.
+        checks: Of every trial, instead of drawn ones, by which some cells are not steady.
         time_domain: Virtual or wall.
         name, question: The study's.
     """
@@ -121,9 +124,7 @@ def made_results(
     chosen_seeds = tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
     trials = [
         Trial(study=name, stack=stack, workload=workload, seed=seed, id=f"{stack}.{workload}.s{seed}")
-        for stack in chosen_stacks
-        for workload in chosen_workloads
-        for seed in chosen_seeds
+        for stack, workload, seed in product(chosen_stacks, chosen_workloads, chosen_seeds)
     ]
     text = _study_text(name, question, chosen_stacks, chosen_workloads, chosen_seeds)
     snapshot = StudySnapshot(
@@ -135,7 +136,7 @@ def made_results(
         trials={trial.key: sha256_hex(trial.id.encode()) for trial in trials},
         time_domain=time_domain,
         runner="lab" if time_domain == "virtual" else "host",
-        described={**tomllib.loads(text), "workloads": {each: _declared(each) for each in chosen_workloads}},
+        described=_described(text, chosen_workloads),
         text=text,
         file=f"{name}.toml",
         command=f"strata run {name}.toml",
@@ -143,14 +144,16 @@ def made_results(
     folder = ResultsFolder.create(path, snapshot)
     for trial in trials:
         if trial.id not in missing:
-            keys = (trial.stack, f"{trial.stack}.{trial.workload}")
-            gain = math.prod((gains or {}).get(key, 1.0) for key in keys)
-            _write(folder, made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain))
+            names = trial.stack, f"{trial.stack}.{trial.workload}"
+            gain = math.prod((gains or {}).get(each, 1.0) for each in names)
+            made = made_record(trial, gain=gain, spread=spread, drawn=drawn, time_domain=time_domain)
+            _write(folder, made, checks)
     return folder
 
 
-def _write(folder: ResultsFolder, made: ResultRecord) -> None:
+def _write(folder: ResultsFolder, made: ResultRecord, checks: Sequence[Check] | None) -> None:
     """Not as `Attempt.write_result`, which makes each of three thousand files durable."""
+    made = made if checks is None else made.model_copy(update={"checks": tuple(checks)})
     attempt = folder.trials_path / made.trial.id / "attempt-001"
     attempt.mkdir(parents=True)
     (attempt / "result.json").write_bytes(result_text(made))
@@ -347,6 +350,10 @@ def _workload_choice(name: str) -> Choice:
     words = _workload(name)[1].replace('"', "").replace("workload = ", "").replace(" = ", " ")
     rationale = "Short requests that wait for one another." if name != "postgresql" else "A bank's ledger."
     return Choice(name=name, title=" · ".join(words.splitlines()), rationale=rationale)
+
+
+def _described(text: str, workloads: Sequence[str]) -> dict[str, Any]:
+    return {**tomllib.loads(text), "workloads": {each: _declared(each) for each in workloads}}
 
 
 @lru_cache

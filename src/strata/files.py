@@ -191,6 +191,14 @@ def open_named(path: Path) -> BufferedReader:
     return os.fdopen(open_plain(path, follow=True), "rb")
 
 
+def is_private(path: Path) -> bool:
+    """Whether some other users cannot read a file or folder. Raises OSError."""
+    real = path.resolve()
+    return not real.stat().st_mode & stat.S_IROTH or any(
+        not each.stat().st_mode & stat.S_IXOTH for each in real.parents
+    )
+
+
 def create(name: str, folder: int, mode: int = 0o666) -> int:
     """Create a file in a folder (a descriptor), and open it for reading and writing. Raises OSError.
 

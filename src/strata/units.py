@@ -135,6 +135,11 @@ def is_power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
+def whole_mib(size_bytes: float) -> int:
+    """The size in whole MiB, rounded down, one at least."""
+    return max(1, int(size_bytes) // MIB) * MIB
+
+
 def describe_size(size_bytes: int) -> str:
     """Write a size exactly, so that `parse_size` reads it back, in the largest unit that divides it."""
     return _exact(size_bytes, _SIZE_BYTES, ("TiB", "GiB", "MiB", "KiB", "B"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -22,6 +23,7 @@ from strata.errors import DiagnosticsError, StudyError
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import ABILITIES
 from strata.results.record import Choice, StudySnapshot
+from strata.spec.asked import REQUIREMENTS, UseName
 from strata.spec.diagnostics import Diagnostics
 from strata.spec.registry import read_workload
 
@@ -49,7 +51,7 @@ why = "paper is dear"
 def read(tmp_path: Path, text: str) -> dict[str, Use]:
     file = tmp_path / "uses.toml"
     file.write_text(text)
-    return read_uses(file, catalogue(), PROBE_NAMES)
+    return read_uses(file, catalogue())
 
 
 def mistakes(tmp_path: Path, text: str) -> list[str]:
@@ -75,6 +77,11 @@ def test_the_documented_uses_are_bundled() -> None:
         *("postgresql-server", "mysql-server", "vm-host", "container-host", "file-server"),
         *("home-server", "mail-server", "web-server", "development-machine", "workstation"),
     ]
+
+
+def test_a_study_can_ask_for_every_bundled_use_and_require_every_probe() -> None:
+    assert [*get_args(UseName)] == list(bundled_uses(catalogue()))
+    assert [*REQUIREMENTS] == [DURABLE, *PROBE_NAMES]
 
 
 def test_every_bundled_need_is_a_probe_and_every_weight_says_that_it_is_an_estimate() -> None:

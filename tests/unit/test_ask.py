@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,11 @@ from search_studies import capacity_runner
 from advice_studies import around, study, use, weight
 from command_line import shown, shown_json, strata
 from strata.advice.advise import advise
-from strata.cli.ask import _advised, _chosen
+from strata.cli.ask import _chosen
 from strata.cli.new_study import Use
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
+from strata.plan.commands import build_commands
 from strata.spec.load import load_study
 
 HOME = ("ask", "home", "--use", "home-server")
@@ -83,10 +86,41 @@ def test_a_study_that_is_there_is_gone_on_with_and_not_written_over(
 
     again, _, said = strata(monkeypatch, capsys, "ask", "home", "--no-run")
     assert (again, "Going on with home.toml" in said) == (0, True)
-    for option in (("--memory", "2GiB"), ("--seeds", "12")):
-        refused, _, why = strata(monkeypatch, capsys, *HOME, *option, "--no-run")
-        assert (refused, f"has its own answers, not {option[1]}" in why) == (2, True)
+    refused, _, why = strata(monkeypatch, capsys, *HOME, "--memory", "2GiB", "--no-run")
+    assert (refused, "has its own answers, not 2GiB" in why) == (2, True)
     assert (folder / "home.toml").read_text() == before
+
+
+def test_what_is_asked_stands_in_the_file_and_is_changed_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "home.toml"
+    strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--must", "disk-loss", "--no-run")
+    first = load_study(file, catalogue())
+    assert (first.use, first.must, first.seeds) == ("home-server", ("disk-loss",), (1, 2, 3))
+    before = file.read_text()
+
+    code, _, said = strata(monkeypatch, capsys, "ask", "home", "--seeds", "6", "--no-run")
+    assert (code, "home.toml: seeds = [1, 2, 3, 4, 5, 6]" in said) == (0, True)
+    assert load_study(file, catalogue()).must == ("disk-loss",), "what is not asked anew stays"
+    assert file.read_text() == before.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"), "comments stay"
+
+    strata(monkeypatch, capsys, "ask", "home", "--must", "durable", "--must", "snapshot", "--no-run")
+    strata(monkeypatch, capsys, "ask", "home", "--use", "four-guests", "--seeds", "2", "--no-run")
+    last = load_study(file, catalogue())
+    assert (last.use, last.must, last.seeds) == ("vm-host", ("durable", "snapshot"), (1, 2))
+
+
+def test_seeds_of_the_users_own_are_kept_when_more_are_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "home.toml"
+    strata(monkeypatch, capsys, *HOME, "--seeds", "1", "--no-run")
+    file.write_text(file.read_text().replace("seeds = [1] ", "seeds = [7, 2]"))
+
+    strata(monkeypatch, capsys, "ask", "home", "--seeds", "4", "--no-run")
+
+    assert load_study(file, catalogue()).seeds == (7, 2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -139,21 +173,22 @@ def test_prices_are_of_the_disks_and_have_one_currency(
         (Use.FOUR_GUESTS, "vm-host"),
     ],
 )
-def test_the_study_tells_its_use_which_requires_what_it_must_have(
+def test_a_study_without_a_use_gets_that_of_which_it_measures_most(
     template: Use,
     expected: str,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    file = folder / "made.toml"
     strata(monkeypatch, capsys, "ask", "made", "--use", template.value, "--no-run")
-    written = load_study(folder / "made.toml", catalogue())
+    assert load_study(file, catalogue()).use == expected
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("use = ")]
+    file.write_text("\n".join(lines))
 
-    for given in (template, None):  # the study itself says it, when it is gone on with
-        found = _advised(written, given, ["snapshot"])
-        assert found.name == expected
-        assert {need.capability: need.level for need in found.needs}["snapshot"] == "required"
-        assert [need.capability for need in found.needs].count("snapshot") == 1
+    strata(monkeypatch, capsys, "ask", "made", "--no-run")
+
+    assert load_study(file, catalogue()).use == expected
 
 
 def test_the_commands_are_of_the_choice_or_of_the_stack_that_leads_so_far() -> None:
@@ -213,3 +248,62 @@ def test_where_no_stack_keeps_what_it_acknowledged_none_is_chosen_or_built(
     assert "ignores-flush" in text
     assert "Build" not in text
     assert "would change" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "causes"),
+    [
+        (
+            "--use database-nvme --disk samsung-870-evo-1tb --data 1TiB",
+            ["--data: 1 TiB do not fit on 1 disk (samsung-870-evo-1tb), which hold"],
+        ),
+        (
+            "--use four-guests --data 4TiB",
+            ["--data: 4 TiB do not fit on 4 disks", "with 2 copies of everything"],
+        ),
+        ("--use home-server --memory 64MiB", ["--memory: 64MiB is too little", "at least 512MiB"]),
+        # That the parts of four guests are too small is known to the study alone.
+        (
+            "--use four-guests --memory 512MiB --data 800GiB",
+            ["the study that these answers make", "--data: "],
+        ),
+    ],
+)
+def test_answers_that_make_no_study_are_refused_by_their_options_and_not_by_lines_of_a_file_that_is_gone(
+    words: str,
+    causes: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, said = strata(monkeypatch, capsys, "ask", "much", *words.split(), "--no-run")
+
+    assert code == 2
+    assert all(cause in said for cause in causes), said
+    assert not re.search(r"\bline \d|\.toml|devices\.", said), said
+    assert list(folder.iterdir()) == []
+
+
+def test_the_commands_are_for_the_users_machine_and_leave_the_users_shell_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disks = ("generic-nearline-hdd", "generic-nearline-hdd", "generic-sata-ssd")
+    named = (word for disk in disks for word in ("--disk", disk))
+    strata(monkeypatch, capsys, *HOME, *named, "--memory", "8GiB", "--no-run")
+    file = folder / "home.toml"
+    study = load_study(file, catalogue())
+
+    commands = build_commands(study, "zfs-ssd-log")
+
+    assert (study.memory_bytes, study.machine_memory_bytes) == (512 << 20, 8 << 30)
+    assert f"tee /sys/module/zfs/parameters/zfs_arc_max <<< {4 << 30}" in commands
+    pool = next(line for line in commands if line.startswith("zpool create"))
+    assert re.search(r"log \S*log", pool), "a part of the SSD, not the whole"
+    pasted = "\n".join([commands[0], "false", "echo not here", commands[-1], "echo still here"])
+    done = subprocess.run(["bash"], input=pasted, capture_output=True, text=True, check=False)
+    assert done.stdout == "still here\n", "an error ends the commands, not the shell"
+
+    file.write_text("\n".join(line for line in file.read_text().splitlines() if "machine_memory" not in line))
+    said = "\n".join(build_commands(load_study(file, catalogue()), "zfs-ssd-log"))
+    assert "# sizes of memory are those of 512MiB: give them the same share of your machine's" in said
+    assert f"zfs_arc_max <<< {256 << 20}" in said

@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         key = repr(sorted(given.items()))
         if key not in known:
             path = tmp_path_factory.mktemp("made") / "results"
-            given = {"stacks": STACKS, "workloads": WORKLOADS, **given}
+            given = {"stacks": STACKS, "workloads": WORKLOADS, "checks": (), **given}
             known[key] = str(made_results(path, **given).path)
         return known[key]
 
@@ -275,7 +275,7 @@ def test_the_whole_is_the_geometric_mean_of_how_much_better_the_cells_are(made: 
 def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
     folders = []
     for name, factor in (("a", 1.0), ("b", 0.5)):
-        made = made_results(tmp_path / name, stacks=["ext4", "xfs"], workloads=["mail"], seeds=3)
+        made = made_results(tmp_path / name, stacks=["ext4", "xfs"], workloads=["mail"], seeds=3, checks=())
         folders.append(str(made.path))
         for trial in made.trials():
             rewrite(folders[-1], trial, lambda record, factor=factor: _latency_alone(record, factor))  # type: ignore[misc]
@@ -326,7 +326,8 @@ def test_two_hosts_are_compared(made: Made) -> None:
 
 def test_the_kernel_and_a_package_that_differ_are_named_and_no_others(tmp_path: Path) -> None:
     one, two = (
-        str(made_results(tmp_path / name, stacks=["ext4"], workloads=["mail"], seeds=3).path) for name in "ab"
+        str(made_results(tmp_path / name, stacks=["ext4"], workloads=["mail"], seeds=3, checks=()).path)
+        for name in "ab"
     )
     for seed in (1, 2, 3):
         rewrite(

@@ -17,7 +17,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from made_results import made_results
-from strata.advice.advise import advise_on_all
+from strata.advice.asked import advise_on_all
 from strata.cli import app
 from strata.errors import ResultError
 from strata.report.advice_text import reasons

@@ -137,7 +137,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
         ("study mine --use ci-gate --disk null --disk null", "the use takes 1"),
         ("study mine --use ci-gate --memory much", "much"),
         ("study mine --use ci-gate --data 1MiB", "too little"),
-        ("study mine --use four-guests --memory 256MiB", "too little memory"),
+        ("study mine --use four-guests --memory 256MiB", "256MiB is too little"),
     ],
 )
 def test_answers_that_make_no_study_leave_no_file(

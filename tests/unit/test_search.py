@@ -58,10 +58,12 @@ def test_the_planted_rate_is_found_for_every_stack_and_seed(tmp_path: Path) -> N
 def test_the_ratio_of_two_stacks_has_an_interval_over_the_seeds(tmp_path: Path) -> None:
     run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER))
 
-    ratio = results(tmp_path).ratio("oltp", RATE_FOUND, "ext4", "xfs")
-    assert ratio is not None
-    assert ratio.interval is not None
-    assert ratio.interval.low < 4 / 3 < ratio.interval.high
+    whole = results(tmp_path)
+    kind = next(kind for kind in whole.metrics("oltp") if kind.name == RATE_FOUND)
+    compared = whole.compared(kind, CellKey("ext4", "oltp"), CellKey("xfs", "oltp"))
+    assert compared is not None
+    assert compared.ratio.interval is not None
+    assert compared.ratio.interval.low < 4 / 3 < compared.ratio.interval.high
 
 
 def test_probes_are_ordinary_trials_that_are_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from strata.results.store import ResultsFolder
 from strata.spec.histogram import decode, empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.trial import TrialKey
-from strata.statistics.comparison import Comparison, MetricKind, compare
+from strata.statistics.comparison import CellSeries, MetricKind, compare, judge
 from strata.statistics.curve import percentile_band
 from strata.statistics.level import Distribution, MeanLevel, PercentileLevel, distribution_of, resamples
 from strata.statistics.study import gather
@@ -144,11 +144,12 @@ def test_a_merged_percentile_is_not_compared_with_a_mean_of_percentiles(others: 
 
 def test_the_gain_has_an_interval_however_wide_it_is() -> None:
     wild = Series({1: 1e-300, 2: 1.0, 3: 1e300})
-    ratio = compare(wild, Series(dict.fromkeys((1, 2, 3), 1.0)))
-    assert ratio is not None
+    kind = MetricKind("latency_ns", "ns", "lower", headline=True)
+    one = Series(dict.fromkeys((1, 2, 3), 1.0))
 
-    found = Comparison("w", "a", "b", MetricKind("latency_ns", "ns", "lower", headline=True), ratio)
+    found = judge(kind, CellSeries("w", "a", wild), CellSeries("w", "b", one))
 
+    assert found is not None
     assert found.gain_interval is not None
     assert found.verdict == "undecided"
 

@@ -10,12 +10,12 @@ import scipy
 from present import present
 from strata.spec.metric import Better
 from strata.statistics.comparison import (
+    CellSeries,
     Comparison,
     MetricKind,
-    Ratio,
     compare,
-    compare_measured,
     family_over,
+    judge,
     shift,
     shift_between,
 )
@@ -36,8 +36,12 @@ def test_the_hodges_lehmann_estimates_are_the_published_ones() -> None:
     assert shift_between(TERM, EARLY) == pytest.approx(0.305)
 
 
-def comparison(ratio: Ratio, better: Better = "higher") -> Comparison:
-    return Comparison("oltp", "xfs", "ext4", MetricKind("x", "1", better, headline=True), ratio)
+def judged(
+    upper: Series, lower: Series, better: Better = "higher", *, unranked: str = "", doubt: str = ""
+) -> Comparison:
+    kind = MetricKind("x", "1", better, headline=True)
+    of_xfs = CellSeries("oltp", "xfs", upper, unranked=unranked, doubt=doubt)
+    return present(judge(kind, of_xfs, CellSeries("oltp", "ext4", lower)))
 
 
 @pytest.mark.parametrize(
@@ -54,11 +58,9 @@ def comparison(ratio: Ratio, better: Better = "higher") -> Comparison:
 def test_the_verdict_regards_a_zone_of_three_percent(
     values: tuple[float, ...], better: Better, verdict: str
 ) -> None:
-    ratio = present(
-        compare(Series(dict(enumerate(values))), Series(dict.fromkeys(range(len(values)), 100.0)))
-    )
+    level = Series(dict.fromkeys(range(len(values)), 100.0))
 
-    assert comparison(ratio, better).verdict == verdict
+    assert judged(Series(dict(enumerate(values))), level, better).verdict == verdict
 
 
 def series(logs: np.ndarray) -> list[Series]:
@@ -127,28 +129,22 @@ def test_the_selftest_judges_as_reports_do(stacks: int, seeds: int) -> None:
 
 def test_seeds_that_are_all_alike_give_no_interval_and_no_verdict() -> None:
     slow, fast = Series(dict.fromkeys(range(6), 100.0)), Series(dict.fromkeys(range(6), 104.0))
-    ratio, same = compare_measured(fast, slow), compare_measured(slow, slow)
 
-    assert present(ratio).interval is None
-    assert comparison(present(ratio)).verdict == "too few seeds"
-    assert comparison(present(same)).verdict == "equal"
+    assert judged(fast, slow).ratio.interval is None
+    assert judged(fast, slow).verdict == "too few seeds"
+    assert judged(slow, slow).verdict == "equal"
 
 
 def test_what_is_precise_and_lies_on_the_zones_edge_is_marginal() -> None:
-    edge = present(
-        compare(
-            Series({seed: 103 + 0.4 * (-1) ** seed for seed in range(6)}),
-            Series(dict.fromkeys(range(6), 100.0)),
-        )
-    )
+    edge = Series({seed: 103 + 0.4 * (-1) ** seed for seed in range(6)})
 
-    assert comparison(edge).verdict == "marginal"
+    assert judged(edge, Series(dict.fromkeys(range(6), 100.0))).verdict == "marginal"
 
 
 def test_what_is_said_of_doubtful_numbers_is_doubtful() -> None:
-    values = Series({seed: 150.0 + seed for seed in range(6)})
-    ratio = present(compare(values, Series(dict.fromkeys(range(6), 100.0))))
+    values, level = Series({seed: 150.0 + seed for seed in range(6)}), Series(dict.fromkeys(range(6), 100.0))
 
-    kind = MetricKind("x", "1", "higher", headline=True)
-    assert Comparison("oltp", "xfs", "ext4", kind, ratio).verdict == "better"
-    assert Comparison("oltp", "xfs", "ext4", kind, ratio, doubt="xfs: not steady").verdict == "doubtful"
+    assert judged(values, level).verdict == "better"
+    assert judged(values, level, doubt="xfs: not steady").verdict == "doubtful"
+    assert judged(values, level, unranked="idle").verdict == "not ranked"
+    assert judged(level, level, doubt="xfs: not steady").verdict == "equal"

@@ -72,6 +72,25 @@ def test_commands_print_text_of_others_through_what_makes_it_fit_for_a_terminal(
     assert found == [], "use strata.console.Terminal and strata.printable.json_text"
 
 
+def test_only_the_judge_puts_a_verdict_together() -> None:
+    home = "strata.statistics.comparison"
+    makers = {}
+    for path in ROOT.glob("src/strata/**/*.py"):
+        tree = ast.parse(path.read_text())
+        knows = path.match("statistics/comparison.py") or any(
+            isinstance(node, ast.ImportFrom) and node.module == home for node in ast.walk(tree)
+        )
+        for function in ast.walk(tree) if knows else ():
+            if isinstance(function, ast.FunctionDef):
+                calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+                if any(ast.unparse(call.func).rpartition(".")[2] == "Comparison" for call in calls):
+                    makers[name_of(path)] = function.name
+
+    assert makers == {"src/strata/statistics/comparison.py": "judge"}, (
+        "compare cells by StudyResults.compared"
+    )
+
+
 def test_nothing_is_left_for_later_in_the_sources() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b")
     here = Path(__file__).resolve()

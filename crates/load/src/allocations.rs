@@ -44,14 +44,15 @@ mod tests {
     use super::count as allocations;
     use crate::clock::{NS_PER_MS, now_ns};
     use crate::data::{Content, Source};
-    use crate::file_set::{FileSet, Kept};
-    use crate::measured::Schedule;
-    use crate::personality::Kind;
+    use crate::files;
+    use crate::personality::definition;
+    use crate::personality::file_set::{FileSet, Kept};
+    use crate::personality::measured::Schedule;
+    use crate::personality::records::Kind;
+    use crate::personality::shared::{Pace, Shared, Window};
+    use crate::personality::tree::Tree;
+    use crate::personality::worker::Worker;
     use crate::random::Random;
-    use crate::shared::{Pace, Shared, Window};
-    use crate::tree::Tree;
-    use crate::worker::Worker;
-    use crate::{definition, files};
 
     const FILE_BYTES: usize = 5000;
     /// Enough for each kind of operation, and a count rather than a time: a busy disk may delay any of them.

@@ -5,8 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::blog;
+use crate::extents;
 use crate::faults::complain;
-use crate::{blog, extents, fragment, kernel, options, replay, storm};
+use crate::fragment;
+use crate::kernel_work;
+use crate::personality::options;
+use crate::replay;
+use crate::storm;
 
 /// Load a filesystem; the result is JSON on the standard output
 #[derive(Parser)]
@@ -35,7 +41,7 @@ enum Action {
     /// Create, stat and delete many small files
     Storm(storm::Options),
     /// Measure the processor time of the kernel's operations, or what the lab counts of them
-    Kernel(kernel::Options),
+    Kernel(kernel_work::Options),
 }
 
 pub fn main() -> ExitCode {
@@ -55,7 +61,7 @@ pub fn main() -> ExitCode {
         Action::Extents(options) => extents::run(options),
         Action::Replay(options) => replay::run(options),
         Action::Storm(options) => storm::run(options),
-        Action::Kernel(options) => kernel::run(options),
+        Action::Kernel(options) => kernel_work::run(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,8 +28,7 @@ from strata.advice.model import (
     Worse,
 )
 from strata.advice.settling import settlings
-from strata.advice.uses import DURABLE, Need, Use, bundled_uses
-from strata.plan.catalogue import catalogue
+from strata.advice.uses import DURABLE, Need, Use
 from strata.results.capabilities import Capabilities, PowerCutFinding, Verdict, lost_words
 from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
@@ -46,11 +45,6 @@ def advise(
     return [adviser.advise(use) for use in uses]
 
 
-def advise_on_all(results: StudyResults, capabilities: Capabilities | None) -> list[Advice]:
-    """Advise on every use that Strata has, as reports do."""
-    return advise(results, list(bundled_uses(catalogue()).values()), capabilities, evidence=False)
-
-
 @dataclass(frozen=True)
 class _Adviser:
     """Shared by the advice on several uses of one study."""
@@ -65,7 +59,9 @@ class _Adviser:
             stack: cuts_under(self._results, use, stack, self._capabilities) for stack in self._results.stacks
         }
         durability = self._durability(use, cuts)
-        unfit = {out.stack: out for need in use.needs for out in self._without(need, durability)}
+        unfit: dict[str, Excluded] = {}
+        for out in (each for need in use.needs for each in self._without(need, durability)):
+            unfit.setdefault(out.stack, out)
         left = [stack for stack in self._results.stacks if stack not in unfit]
         evidence = evidence_of(self._results, use, left, self._scorer)
         standings: tuple[Standing, ...] = ()
@@ -97,6 +93,7 @@ class _Adviser:
             seeds=tuple(evidence.common_seeds(evidence.stacks)),
             missing=tuple(each for stack in leaders for each in self._missing(stack, use)),
             worse=tuple(each for stack in leaders for each in self._worse(stack, evidence)),
+            apart=tuple(self._apart(leaders, evidence)) if conclusion != "clear" else (),
             unprobed=unprobed,
             baseline=self._scorer.baseline(evidence.stacks) if standings else None,
             weightings=self._weightings(evidence) if standings else {},
@@ -230,6 +227,15 @@ class _Adviser:
             held_by = tuple(other for other in stacks if self._verdict(other, probe.name, {}) == "yes")
             if verdict in ("no", "partial") and (held_by or need):
                 yield MissingCapability(stack, probe.name, probe.title, verdict, need, held_by)
+
+    def _apart(self, leaders: Sequence[str], evidence: Evidence) -> Iterator[Worse]:
+        """The parts at which one leader is better than others, and these against it."""
+        for part in evidence.parts if len(leaders) > 1 else ():
+            best, *others = (s for s in self._results.ranking(part.workload, part.kind) if s in leaders)
+            for other in others:
+                compared = self._scorer.compared(part, other, best)
+                if compared is not None and compared.verdict == "worse":
+                    yield Worse(part, compared)
 
     def _worse(self, stack: str, evidence: Evidence) -> Iterator[Worse]:
         for part in evidence.parts:

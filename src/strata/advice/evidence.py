@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.uses import HEADLINE, Use, Weight
 from strata.results.capabilities import Capabilities, PowerCutFinding
+from strata.spec.survival import loses_disk
 from strata.spec.trial import CellKey
 from strata.spec.warning import DURABLE as DURABLE_CHECK
-from strata.statistics.comparison import Comparison, MetricKind, Ratio
+from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
 from strata.statistics.family import Family
-from strata.statistics.interval import SEEDS_MIN, Floats, confidence_of
+from strata.statistics.interval import SEEDS_MIN, Floats
 from strata.statistics.level import (
     Level,
     Method,
@@ -24,7 +26,6 @@ from strata.statistics.level import (
     Remembering,
     estimate,
     family_among,
-    interval_of,
     once,
     resamples,
 )
@@ -91,6 +92,23 @@ class Score:
         if self.mean == "geometric":
             return np.asarray(np.exp(sum(share * log for share, log in logs)), dtype=np.float64)
         return np.asarray(sum(share * np.exp(log) for share, log in logs), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A stack's scores by seed; ``alike``: no seed reaches any metric in them."""
+
+    over: Callable[[Sequence[int]], Score]
+    seeds: tuple[int, ...]
+    alike: bool
+
+    @cached_property
+    def values(self) -> Mapping[int, float]:
+        each = self.over(self.seeds).at(np.arange(len(self.seeds))[:, np.newaxis])
+        return dict(zip(self.seeds, each.tolist(), strict=True))
+
+    def level(self, seeds: list[int]) -> Level:
+        return self.over(seeds)
 
 
 @dataclass(frozen=True)
@@ -172,23 +190,16 @@ class Scorer(Remembering):
         family: Family | None = None,
     ) -> Comparison:
         """A stack's score against the leader's, in the family of `family`: above 1 is a longer time."""
-        upper, lower = (self.score(each, baseline, parts, seeds, mean) for each in (stack, leader))
-        n = len(seeds)
-        ratio = estimate(upper, n) / estimate(lower, n)
-        interval = interval_of(n, upper, lower, family, confidence_of(n))
-        if ratio != 1 and self._alike(stack, parts) and self._alike(leader, parts):
-            interval = None
-        timed = dict.fromkeys((part.workload, part.kind.phase) for part in parts)
-        doubts = (self.results.doubt(stack, leader, workload=each, phase=phase) for each, phase in timed)
-        return Comparison(
-            use,
-            stack,
-            leader,
-            _SCORES[mean],
-            Ratio(n, ratio, interval),
-            precision=self.results.precision,
-            doubt="; ".join(dict.fromkeys(filter(None, doubts))),
-        )
+
+        def side(name: str) -> CellSeries:
+            cells = [self.results.series(CellKey(name, part.workload), part.kind) for part in parts]
+            score = partial(self.score, name, baseline, parts, mean=mean)
+            alike = all(cell.series.alike for cell in cells)
+            return CellSeries.joined(use, name, cells, Scores(score, tuple(seeds), alike))
+
+        found = judge(_SCORES[mean], side(stack), side(leader), family=family)
+        assert found is not None  # scores are positive, and `seeds` are those of both
+        return found
 
     def family(
         self, stacks: Sequence[str], baseline: str, parts: Sequence[Part], seeds: Sequence[int], mean: Mean
@@ -196,15 +207,9 @@ class Scorer(Remembering):
         """What the scores have in common: the leader is chosen by them, so their intervals hold together."""
         return family_among(len(seeds), [self.score(each, baseline, parts, seeds, mean) for each in stacks])
 
-    def _alike(self, stack: str, parts: Sequence[Part]) -> bool:
-        return all(self.results.cells[stack, part.workload].series(part.kind.name).alike for part in parts)
-
     def compared(self, part: Part, stack: str, baseline: str) -> Comparison | None:
-        ratio = self.results.ratio(part.workload, part.kind.name, stack, baseline)
-        if ratio is None:
-            return None
         cells = CellKey(stack, part.workload), CellKey(baseline, part.workload)
-        return self.results.judged(*cells, part.kind, ratio)
+        return self.results.compared(part.kind, *cells)
 
 
 def _leads(waiting: Floats) -> Floats:
@@ -317,9 +322,7 @@ def _fitting(
     """The study's workloads by weight; each counts for the first weight that it fits."""
     found: dict[str, list[str]] = {weight.name: [] for weight in use.weights}
     # A use is judged on sound disks.
-    sound = (
-        name for name in workloads if "lose-disk" not in declared.get(name, {}).get("before_measure", ())
-    )
+    sound = (name for name in workloads if not loses_disk(declared.get(name, {})))
     for workload in sound:
         for weight in use.weights:
             if any(pattern.fits(declared.get(workload, {})) for pattern in weight.fits):

@@ -8,7 +8,8 @@ from typing import Final
 
 from strata.results.capabilities import Capabilities, Verdict
 from strata.spec.survival import Variant, lost_disk_variants
-from strata.statistics.comparison import Comparison, compare_measured
+from strata.spec.trial import CellKey
+from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
 from strata.units import times
 from strata.words import listed
@@ -42,18 +43,18 @@ def _slower(results: StudyResults, stack: str, workloads: Sequence[str]) -> Iter
     variants = lost_disk_variants(results.snapshot.declared_workloads)
     for variant, when in _VARIANTS.items():
         gains = [
-            f"{times(gain)} as good under {name}"
+            f"{times(found.gain)} as good under {name}{' (doubtful)' if found.doubt else ''}"
             for name in workloads
-            if (gain := _gain(results, stack, name, variants.get((name, variant), ""))) is not None
+            if (found := slowed(results, stack, name, variants.get((name, variant), ""))) is not None
+            and not found.unranked
         ]
         if gains:
             yield f"{when} it is {listed(gains)}"
 
 
-def _gain(results: StudyResults, stack: str, workload: str, variant: str) -> float | None:
-    sound, lost = (results.cells.get((stack, name)) for name in (workload, variant))
-    if sound is None or lost is None or not sound.records or not lost.records:
+def slowed(results: StudyResults, stack: str, workload: str, variant: str) -> Comparison | None:
+    """A stack under a variant of a workload against the workload itself; None without results of both."""
+    lost, sound = CellKey(stack, variant), CellKey(stack, workload)
+    if not all(cell in results.cells and results.cells[cell].records for cell in (lost, sound)):
         return None
-    kind = results.metrics(workload)[0]
-    ratio = compare_measured(lost.series(kind.name), sound.series(kind.name))
-    return None if ratio is None else Comparison(variant, stack, stack, kind, ratio).gain
+    return results.compared(results.metrics(workload)[0], lost, sound)

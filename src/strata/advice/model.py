@@ -137,7 +137,7 @@ class MissingCapability:
 
 @dataclass(frozen=True)
 class Worse:
-    """A part at which a stack in front is worse than another: the comparison's baseline, the best at it."""
+    """A part at which a stack in front is worse than another: the comparison's baseline."""
 
     part: Part
     comparison: Comparison
@@ -163,6 +163,7 @@ class Advice:
         standings: Best first; empty without a conclusion.
         covered: The measured share of the weights.
         measured: Each part's metric in its unit, by stack, in the order of the parts.
+        apart: Of several leaders, the parts at which some are worse than the best of them.
         seeds: The seeds with all parts on all ranked stacks.
         unprobed: The needed capabilities that are unknown for a ranked stack.
         baseline: The stack whose waiting the weights divide; None without a conclusion.
@@ -188,6 +189,7 @@ class Advice:
     seeds: tuple[int, ...]
     missing: tuple[MissingCapability, ...]
     worse: tuple[Worse, ...]
+    apart: tuple[Worse, ...]
     unprobed: tuple[Need, ...]
     baseline: str | None
     weightings: Mapping[str, float]
@@ -208,6 +210,11 @@ class Advice:
     def tied(self) -> list[Comparison]:
         """The comparisons with the leader, by both means, of the other stacks in front."""
         return [score for each in self.standings if each.stack in self.leaders for score in each.means]
+
+    @property
+    def ruled_out(self) -> dict[str, Excluded]:
+        """The stacks without a required capability, or without a preferred one that another stack has."""
+        return {each.stack: each for each in self.out if each.why == "requirement"}
 
     @property
     def leader(self) -> str | None:

@@ -6,7 +6,7 @@ They are TOML, described in docs/reference/uses.md. All mistakes of a file are r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path as FilePath
@@ -26,6 +26,7 @@ from pydantic.fields import FieldInfo
 
 from strata.errors import StudyError
 from strata.plan.workload_sheet import example_table
+from strata.spec.asked import REQUIREMENTS
 from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
 from strata.spec.names import (
     Diagnostic,
@@ -235,6 +236,7 @@ class Use:
     Attributes:
         source: Where the weights come from.
         adjusted: The names of weights that the user has changed for this run.
+        is_asked: Whether it answers what the study asks.
     """
 
     name: str
@@ -244,6 +246,12 @@ class Use:
     weights: tuple[Weight, ...]
     needs: tuple[Need, ...] = ()
     adjusted: tuple[str, ...] = field(default=())
+    is_asked: bool = False
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The capabilities without which a stack is out, however fast."""
+        return tuple(need.capability for need in self.needs if need.level == "required")
 
     @property
     def total(self) -> float:
@@ -253,28 +261,21 @@ class Use:
 def bundled_uses(catalogue: Catalogue) -> dict[str, Use]:
     text = resources.files("strata.advice").joinpath("uses.toml").read_text("utf-8")
     tables, diagnostics = parse_toml(text, "uses.toml")
-    return _read(tables, diagnostics, catalogue, None)
+    return _read(tables, diagnostics, catalogue)
 
 
-def read_uses(
-    file: FilePath, catalogue: Catalogue, capabilities: Collection[str] | None = None
-) -> dict[str, Use]:
-    """The uses of a TOML file, by name; ``capabilities`` are the probes that a need may name.
+def read_uses(file: FilePath, catalogue: Catalogue) -> dict[str, Use]:
+    """The uses of a TOML file, by name.
 
     Raises:
         StudyError: If the file cannot be read or is not TOML.
         DiagnosticsError: All mistakes in it, each with its key and line.
     """
     tables, diagnostics = read_toml(file)
-    return _read(tables, diagnostics, catalogue, capabilities)
+    return _read(tables, diagnostics, catalogue)
 
 
-def _read(
-    tables: Mapping[str, Any],
-    diagnostics: Diagnostics,
-    catalogue: Catalogue,
-    capabilities: Collection[str] | None,
-) -> dict[str, Use]:
+def _read(tables: Mapping[str, Any], diagnostics: Diagnostics, catalogue: Catalogue) -> dict[str, Use]:
     for name in tables:
         if name != "uses":
             diagnostics.add((name,), f'unknown key "{name}"', remedy=nearest(name, ["uses"]))
@@ -288,20 +289,14 @@ def _read(
         if not is_kebab(name):
             cause = f'the name "{name[:60]}" is not in kebab case'
             diagnostics.add(("uses", name), cause, remedy=kebab_remedy(name))
-        use = _read_use(name, value, diagnostics, catalogue, capabilities)
+        use = _read_use(name, value, diagnostics, catalogue)
         if use is not None:
             found[name] = use
     diagnostics.raise_all()
     return found
 
 
-def _read_use(
-    name: str,
-    value: Any,
-    diagnostics: Diagnostics,
-    catalogue: Catalogue,
-    capabilities: Collection[str] | None,
-) -> Use | None:
+def _read_use(name: str, value: Any, diagnostics: Diagnostics, catalogue: Catalogue) -> Use | None:
     path = ("uses", name)
     patterns = _patterns(value, diagnostics, catalogue, path)  # also of a use that has other mistakes
     table = diagnostics.model(UseTable, value, path)
@@ -311,9 +306,9 @@ def _read_use(
         where = (*path, "needs", index, "capability")
         if need.capability in [each.capability for each in table.needs[:index]]:
             diagnostics.add(where, f'"{need.capability}" is named twice', remedy="name each capability once")
-        elif capabilities is not None and need.capability not in (known := [DURABLE, *capabilities]):
+        elif need.capability not in REQUIREMENTS:
             cause = f'there is no capability "{need.capability}"'
-            diagnostics.add(where, cause, remedy=nearest(need.capability, known))
+            diagnostics.add(where, cause, remedy=nearest(need.capability, REQUIREMENTS))
     for named, weight in table.weights.items():
         place = (*path, "weights", named)
         if not is_kebab(named):

@@ -13,6 +13,7 @@ from strata.cli.parameters import AsJson, AsMarkdown, Musts, argument, option
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
+from strata.spec.asked import REQUIREMENTS, Requirement
 
 if TYPE_CHECKING:
     from strata.advice.uses import Use
@@ -41,8 +42,8 @@ def advise(  # noqa: PLR0917  typer makes options of them
     A use, such as a mail server, weighs kinds of measurement; the weights are data and can be changed. The
     stacks are ranked by the time that the use waits on them, with an interval over the seeds; the geometric
     mean must agree. Of stacks within ±3 % of one another it says to take either. Where evidence is missing it
-    chooses none and says which trial would settle it. --must takes `durable` and the probes of
-    `strata capabilities`.
+    chooses none and says which trial would settle it. What the study asks (its keys `use` and `must`) comes
+    first; --must adds to it, and takes `durable` and the probes of `strata capabilities`.
 
     Examples:
         strata advise results/showcase
@@ -73,11 +74,15 @@ def advise(  # noqa: PLR0917  typer makes options of them
             place="RESULTS",
             remedy="give the folder that `strata run` wrote, or --list to see the uses",
         )
-    _print_advice(results, chosen, evidence=evidence, as_markdown=as_markdown, as_json=as_json)
+    from strata.advice.asked import posed  # noqa: PLC0415  NumPy takes a third of a second to load
+
+    folder = ResultsFolder.open(results)
+    chosen = posed(folder.study(), chosen, chosen=bool(use or uses))
+    _print_advice(folder, chosen, evidence=evidence, as_markdown=as_markdown, as_json=as_json)
 
 
 def _print_advice(
-    results: Path, chosen: list[Use], *, evidence: bool, as_markdown: bool, as_json: bool
+    folder: ResultsFolder, chosen: list[Use], *, evidence: bool, as_markdown: bool, as_json: bool
 ) -> None:
     # NumPy takes a third of a second to load.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
@@ -85,7 +90,6 @@ def _print_advice(
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    folder = ResultsFolder.open(results)
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if as_json:
         print_json([tables.advice_plain(each) for each in advices])
@@ -100,24 +104,21 @@ def _print_advice(
 def asked_uses(file: Path | None, names: list[str]) -> list[Use]:
     """The uses of ``--uses`` and ``--use``; by default all of the file's, or of Strata's."""
     from strata.advice.uses import bundled_uses, chosen_uses, read_uses  # noqa: PLC0415
-    from strata.capabilities.probes import PROBES  # noqa: PLC0415
 
-    bundled = bundled_uses(catalogue())
-    own = {} if file is None else read_uses(file, catalogue(), [probe.name for probe in PROBES])
-    return chosen_uses({**bundled, **own}, names or own)
+    own = {} if file is None else read_uses(file, catalogue())
+    return chosen_uses({**bundled_uses(catalogue()), **own}, names or own)
 
 
-def asked_musts(names: Sequence[str]) -> list[str]:
+def asked_musts(names: Sequence[str]) -> list[Requirement]:
     """The capabilities of ``--must``, each once. Raises StudyError."""
-    from strata.advice.uses import DURABLE  # noqa: PLC0415
-    from strata.capabilities.probes import PROBES  # noqa: PLC0415
     from strata.spec.names import require_known  # noqa: PLC0415
 
-    require_known("capability", names, [DURABLE, *(probe.name for probe in PROBES)], "--must")
-    return list(dict.fromkeys(names))
+    require_known("capability", names, REQUIREMENTS, "--must")
+    known: dict[str, Requirement] = {each: each for each in REQUIREMENTS}
+    return [known[name] for name in dict.fromkeys(names)]
 
 
-def _adjusted(uses: list[Use], weights: list[str], musts: list[str]) -> list[Use]:
+def _adjusted(uses: list[Use], weights: list[str], musts: Sequence[str]) -> list[Use]:
     from strata.advice.uses import requiring, reweighted  # noqa: PLC0415
 
     if weights and len(uses) != 1:

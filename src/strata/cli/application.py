@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common to all commands: ``--quiet``, completion, an orderly end by signals; and their import on use."""
+"""Common to all commands: ``--quiet``, permissions, completion, the end by signals; and import on use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from strata.cli.output import is_quiet, set_quiet
-from strata.cli.parameters import Quiet
+from strata.cli.parameters import AllowInput, AllowKernelSource, Quiet
 
 INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
@@ -39,7 +39,7 @@ def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
 
 
 class Application(typer.Typer):
-    """A typer application that gives every command ``--quiet``, and shows the examples of its docstring."""
+    """A typer application whose commands have the common options, and show their docstring's examples."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, **given)
@@ -95,28 +95,41 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
 
 
 def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
-    """Wrap a command's function, adding ``--quiet``, with the help text's paragraphs on one line each."""
+    """Wrap a command's function, with the help text's paragraphs on one line each.
+
+    ``--quiet`` is added, and for a study the caller's permissions.
+    """
     signature = inspect.signature(function, eval_str=True)
     if "quiet" in signature.parameters:
         return function
+    common: dict[str, tuple[Any, Any]] = {"quiet": (False, Quiet)}
+    if "study" in signature.parameters:
+        common |= {"allow_input": (None, AllowInput), "allow_kernel_source": (False, AllowKernelSource)}
 
     @functools.wraps(function)
     def carried_out(*words: Any, quiet: bool, **given: Any) -> Any:
         # The option may stand after the group or after its command.
         set_quiet(is_quiet() or quiet)
+        if "allow_input" in common:
+            from strata.spec.consent import give_consent  # noqa: PLC0415  only where there is a study
+
+            give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
         try:
             return function(*words, **given)
         except KeyboardInterrupt:
             print("strata: interrupted", file=sys.stderr)
             raise typer.Exit(INTERRUPTED_EXIT) from None
 
-    more = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (default, annotation) in common.items()
+    ]
     carried_out.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), more]
+        parameters=[*signature.parameters.values(), *more]
     )
     carried_out.__doc__ = "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
     annotations = {name: each.annotation for name, each in signature.parameters.items()}
-    carried_out.__annotations__ = {**annotations, "quiet": Quiet}
+    carried_out.__annotations__ = annotations | {name: each for name, (_, each) in common.items()}
     return carried_out
 
 

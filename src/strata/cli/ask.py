@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -14,31 +15,28 @@ from rich.text import Text
 
 from strata.cli.advise import asked_musts
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.new_study import Answers, Use, write_study
+from strata.cli.new_study import TEMPLATES, Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
 from strata.cli.tipping import found_within, seconds_of
 from strata.errors import ResultError, StrataError, StudyError
+from strata.files import write_durably
 from strata.plan.catalogue import catalogue
+from strata.spec.asked import Requirement
 from strata.spec.load import load_study
+from strata.spec.positions import with_values
 from strata.spec.study import Study
-from strata.units import NS_PER_S, format_duration, format_size
+from strata.toml import toml_value
+from strata.units import NS_PER_S, format_duration
 from strata.words import counted
 
 if TYPE_CHECKING:
     from strata.advice.model import Advice
-    from strata.advice.uses import Use as AdviceUse
     from strata.execution.estimate import Estimate
     from strata.results.store import ResultsFolder
     from strata.results.tipping import UseTipping
     from strata.statistics.study import StudyResults
 
-# The use that weighs what a template's study measures.
-_ADVISED: Final = {
-    Use.HOME_SERVER: "home-server",
-    Use.DATABASE_NVME: "postgresql-server",
-    Use.FOUR_GUESTS: "vm-host",
-}
 _SEEDS: Final = 6
 _TIPPING: Final = "3m"
 _TIPPING_LONG: Final = "20m"
@@ -78,25 +76,31 @@ def ask(  # noqa: PLR0917  typer makes options of them
     the stacks must survive, and answers in half a page: the choice, by how much and how sure, what it gives
     up and costs, and what would change it (see `strata tipping`). It shows the commands that build the choice
     and does not run them. Without --use it asks, on a terminal, for what no option says. After an
-    interruption, or when you have changed the file, `strata ask NAME` goes on; repeat --must. It takes
-    durable and the probes of `strata capabilities`.
+    interruption, or when you have changed the file, `strata ask NAME` goes on. The file keeps what was asked
+    (its keys `use` and `must`), and every view of the results begins with the answer; asked again with other
+    --use, --must or --seeds it changes the file. --must takes durable and the probes of
+    `strata capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
         strata ask orders --use database-nvme --disk generic-nvme-data-centre --seeds 3
+        strata ask orders --seeds 12    # goes on with six seeds more
         strata ask guests --use four-guests --disk this-machine --no-run
     """
     wanted, file = asked_musts(must or []), Path(f"{name}.toml")
     budget_s = seconds_of(tipping, "--tipping")
-    study = _written(file, use, Answers(disk, price, memory, data), seeds, wanted)
+    if use is Use.CI_GATE:
+        remedy = "name another use; `strata new study` writes a gate"
+        raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
+    answers = Answers(disk, price, memory, data)
+    study = _continued(file, use, answers, seeds, wanted) or _new(file, use, answers, seeds, wanted)
     real_s = _forecast(study, jobs, budget_s)
     if no_run:
         if as_json:
             print_json({"study": str(file), "estimate_real_s": round(real_s, 1)})
         return
-    musts = "".join(f" --must {each}" for each in wanted)
-    question = _Question(study, file, _advised(study, use, wanted), budget_s, jobs, musts)
-    results = _run(study, jobs, [each for each in wanted if each != "durable"], question.again)
+    question = _Question(study, file, budget_s, jobs)
+    results = _run(study, jobs, [each for each in study.must if each != "durable"], question.again)
     _answer(question, results, as_json=as_json)
 
 
@@ -112,39 +116,70 @@ def _forecast(study: Study, jobs: int | None, budget_s: float) -> float:
     return real_s
 
 
-def _written(file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[str]) -> Study:
-    """Write the study, unless it is there, and read it; a new one that cannot be answered is deleted."""
-    given = [each for each in (answers.disks, answers.prices, answers.memory, answers.data, seeds) if each]
-    if is_new := not file.exists():
-        _write(str(file).removesuffix(".toml"), use, answers, seeds)
-    elif given:
-        cause = f"the file is there already, and has its own answers, not {given[0]}"
-        remedy = "leave the options out to go on, or take another name"
-        raise StudyError(cause, place=str(file), remedy=remedy)
-    else:
-        notes().print(f"Going on with {file}", markup=False)
+def _new(
+    file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[Requirement]
+) -> Study:
+    """Write the study, and read it; one that cannot be answered is deleted."""
+    write_study(str(file).removesuffix(".toml"), use, answers, must=must, seeds=seeds or _SEEDS, shows=False)
     study = load_study(file, catalogue())
     try:
         _refuse_contradictions(study, must, file)
     except StudyError:
-        if is_new:
-            file.unlink()
+        file.unlink()
         raise
-    if is_new:
-        print_wrote(file)
+    print_wrote(file)
     return study
 
 
-def _write(name: str, use: Use | None, answers: Answers, seeds: int | None) -> None:
-    if use is Use.CI_GATE:
-        remedy = f"one of {', '.join(_ADVISED)}; `strata new study` writes a gate"
-        raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
-    write_study(name, use, answers, seeds=seeds or _SEEDS, shows=False)
+def _continued(
+    file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[Requirement]
+) -> Study | None:
+    """The study that is there already, with what is asked of it now; None if there is none.
+
+    Raises StudyError for answers that would make another study of it.
+    """
+    if not file.exists():
+        return None
+    given = [each for each in (answers.disks, answers.prices, answers.memory, answers.data) if each]
+    if given:
+        cause = f"the file is there already, and has its own answers, not {given[0]}"
+        remedy = "leave the options out to go on, or take another name"
+        raise StudyError(cause, place=str(file), remedy=remedy)
+    notes().print(f"Going on with {file}", markup=False)
+    study = load_study(file, catalogue())
+    _refuse_contradictions(study, must or study.must, file)
+    asked = {
+        "use": TEMPLATES[use].advised if use is not None else study.use or _measured_use(study),
+        "must": list(must or study.must),
+        "seeds": list(study.seeds if seeds is None else _extended(study.seeds, seeds)),
+    }
+    has = {"use": study.use, "must": list(study.must), "seeds": list(study.seeds)}
+    changed = {key: value for key, value in asked.items() if value != has[key]}
+    if not changed:
+        return study
+    try:
+        write_durably(file, with_values(file.read_text(), "study", changed).encode())
+    except ValueError as error:
+        remedy = f"write them yourself: {'; '.join(_assigned(changed))}"
+        raise StudyError("its keys cannot be changed", place=str(file), remedy=remedy) from error
+    for line in _assigned(changed):
+        notes().print(f"{file}: {line}", markup=False, soft_wrap=True)
+    return load_study(file, catalogue())
 
 
-def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
-    """The use with the requirements asked for; the workloads of a continued study show its use."""
-    from strata.advice.uses import bundled_uses, requiring  # noqa: PLC0415
+def _assigned(changed: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{key} = {toml_value(value)}" for key, value in changed.items())
+
+
+def _extended(seeds: Sequence[int], count: int) -> list[int]:
+    """This number of seeds: the study's, and then the lowest others."""
+    others = (seed for seed in itertools.count(1) if seed not in seeds)
+    return [*seeds[:count], *itertools.islice(others, max(0, count - len(seeds)))]
+
+
+def _measured_use(study: Study) -> str:
+    """Of the templates' uses, the one for which a study without a use measures most."""
+    from strata.advice.uses import bundled_uses  # noqa: PLC0415
 
     uses = bundled_uses(catalogue())
     described = [each.model_dump(mode="json") for each in study.workloads.values()]
@@ -156,7 +191,7 @@ def _advised(study: Study, use: Use | None, must: Sequence[str]) -> AdviceUse:
             if any(pattern.fits(each) for pattern in weight.fits for each in described)
         )
 
-    return requiring(uses[_ADVISED[use] if use else max(_ADVISED.values(), key=measured)], must)
+    return max(filter(None, (each.advised for each in TEMPLATES.values())), key=measured)
 
 
 def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> None:
@@ -220,28 +255,22 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> S
 
 @dataclass(frozen=True)
 class _Question:
-    """What was asked, with the real time to look for what would change the answer.
-
-    Attributes:
-        musts: The options ``--must``.
-    """
+    """What was asked, with the real time to look for what would change the answer."""
 
     study: Study
     file: Path
-    use: AdviceUse
     budget_s: float
     jobs: int | None
-    musts: str
 
     @property
     def again(self) -> str:
         """The command that asks it once more."""
-        return f"strata ask {self.file.with_suffix('')}{self.musts}"
+        return f"strata ask {self.file.with_suffix('')}"
 
 
 def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> None:
     """Print the answer, then look for what would change it, then print that and the commands."""
-    from strata.advice.advise import advise  # noqa: PLC0415
+    from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.plan.commands import build_commands  # noqa: PLC0415
     from strata.report.advice_tables import advice_plain, advices_view  # noqa: PLC0415
     from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
@@ -250,11 +279,12 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
 
-    study, use = question.study, question.use
+    study = question.study
     place = Path("results") / study.name
     folder = ResultsFolder.open(place)
     capabilities = read_capabilities(folder)
-    [advice] = advise(results, [use], capabilities, evidence=False)
+    advice = answer_of(results, capabilities)
+    assert advice is not None, "the file has a use"
     facts = facts_of(study, capabilities)
     if not as_json:
         console = stdout()
@@ -269,16 +299,12 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
             "results": str(place),
             "advice": advice_plain(advice),
             "facts": facts,
-            "tipping": None if changes is None else tipping_plain(use.name, changes),
+            "tipping": None if changes is None else tipping_plain(advice.use.name, changes),
         }
         print_json({**found, "stack": chosen, "commands": commands})
     else:
         _print_rest(question, advice, changes, commands)
-        if any(each.memory_bytes for each in facts if each.stack == chosen):
-            lab = f"the lab's, which has {format_size(study.memory_bytes)}"
-            stdout().print(Text(f"  # sizes of caches are {lab}: give them the same share of your machine's"))
-        advised = f"strata advise {place} --use {use.name}{question.musts}"
-        every = f"{advised} --evidence; strata report {place}"
+        every = f"strata advise {place} --use {advice.use.name} --evidence; strata report {place}"
         stdout().print(Text(f"\nEvery figure: {every}"), soft_wrap=True)
     if interrupted:
         raise typer.Exit(INTERRUPTED_EXIT)
@@ -295,7 +321,6 @@ def _print_rest(
         for sentence in tipping_words(changes) or ["Nothing was tried in this time."]:
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
         if not changes.whole:
-            # `strata tipping` would ask about Strata's use, without --must.
             goes_on = f"{question.again} --tipping {_TIPPING_LONG}"
             console.print(Text(f"  {goes_on} tries more."), soft_wrap=True)
     if commands:

@@ -12,14 +12,13 @@ import typer
 
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import print_json, print_text, stdout, task_bar, warnings
-from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, option
+from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
-from strata.spec.study import chosen_stacks
 
 if TYPE_CHECKING:
     from strata.results.capabilities import Capabilities, Capability

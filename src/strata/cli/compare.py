@@ -26,6 +26,7 @@ _ZONE: Final = "3%"
 # A wider zone would call half the speed equal.
 _ZONE_MAX: Final = 0.5
 _NAMED_MAX: Final = 5
+_DECIDED: Final = frozenset({"better", "equal", "worse"})
 
 
 class FailOn(StrEnum):
@@ -44,7 +45,10 @@ Renamed = Annotated[
 Threshold = Annotated[str, option("The practical zone: a difference below it counts as equal.", "PERCENT")]
 Failing = Annotated[
     list[FailOn] | None,
-    option("Exit with 1 if a cell is worse; undecided or of too few seeds; missing. May be repeated."),
+    option(
+        "Exit with 1 if a cell is worse; is undecided, doubtful, without a rank or of too few seeds; is "
+        "missing. May be repeated."
+    ),
 ]
 
 
@@ -149,22 +153,25 @@ def _zone(text: str) -> float:
 def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
     """The reasons of ``--fail-on`` that apply, a line each."""
     found: list[str] = []
-    verdicts = {FailOn.WORSE: {"worse"}, FailOn.UNDECIDED: {"undecided", "marginal", "too few seeds"}}
     for each in dict.fromkeys(asked):
-        if each is FailOn.MISSING:
-            cells = [absent.what for absent in pair.absent]
-        else:
-            cells = [
-                f"{row.cell.title} ({row.comparison.kind.name})"
-                for row in pair.rows
-                if row.comparison.verdict in verdicts[each]
-            ]
-            cells += [
-                f"{' under '.join(filter(None, (row.stack, row.workload)))} ({row.what})"
-                for row in pair.survival
-                if row.verdict in verdicts[each]
-            ]
+        cells = _failing(pair, each)
         if cells:
             more = f" and {len(cells) - _NAMED_MAX} more" if len(cells) > _NAMED_MAX else ""
             found.append(f"strata: {each.value}: {', '.join(cells[:_NAMED_MAX])}{more}")
     return found
+
+
+def _failing(pair: Pair, reason: FailOn) -> list[str]:
+    if reason is FailOn.MISSING:
+        return [absent.what for absent in pair.absent]
+    worse = reason is FailOn.WORSE
+    rows = [
+        row
+        for row in pair.rows
+        if (row.comparison.verdict == "worse" if worse else row.comparison.verdict not in _DECIDED)
+    ]
+    survival = [row for row in pair.survival if worse and row.verdict == "worse"]
+    return [
+        *(f"{row.cell.title} ({row.comparison.kind.name})" for row in rows),
+        *(f"{' under '.join(filter(None, (row.stack, row.workload)))} ({row.what})" for row in survival),
+    ]

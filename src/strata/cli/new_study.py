@@ -16,13 +16,15 @@ from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.skeleton import rendered
 from strata.disks.machine import Machine
 from strata.disks.resemblance import resembling
-from strata.errors import StudyError
+from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.files import write_durably
 from strata.plan.catalogue import catalogue
+from strata.spec.asked import Requirement, UseName
 from strata.spec.device import find_device
 from strata.spec.load import load_study
 from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.spec.price import read_price
+from strata.toml import toml_value
 from strata.units import GIB, MIB, describe_size, format_size, parse_size
 from strata.words import counted, listed
 
@@ -32,6 +34,8 @@ THIS_MACHINE: Final = "this-machine"
 _SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
 _FILE_BYTES: Final = 128 * 1024  # of the personality `fileserver`, on average
 _CAPACITY_BYTES_MIN: Final = 16 * GIB
+_MEMORY_BYTES_MIN: Final = 512 * MIB  # an eighth of it is the least that a guest and ZFS's cache can have
+_DATA_BYTES_MIN: Final = 64 * MIB
 
 
 class Use(StrEnum):
@@ -47,6 +51,8 @@ class Template:
 
     Attributes:
         disks: The counts that its stacks can stand on; the first is usual.
+        advised: The use that weighs what it measures; None: it compares no stacks.
+        copies: On how many disks its stacks keep everything.
         lab_memory_bytes: The most: more is slower and tells no more. The ratio of data to memory counts.
     """
 
@@ -55,25 +61,29 @@ class Template:
     model: str
     memory: str
     data: str
+    advised: UseName | None
     lab_memory_bytes: int = 512 * MIB
+    copies: int = 1
 
 
 TEMPLATES: Final[Mapping[Use, Template]] = {
     Use.HOME_SERVER: Template(
         "Which mirror of two disks should hold a family's files and a small database?",
-        *(range(2, 9), "generic-nearline-hdd", "8GiB", "16GiB"),
+        *(range(2, 9), "generic-nearline-hdd", "8GiB", "16GiB", "home-server"),
+        copies=2,
     ),
     Use.DATABASE_NVME: Template(
         "Which filesystem should hold PostgreSQL on one NVMe drive?",
-        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", 384 * MIB),
+        *(range(1, 2), "generic-nvme-data-centre", "32GiB", "64GiB", "postgresql-server", 384 * MIB),
     ),
     Use.FOUR_GUESTS: Template(
         "Which stack on four disks serves four virtual machines best, and is fair to them?",
-        *(range(4, 13, 2), "generic-sata-ssd", "32GiB", "32GiB", 2 * GIB),
+        *(range(4, 13, 2), "generic-sata-ssd", "32GiB", "32GiB", "vm-host", 2 * GIB),
+        copies=2,
     ),
     Use.CI_GATE: Template(
         "Does a change make our storage slower?",
-        *(range(1, 2), "generic-sata-ssd", "4GiB", "4GiB"),
+        *(range(1, 2), "generic-sata-ssd", "4GiB", "4GiB", None),
     ),
 }
 
@@ -93,6 +103,7 @@ def write_study(
     use: Use | None,
     answers: Answers,
     *,
+    must: Sequence[Requirement] = (),
     seeds: int = 3,
     as_json: bool = False,
     shows: bool = True,
@@ -121,8 +132,12 @@ def write_study(
     models = _models(template, answer(" ".join(answers.disks or []), question, template.model).split())
     machine_memory = answer(answers.memory, "The machine's memory", template.memory)
     machine_data = answer(answers.data, "The data in use", template.data)
-    values = _values(template, models, _size("--memory", machine_memory), _size("--data", machine_data))
+    memory_bytes = _size("--memory", machine_memory, _MEMORY_BYTES_MIN)
+    data_bytes = _size("--data", machine_data, _DATA_BYTES_MIN)
+    _refuse_too_much(template, models, data_bytes)
+    values = _values(template, models, memory_bytes, data_bytes)
     values["prices"] = dict(zip(_names(models), _prices(answers.prices, models), strict=True))
+    values |= {"use": template.advised, "must": toml_value(must) if must else ""}
     values["seeds"] = list(range(1, seeds + 1))
     text = rendered(f"study_{use}.toml.j2", name, **values)
     write_checked(name, text, as_json=as_json, shows=shows)
@@ -168,6 +183,42 @@ def _of_this_machine() -> list[str]:
     return [model.name for _, model in found]
 
 
+def _refuse_too_much(template: Template, models: Sequence[str], data_bytes: int) -> None:
+    """Refuse data that the machine's own disks cannot hold."""
+    holds_bytes = sum(find_device(model).capacity_bytes for model in models) // template.copies
+    if data_bytes > holds_bytes:
+        copies = f" with {template.copies} copies of everything" if template.copies > 1 else ""
+        disks = f"{counted(len(models), 'disk')} ({', '.join(dict.fromkeys(models))})"
+        raise StudyError(
+            f"{format_size(data_bytes)} do not fit on {disks}, which hold {format_size(holds_bytes)}{copies}",
+            place="--data",
+            remedy="name larger disks, or more of them (--disk), or less data",
+        )
+
+
+# The options that say what a written study has at such keys.
+_OPTIONS: Final = {
+    "capacity": "--data",
+    "scale": "--data",
+    "files": "--data",
+    "memory": "--memory",
+    "machine_memory": "--memory",
+    "arc_max": "--memory",
+    "model": "--disk",
+    "price": "--price",
+}
+
+
+def _of_the_answers(error: DiagnosticsError) -> DiagnosticsError:
+    """The mistakes by the options that lead to them: nobody has the file and its lines."""
+    found: dict[tuple[str, str], StrataError] = {}
+    for each in error.diagnostics:
+        key = getattr(each, "key", None) or "the answers"
+        place = _OPTIONS.get(key.rpartition(".")[2], key)
+        found.setdefault((place, each.cause), StudyError(each.cause, place=place, remedy=each.remedy))
+    return DiagnosticsError(list(found.values()), place="the study that these answers make")
+
+
 def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) -> None:
     """Write a study as ``NAME.toml`` in the current folder, if it has no mistake.
 
@@ -183,6 +234,8 @@ def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) ->
     try:
         load_study(written, catalogue())
         written.rename(path)
+    except DiagnosticsError as error:
+        raise _of_the_answers(error) from error
     finally:
         written.unlink(missing_ok=True)
     if not shows:
@@ -194,13 +247,14 @@ def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) ->
     notes().print(f"Next: strata check {path}; strata plan {path}; strata run {path}", markup=False)
 
 
-def _size(option: str, text: str) -> int:
+def _size(option: str, text: str, least_bytes: int) -> int:
     try:
         size_bytes = parse_size(text)
     except ValueError as error:
         raise StudyError(str(error), place=option, remedy='write for example "8GiB"') from error
-    if size_bytes < 64 * MIB:
-        raise StudyError(f"{text} is too little", place=option, remedy="at least 64MiB")
+    if size_bytes < least_bytes:
+        remedy = f"at least {describe_size(least_bytes)}"
+        raise StudyError(f"{text} is too little", place=option, remedy=remedy)
     return size_bytes
 
 
@@ -217,12 +271,14 @@ def _values(template: Template, models: list[str], memory_bytes: int, data_bytes
     # One drive that is not like two or more others serves them rather than being one of them.
     ssd = next(iter(disks.keys() - rotating), "") if len(disks) - len(rotating) == 1 < len(rotating) else ""
     lab_data_bytes = max(_SCALE_BYTES, data_bytes * lab_bytes // memory_bytes) // MIB * MIB
+    capacity_bytes = max(_CAPACITY_BYTES_MIN, -(-8 * lab_data_bytes // GIB) * GIB)
+    smallest_bytes = min(find_device(model).capacity_bytes for model in models)
     return {
         "question": template.question,
         "disks": disks,
         "ssd": ssd,
         "members": f"devices = [{', '.join(quoted)}]\n" if ssd else "",
-        "capacity": describe_size(max(_CAPACITY_BYTES_MIN, -(-8 * lab_data_bytes // GIB) * GIB)),
+        "capacity": describe_size(min(smallest_bytes, capacity_bytes)),
         "machine_memory": describe_size(memory_bytes),
         "machine_data": describe_size(data_bytes),
         "memory": describe_size(lab_bytes),

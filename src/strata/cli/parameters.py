@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from strata.spec.names import require_known
+from strata.spec.study import Study
+
 if TYPE_CHECKING:
     from strata.spec.study import Study
     from strata.spec.trial import CellKey
@@ -126,6 +129,12 @@ def option(
     return typer.Option(*names, help=text, metavar=metavar, autocompletion=completer, **more)
 
 
+def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
+    """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
+    require_known("stack", names or [], study.stacks, "--stack")
+    return [name for name in study.stacks if not names or name in names]
+
+
 class RunnerName(StrEnum):
     """Where trials are carried out."""
 
@@ -149,6 +158,13 @@ AsJson = Annotated[bool, option("Print everything as JSON.", "--json")]
 AsCsv = Annotated[bool, option("Print everything as CSV.", "--csv")]
 AsMarkdown = Annotated[bool, option("Print everything as Markdown.", "--markdown")]
 OpenIt = Annotated[bool, option("Open it in a browser.", "--open")]
+AllowInput = Annotated[
+    list[Path] | None,
+    option("Files that the study may read besides those of its folder; repeatable.", "--allow-input", "PATH"),
+]
+AllowKernelSource = Annotated[
+    bool, option("Build and run the kernel whose source the study names.", "--allow-kernel-source")
+]
 Quiet = Annotated[bool, option("Print the result and errors, nothing else.", "--quiet", "-q")]
 
 

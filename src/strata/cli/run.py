@@ -45,6 +45,7 @@ from strata.runners.base import Cancelled, Runner
 from strata.runners.disks import RealDisks
 from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
+from strata.spec.consent import consent
 from strata.spec.load import load_study
 from strata.spec.study import Study
 from strata.spec.workload import loads_of
@@ -135,7 +136,7 @@ def _read(file: Path, runner: RunnerName, scale: str, **allowed: bool) -> tuple[
     """A study as the runner can carry it out, and the options that this takes."""
     share = asked_scale(scale)
     study = load_study(file, catalogue(), scale=share)
-    words = [] if share == 1 else ["--scale", scale]
+    words = [*consent().words(), *([] if share == 1 else ["--scale", scale])]
     if runner is RunnerName.HOST:
         _refuse_survival(study)
         study = study.on_host()
@@ -305,6 +306,7 @@ def _known(place: Path) -> Iterator[ResultRecord]:
 def _conclude(console: Console, study: Study, summary: Summary, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     # Statistics take a moment to load.
+    from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.report.survival import survival_tables  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
@@ -313,9 +315,9 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
 
     errors = warnings()
     folder = ResultsFolder.open(place)
-    results = gather(folder)
-    stdout().print(study_view(results, []))
-    for table in survival_tables(read_capabilities(folder), results) if study.survival is not None else ():
+    results, capabilities = gather(folder), read_capabilities(folder)
+    stdout().print(study_view(results, [], answer_of(results, capabilities)))
+    for table in survival_tables(capabilities, results) if study.survival is not None else ():
         stdout().print(terminal(table))
     for trial, reasons in summary.invalid.items():
         errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)

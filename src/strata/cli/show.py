@@ -29,6 +29,7 @@ def show(
         strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
     """
     # NumPy takes a third of a second to load.
+    from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.report.answer import chosen_metrics  # noqa: PLC0415
     from strata.report.data import cells_table, study_plain  # noqa: PLC0415
     from strata.report.survival import survival_tables  # noqa: PLC0415
@@ -46,14 +47,16 @@ def show(
     wanted = metric or []
     for name in found.workloads:
         chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
-    survival = [] if as_csv else survival_tables(read_capabilities(folder), found)
+    capabilities = read_capabilities(folder)
+    asked = answer_of(found, capabilities)
+    survival = [] if as_csv else survival_tables(capabilities, found)
     if as_json:
         rows = {table.name: objects(table) for table in survival}
-        print_json({**study_plain(found, wanted), "survival": rows})
+        print_json({**study_plain(found, wanted, asked), "survival": rows})
     elif as_csv:
-        print_text(csv_text(cells_table(found, wanted)))
+        print_text(csv_text(cells_table(found, wanted, asked=asked)))
     else:
-        stdout().print(study_view(found, wanted))
+        stdout().print(study_view(found, wanted, asked))
         for table in survival:
             stdout().print(terminal(table))
 

@@ -9,12 +9,11 @@ from typing import Annotated, Final
 from rich.text import Text
 
 from strata.cli.output import print_json, print_wrote
-from strata.cli.parameters import AsJson, OnlyStacks, StudyFile, option
+from strata.cli.parameters import AsJson, OnlyStacks, StudyFile, chosen_stacks, option
 from strata.console import Terminal
 from strata.plan.catalogue import catalogue
 from strata.printable import plain
 from strata.spec.load import load_study
-from strata.spec.study import chosen_stacks
 
 _LINE: Final = 1000
 

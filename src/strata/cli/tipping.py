@@ -57,12 +57,14 @@ def tipping(  # noqa: PLR0917  typer makes options of them
         strata tipping results/quickstart --use postgresql-server --parameter 'weights.*'
         strata tipping results/quickstart --use postgresql-server --parameter '*.write_settle' --seeds 6
     """
+    from strata.advice.asked import posed  # noqa: PLC0415
     from strata.advice.tipping import Limits  # noqa: PLC0415  numbers take a moment to load
     from strata.report.tipping_text import tipping_plain, tipping_view  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     asked, budget_s = asked_uses(uses, use or []), seconds_of(budget, "--budget")
     folder = ResultsFolder.open(results)
+    asked = posed(folder.study(), asked, chosen=bool(use or uses))
     gathered = gather(folder)
     advices = _advised(folder, gathered, asked, is_named=bool(use))
     limits = Limits(budget_s, seeds, parameter or ())

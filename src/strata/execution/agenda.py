@@ -197,6 +197,8 @@ def snapshot_of(
             Choice(name=name, title=title(each.workload, each), rationale=each.rationale)
             for name, each in study.workloads.items()
         ),
+        use=study.use,
+        must=study.must,
         seeds=max((study.seeds_of(workload) for workload in study.workloads), key=len),
         added_seeds=dict(study.added_seeds),
         trials={each.key: each.spec_sha256 for each in planned},

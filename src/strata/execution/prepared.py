@@ -131,6 +131,8 @@ def _make(runner: LabRunner, task: Task, kernel_logs: Sequence[KernelLog], folde
         except RunError:
             _keep_evidence(folder, task.folder)
             raise
+        for path in folder.iterdir():  # it may hold the study's private inputs
+            path.chmod(0o600)
         return {
             "virtual_ns": events.last_ns,
             "events_sha256": events.sha256,

@@ -307,6 +307,8 @@ class _Crew:
         trial = planned.plan.trial
         attempt = self._folder.new_attempt(planned.key)
         try:
+            if any(file.private for file in study.inputs.values()):
+                attempt.path.chmod(0o700)  # a program may have written an input's content to its output
             attempt.write(PLAN_NAME, planned.plan.to_json())
             self.display.started(trial)
             started_at, started_s = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()

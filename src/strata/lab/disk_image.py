@@ -62,7 +62,7 @@ class DiskImage:
     def at(cls, path: Path, *, new: bool = False) -> DiskImage:
         """The image in a file, which is for reading unless it is ``new``."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL if new else os.O_RDONLY
-        return cls(path.parent, os.open(path, flags | os.O_CLOEXEC, 0o644))
+        return cls(path.parent, os.open(path, flags | os.O_CLOEXEC, 0o600))
 
     def copy(self, folder: Path | None = None) -> DiskImage:
         """Another image with the same content, without a name, in ``folder`` or on the same filesystem.

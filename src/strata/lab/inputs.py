@@ -119,25 +119,32 @@ def provide_inputs(plan: Plan, files: Iterable[InputFile], progress: SetupProgre
     Raises LabError if an input cannot be fetched, no file has its hash, or the cache has no room for it, and
     StudyError if an archive is damaged, or has changed since the study was read.
     """
-    by_hash = {file.sha256: file.path for file in files}
+    by_hash = {file.sha256: file for file in files}
     for each in plan.inputs:
         if _find(each) is None:
             _provide(each, by_hash, progress)
 
 
-def _provide(wanted: PlanInput, by_hash: Mapping[str, Path], progress: SetupProgress) -> None:
+def _provide(wanted: PlanInput, by_hash: Mapping[str, InputFile], progress: SetupProgress) -> None:
     cache, inputs = Cache(cache_root()), Inputs(_stated(wanted), {})
     if wanted.sha256 is not None:
-        path, sha256 = by_hash.get(wanted.sha256), wanted.sha256
-        if path is None:
+        file, sha256 = by_hash.get(wanted.sha256), wanted.sha256
+        if file is None:
             raise LabError(
                 f"the plan reads {wanted.source}, and no file of the study has its content",
                 place=f"inputs.{wanted.name}",
                 remedy="run it with the study that it was planned from, and with the same file",
             )
+        path = file.path
         archived = _packed if path.is_dir() else _unpacked
         unpacked = {"trace": _requests, "file": _single, "archive": archived}[wanted.kind]
-        cache.build("input", inputs, lambda folder: unpacked(path, sha256, folder / _FILE, progress))
+
+        def copy(folder: Path) -> dict[str, Any]:
+            # Whoever may not read the file may not read its copy, from its first byte on.
+            os.close(os.open(folder / _FILE, os.O_CREAT | os.O_EXCL, 0o600 if file.private else 0o644))
+            return unpacked(path, sha256, folder / _FILE, progress)
+
+        cache.build("input", inputs, copy)
         return
     make = _linux_source if wanted.source == LINUX_SOURCE else _package_set
     entry = cache.build("input", inputs, lambda folder: make(folder / _FILE, progress))

@@ -13,6 +13,7 @@ from strata.plan.placement import placed_layers
 from strata.spec.stack import Stack
 from strata.spec.step import Step
 from strata.spec.study import Study
+from strata.units import describe_size
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _VARIABLE: Final = re.compile(r"\$\{([a-z0-9][a-z0-9.-]*)\}")
@@ -32,10 +33,10 @@ _MACHINE: Final = {"mount": "/mnt/{}", "mounts": "/mnt/{}-parts", "scratch": "/r
 
 
 def build_commands(study: Study, stack: str) -> list[str]:
-    """The lines of a shell script that builds a stack, after the user has named the disks in its first lines.
+    """The lines that build a stack, to paste into a shell after naming the disks in the first of them.
 
-    They are the steps of a trial, as measured, without what a trial alone needs; and a RAID synchronises its
-    disks, which hold zeros in a trial only.
+    A shell of their own runs them, which an error ends. They are the steps of a trial, as measured, without
+    what a trial alone needs; and a RAID synchronises its disks, which hold zeros in a trial only.
     """
     declared = study.stacks[stack]
     steps = [step for part in declared.parts for step in _steps(study, part)]
@@ -44,11 +45,12 @@ def build_commands(study: Study, stack: str) -> list[str]:
     lines = [_OF_TRIALS.sub("", line) for step in kept for line in _lines(step, nodes)]
     uuids = {each: f"uuid{number}" for number, each in enumerate(dict.fromkeys(_UUID.findall(str(lines))), 1)}
     lines = [_UUID.sub(lambda found: f"${{{uuids[found[0]]}}}", line) for line in lines]
-    return [*_head(study, declared, lines), *(f"{name}=$(uuidgen)" for name in uuids.values()), *lines]
+    return [*_head(study, declared, lines), *(f"{name}=$(uuidgen)" for name in uuids.values()), *lines, ")"]
 
 
 def _steps(study: Study, stack: Stack) -> Iterator[Step]:
-    used = replace(stack, layers=tuple(layer.on_used_disks() for layer in stack.layers))
+    ratio = (study.machine_memory_bytes or study.memory_bytes) / study.memory_bytes
+    used = replace(stack, layers=tuple(each.on_used_disks().with_memory(ratio) for each in stack.layers))
     for layer, context in placed_layers(study, used, 1):
         if not (stack.own and layer.beside):  # which the stack's own layers have made
             yield from (step for step in layer.build(context) if step.phase == "build")
@@ -67,7 +69,11 @@ def _acts(step: Step, steps: Sequence[Step], nodes: dict[str, str]) -> bool:
 
 
 def _head(study: Study, stack: Stack, lines: Sequence[str]) -> Iterator[str]:
-    yield "set -e"
+    yield "( set -e  # an error ends these commands, not your shell"
+    own = [each for each in stack.every_layer if each.with_memory(2) != each]
+    if own and study.machine_memory_bytes is None:
+        share = f"those of {describe_size(study.memory_bytes)}: give them the same share of your machine's"
+        yield f"# sizes of memory are {share}"
     for disk in stack.all_devices:
         title = study.devices[disk].device.title
         yield f"{_shell(disk)}=/dev/disk/by-id/CHOOSE  # {title}; its content is destroyed"

@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from strata.advice.model import Advice, Conclusion, Part, Settling, Standing
+from strata.advice.model import Advice, Conclusion, Part, Settling, Standing, Worse
 from strata.advice.uses import Use
 from strata.printable import plain
-from strata.report.advice_text import ability, headline, reasons
+from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
 from strata.report.wording import ends_plain, interval_ends, picked
 from strata.spec.metric_title import metric_title
@@ -116,7 +116,7 @@ def _time(score: Comparison | None) -> tuple[Any, ...]:
 def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
     """The advice on several uses, in a terminal; uses without enough evidence share a line."""
     whole = in_full or len(advices) == 1
-    shown = [each for each in advices if whole or each.standings]
+    shown = [each for each in advices if whole or is_said(each)]
     parts = [_whole(each) if in_full else _decision(each) for each in shown]
     if silent := [each.use.title for each in advices if each not in shown]:
         missing = f"Too little was measured to say anything about {listed(silent)}."
@@ -126,9 +126,20 @@ def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
     return Group(*parts)
 
 
+def is_said(advice: Advice) -> bool:
+    """Whether it is shown in full: it chooses between stacks, or answers what the study asks."""
+    return bool(advice.standings) or advice.use.is_asked
+
+
+def lead_text(advice: Advice) -> Text:
+    """The answer with which every view begins, in a terminal."""
+    return Text(lead(advice), _STYLES.get(advice.conclusion, "bold"))
+
+
 def _heading(advice: Advice) -> Text:
     style = _STYLES.get(advice.conclusion, "bold")
-    return Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style))
+    said = Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style))
+    return lead_text(advice) if advice.use.is_asked else said
 
 
 def _decision(advice: Advice) -> RenderableType:
@@ -194,16 +205,17 @@ def advice_markdown(advices: Sequence[Advice]) -> str:
 def in_short(advices: Sequence[Advice]) -> Iterator[str]:
     """For a report in Markdown: the decision and the ranking for each use with enough evidence."""
     for advice in advices:
-        if advice.standings:
+        if is_said(advice):
             yield f"### {_decided(advice)}\n"
             yield markdown(_untitled(ranking(advice)))
-    if left := listed([each.use.title for each in advices if not each.standings]):
+    if left := listed([each.use.title for each in advices if not is_said(each)]):
         yield f"Too little was measured to say anything about {left}.\n"
 
 
 def _decided(advice: Advice) -> str:
     said = "\n".join(f"- **{title}**: {text}" for title, text in reasons(advice))
-    return f"{advice.use.title}: {headline(advice)}\n\n{said}"
+    heading = f"{advice.use.title}: {headline(advice)}"
+    return f"{lead(advice) if advice.use.is_asked else heading}\n\n{said}"
 
 
 def _section(advice: Advice) -> Iterator[str]:
@@ -237,10 +249,6 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
             for stack, each in measured.items()
         }
         parts.append({**_part_plain(part), "measured": values})
-    worse = [
-        {"stack": each.comparison.stack, **_part_plain(each.part), **_comparison_plain(each.comparison)}
-        for each in advice.worse
-    ]
     lacks = [
         {**picked(each, "stack", "capability", "title", "verdict"), "held_by": list(each.held_by)}
         | {"asked_for": each.need.level if each.need is not None else None}
@@ -254,6 +262,7 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "use": use_plain(advice.use),
         **picked(advice, "study", "time_domain", "conclusion", "candidates", "leaders", "take_either"),
         "headline": headline(advice),
+        "lead": lead(advice),
         "reasons": dict(reasons(advice)),
         "baseline": advice.baseline,
         "ranking": [_standing_plain(each, advice) for each in advice.standings],
@@ -266,7 +275,8 @@ def advice_plain(advice: Advice) -> dict[str, Any]:
         "parts": parts,
         "seeds": list(advice.seeds),
         "lacks": lacks,
-        "worse": worse,
+        "worse": [*map(_worse_plain, advice.worse)],
+        "apart": [*map(_worse_plain, advice.apart)],
         "not_probed": plain(advice.unprobed),
         "durability": dict(advice.durability),
         "power_cuts": dict(advice.power_cuts),
@@ -302,6 +312,24 @@ def use_plain(use: Use) -> dict[str, Any]:
     }
     about = picked(use, "name", "title", "about", "source")
     return {**about, "weights": weights, "needs": plain(use.needs), "adjusted": list(use.adjusted)}
+
+
+def answer_plain(advice: Advice | None) -> dict[str, Any] | None:
+    """The answer to what the study asks, in short."""
+    if advice is None:
+        return None
+    return {
+        "lead": lead(advice),
+        "use": advice.use.name,
+        "requires": list(advice.use.required),
+        **plain(picked(advice, "conclusion", "candidates", "leaders", "take_either")),
+        "ruled_out": {stack: lacks_words(each) for stack, each in advice.ruled_out.items()},
+    }
+
+
+def _worse_plain(each: Worse) -> dict[str, Any]:
+    part, found = _part_plain(each.part), _comparison_plain(each.comparison)
+    return {"stack": each.comparison.stack, **part, **found}
 
 
 def _comparison_plain(score: Comparison) -> dict[str, Any]:

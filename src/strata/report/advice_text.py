@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from strata.advice.model import COVERAGE_MIN, Advice, MissingCapability, Standing, Worse
+from strata.advice.model import COVERAGE_MIN, Advice, Excluded, MissingCapability, Standing, Worse
 from strata.advice.uses import DURABLE
 from strata.report.wording import interval_words
 from strata.spec.metric_title import metric_title
@@ -38,17 +38,71 @@ ABILITIES: Final = {
 }
 
 
+def lead(advice: Advice) -> str:
+    """The answer with which every view begins: the choice, and the stacks that are ruled out, each with why.
+
+    ``Home server, with snapshots: choose zfs. Ruled out: ext4 (without snapshots).``
+    """
+    required = [ability(each) for each in advice.use.required]
+    said = f"{advice.use.title}{f', with {listed(required)}' if required else ''}: {headline(advice)}."
+    out: dict[str, list[str]] = {}
+    for stack, each in advice.ruled_out.items():
+        out.setdefault(lacks_words(each), []).append(stack)
+    if out:
+        said += f" Ruled out: {'; '.join(f'{listed(stacks)} ({why})' for why, stacks in out.items())}."
+    open_yet = [ability(each.capability) for each in advice.unprobed if each.level == "required"]
+    return said + (f" Not known of every stack yet: {listed(open_yet)}." if open_yet else "")
+
+
 def headline(advice: Advice) -> str:
     if advice.conclusion == "clear":
         return f"choose {advice.leaders[0]}"
+    apart = apart_words(advice)
     if advice.take_either:
         *others, last = advice.leaders
-        return f"take {'any of' if others[1:] else 'either'} {', '.join(others)} or {last}"
-    if advice.conclusion == "undecided":
-        return f"undecided between {listed(advice.leaders)}"
-    if advice.conclusion == "the means disagree":
-        return f"the means disagree about {listed(advice.leaders)}"
-    return advice.conclusion
+        said = f"take {'any of' if others[1:] else 'either'} {', '.join(others)} or {last}"
+    elif advice.conclusion == "undecided":
+        said = f"undecided between {listed(advice.leaders)}" if not apart else ""
+    elif advice.conclusion == "the means disagree":
+        said = f"the means disagree about {listed(advice.leaders)}"
+    elif advice.conclusion == "nothing to compare" and advice.ruled_out:
+        said = f"only {listed(advice.candidates)} comes into question"
+    else:
+        said = advice.conclusion
+    return ": ".join(filter(None, (said, apart)))
+
+
+def apart_words(advice: Advice) -> str:
+    """What each of several leaders is better at; empty where no difference between them is shown.
+
+    ``zfs is better in files (6.1 × as good as ext4), and no difference is shown in oltp``
+    """
+    better: dict[str, dict[str, list[Comparison]]] = {}
+    for each in advice.apart:
+        found = better.setdefault(each.comparison.baseline, {})
+        found.setdefault(each.part.workload, []).append(each.comparison)
+    said = [
+        f"{stack} is better in {listed([_most(*each) for each in found.items()])}"
+        for stack, found in better.items()
+    ]
+    apart = {each.part.workload for each in advice.apart}
+    alike = dict.fromkeys(part.workload for part in advice.parts if part.workload not in apart)
+    if said and alike:
+        said.append(f"no difference is shown in {listed(list(alike))}")
+    return ", ".join(said[:-1]) + (", and " if said[1:] else "") + said[-1] if said else ""
+
+
+def _most(workload: str, comparisons: Sequence[Comparison]) -> str:
+    """The widest lead under a workload: ``files (6.1 × as good as ext4)``."""
+    most = min(comparisons, key=lambda each: each.gain)
+    return f"{workload} ({times(1 / most.gain)} as good as {most.stack})"
+
+
+def lacks_words(out: Excluded) -> str:
+    """Why a requirement rules a stack out, in a few words."""
+    if out.capability == DURABLE:
+        return f"loses what it acknowledged when the power fails: {out.text}"
+    return f"without {ability(out.capability)}"
 
 
 def reasons(advice: Advice) -> Iterator[tuple[str, str]]:

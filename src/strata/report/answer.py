@@ -11,7 +11,9 @@ from typing import Final
 import numpy as np
 from markupsafe import Markup
 
+from strata.advice.model import Advice
 from strata.errors import ResultError
+from strata.report.advice_text import lacks_words
 from strata.report.wording import interval_words
 from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, MetricKind
@@ -127,23 +129,33 @@ def standings(
 
 
 def answer(
-    results: StudyResults, workload: str, mark: Mark, found: Sequence[Standing] | None = None
+    results: StudyResults,
+    workload: str,
+    mark: Mark,
+    found: Sequence[Standing] | None = None,
+    against: Mapping[str, str] = {},
 ) -> Answer:
-    """A workload's results in words; ``found`` are its ``standings``, if they are known."""
+    """A workload's results in words.
+
+    ``found`` are its ``standings``, if they are known; ``against`` has what speaks against stacks, which
+    stands beside each of them that leads (`objections`).
+    """
     known = standings(results, workload) if found is None else found
     if not known:
         return Answer(workload, Markup("There is no valid result yet."))
     first, rest = known[0], known[1:]
     if not first.best:
         return Answer(workload, Markup(" ").join(_unranked(first, mark)))
+    leading = _with_objections(mark, against)
+
+    def sentence(of: Standing) -> Markup:
+        return _sentence(results, of, workload, mark, leading)
+
     return Answer(
         workload,
-        _sentence(results, first, workload, mark),
+        sentence(first),
         tuple(_qualifications(first, mark)),
-        tuple(
-            Markup(" ").join((_sentence(results, each, workload, mark), *_qualifications(each, mark)))
-            for each in rest
-        ),
+        tuple(Markup(" ").join((sentence(each), *_qualifications(each, mark))) for each in rest),
         (first.best, *(each.stack for each in first.those("equal"))),
         compared=bool(first.others),
         sure=not first.those("too few seeds"),
@@ -151,8 +163,23 @@ def answer(
     )
 
 
-def overall(answers: Sequence[Answer], mark: Mark) -> Markup:
+def objections(advice: Advice | None) -> dict[str, str]:
+    """What speaks against stacks by the answer to what the study asks, in a few words by stack."""
+    out = advice.ruled_out if advice is not None else {}
+    return {stack: f"ruled out: {lacks_words(each)}" for stack, each in out.items()}
+
+
+def _with_objections(mark: Mark, against: Mapping[str, str]) -> Mark:
+    def marked(stack: str) -> Markup:
+        said = against.get(stack)
+        return mark(stack) if said is None else Markup("{} ({})").format(mark(stack), said)
+
+    return marked
+
+
+def overall(answers: Sequence[Answer], mark: Mark, against: Mapping[str, str] = {}) -> Markup:
     """Which stacks lead where, in a sentence; empty where one workload alone was answered."""
+    mark = _with_objections(mark, against)
     answered = [each for each in answers if each.compared]
     if len(answered) < 2:
         return Markup("")
@@ -193,17 +220,18 @@ def _workloads(names: Sequence[str]) -> Markup:
     return listed([Markup("<em>{}</em>").format(name) for name in names])
 
 
-def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark) -> Markup:
+def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark, leads: Mark) -> Markup:
+    """The first sentence of a metric; ``leads`` is the form of a leading stack's name."""
     kind, best = standing.kind, standing.best
     estimate = results.summaries(workload, kind.name)[best].estimate
     value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
     title = metric_title(kind)
     if not standing.others and standing.unranked:
-        return Markup("Only {} has a rank: {}, {}.").format(mark(best), title, value)
+        return Markup("Only {} has a rank: {}, {}.").format(leads(best), title, value)
     if not standing.others:
-        return Markup("Only {} has valid results: {}, {}.").format(mark(best), title, value)
+        return Markup("Only {} has valid results: {}, {}.").format(leads(best), title, value)
     equal, behind = standing.those("equal"), standing.those("worse", "doubtful", "too few seeds")
-    leading = listed([mark(stack) for stack in (best, *(each.stack for each in equal))])
+    leading = listed([leads(stack) for stack in (best, *(each.stack for each in equal))])
     if not behind and not standing.those("undecided", "marginal", "better"):
         return Markup("{} are even within ±3 %: {}, {}.").format(leading, title, value)
     even = Markup(", even within ±3 %,") if equal else Markup("")

@@ -24,6 +24,7 @@ from strata.statistics.pairing import Side
 from strata.statistics.survival_pair import SurvivalRow
 from strata.statistics.survival_pair import Verdict as SurvivalVerdict
 from strata.units import format_share, significant
+from strata.words import listed
 
 _TONES: Final[dict[Verdict, Tone]] = {
     "worse": "worse",
@@ -74,6 +75,17 @@ def likeness_sentence(pair: Pair) -> str | None:
     if same + numbers:
         return f"Of {trials}, {same + numbers} yielded the same in every number."
     return None
+
+
+def doubt_sentence(pair: Pair) -> str | None:
+    """Why cells are doubtful or have no rank; None if none is."""
+    whys: dict[str, list[str]] = {}
+    for row in pair.rows:
+        said = {"not ranked": row.comparison.unranked, "doubtful": row.comparison.doubt}
+        if why := said.get(row.comparison.verdict):
+            whys.setdefault(f"{row.comparison.verdict} ({why})", []).append(row.cell.title)
+    found = (f"{listed(list(dict.fromkeys(titles)))}: {why}" for why, titles in whys.items())
+    return "; ".join(found) + "." if whys else None
 
 
 def difference_groups(pair: Pair) -> Iterator[tuple[str, str, str]]:
@@ -165,7 +177,7 @@ def _survival_table(found: Sequence[SurvivalRow]) -> Table:
 def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
     """For a terminal; rows in another order than the study's (``sorted_anew``) stand in one table."""
     parts: list[RenderableType] = [_sides(pair), Text()]
-    for sentence in (verdict_sentence(pair), likeness_sentence(pair)):
+    for sentence in (verdict_sentence(pair), doubt_sentence(pair), likeness_sentence(pair)):
         if sentence is not None:
             parts.append(Text(sentence, style="bold"))
     parts += [Text(), *_differences(pair), Text()]
@@ -231,7 +243,8 @@ def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
     """The answer, ratios, differences, and the cells that could not be compared, for a merge request."""
     names = [Column(each, name=each) for each in ("workload", "stack", "metric")]
     blocks = [f"# {escaped(pair.second.name)} against {escaped(pair.first.name)}"]
-    blocks.append("\n".join(filter(None, (verdict_sentence(pair), likeness_sentence(pair)))))
+    sentences = (verdict_sentence(pair), doubt_sentence(pair), likeness_sentence(pair))
+    blocks.append("\n".join(filter(None, sentences)))
     blocks.append(markdown(_rows_table(rows, names)))
     if pair.overall:
         blocks.append("Geometric means over cells, above 1 is better:")
@@ -290,7 +303,7 @@ def _row_plain(row: Row) -> dict[str, Any]:
         "ratio": comparison.ratio.ratio,
         **ends_plain(comparison.ratio.interval, "ratio"),
         **picked(comparison.ratio, "n", "paired", "shift"),
-        "verdict": comparison.verdict,
+        **picked(comparison, "verdict", "doubt", "unranked"),
     }
 
 

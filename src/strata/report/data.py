@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from strata.advice.model import Advice
 from strata.printable import plain
+from strata.report.advice_tables import answer_plain
+from strata.report.answer import objections
 from strata.report.effects import effects_objects
 from strata.report.knee import searches_plain
 from strata.report.table import Column, Table, columns, objects
@@ -55,8 +58,10 @@ CELLS: Final = (
     Column("ratio_high", "1", meaning="its upper end"),
     Column(
         "verdict",
-        meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds; best itself",
+        meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds, not ranked; "
+        "best itself",
     ),
+    Column("ruled_out", meaning="why the study's requirements rule the stack out; empty: they do not"),
     Column("warnings", meaning="codes of the reasons to doubt the cell's numbers, separated by spaces"),
 )
 
@@ -75,8 +80,12 @@ def trials_table(results: StudyResults) -> Table:
     return Table(TRIALS, rows)
 
 
-def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
-    """A row per cell and metric (of ``names``, if any): by workload, headlines first, best stack first."""
+def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advice | None = None) -> Table:
+    """A row per cell and metric (of ``names``, if any): by workload, headlines first, best stack first.
+
+    ``asked`` is the answer to what the study asks.
+    """
+    out = objections(asked)
     rows: list[tuple[Any, ...]] = []
     for workload in results.workloads:
         codes = {
@@ -95,7 +104,9 @@ def cells_table(results: StudyResults, names: Sequence[str] = ()) -> Table:
                 to_best = (1.0, 1.0, 1.0, "best") if stack == best else _ratio(against.get(stack))
                 if stack not in ranking:
                     to_best = (None, None, None, "not ranked")
-                rows.append((*head, *_summary(summaries[stack]), best, *to_best, codes[stack]))
+                rows.append(
+                    (*head, *_summary(summaries[stack]), best, *to_best, out.get(stack), codes[stack])
+                )
     return Table(CELLS, rows)
 
 
@@ -119,11 +130,14 @@ def _head(results: StudyResults) -> dict[str, Any]:
     return {"study": results.snapshot.name, **picked(results.snapshot, "question", "time_domain", "runner")}
 
 
-def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, Any]:
+def study_plain(
+    results: StudyResults, names: Sequence[str] = (), asked: Advice | None = None
+) -> dict[str, Any]:
     snapshot = results.snapshot
     return {
         **_head(results),
-        "metrics": objects(cells_table(results, names)),
+        "answer": answer_plain(asked),
+        "metrics": objects(cells_table(results, names, asked=asked)),
         "trials": [
             {
                 "trial": reading.trial_id,
@@ -145,11 +159,12 @@ def study_plain(results: StudyResults, names: Sequence[str] = ()) -> dict[str, A
     }
 
 
-def export_plain(results: StudyResults, trials: Table, cells: Table) -> dict[str, Any]:
-    """The study with both tables and the meanings of their columns."""
+def export_plain(results: StudyResults, asked: Advice | None, trials: Table, cells: Table) -> dict[str, Any]:
+    """The study with the answer to what it asks, both tables, and the meanings of their columns."""
     snapshot = results.snapshot
     return {
         **_head(results),
+        "answer": answer_plain(asked),
         "stacks": {choice.name: choice.title for choice in snapshot.stacks},
         "workloads": {choice.name: choice.title for choice in snapshot.workloads},
         "seeds": list(snapshot.seeds),

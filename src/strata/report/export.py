@@ -7,20 +7,21 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from markupsafe import Markup
 
-from strata.advice.advise import advise_on_all
+from strata.advice.asked import advise_on_all, answer_of, the_answer
 from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
 from strata.plan.commands import build_commands
-from strata.report.advice_tables import in_short
-from strata.report.answer import answer, check_reportable, overall, shown_kinds, standings
+from strata.report.advice_tables import in_short, is_said
+from strata.report.advice_text import lead
+from strata.report.answer import Answer, answer, check_reportable, objections, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
 from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.figures import figures, to_svg
@@ -107,14 +108,15 @@ def _files(
         advice = advise_on_all(results, capabilities)
         yield "report.md", to_markdown(results, capabilities, advice)
     if wanted & {"csv", "parquet", "json"}:
-        tables = {"trials": trials_table(results), "cells": cells_table(results)}
+        asked = answer_of(results, capabilities)
+        tables = {"trials": trials_table(results), "cells": cells_table(results, asked=asked)}
         for name, table in tables.items():
             if "csv" in wanted:
                 yield f"{name}.csv", csv_text(table).encode()
             if "parquet" in wanted:
                 yield f"{name}.parquet", parquet(table)
         if "json" in wanted:
-            text = json.dumps(export_plain(results, **tables), indent=1, ensure_ascii=False)
+            text = json.dumps(export_plain(results, asked, **tables), indent=1, ensure_ascii=False)
             yield "study.json", f"{text}\n".encode()
     for figure in figures(results, reference) if wanted & {"svg", "png"} else ():
         drawn = to_svg(figure)
@@ -206,22 +208,19 @@ def _lines(
 ) -> Iterator[str]:
     snapshot = results.snapshot
     yield f"# {escaped(snapshot.question or snapshot.name)}\n"
+    against = objections(the_answer(advice))
     answers = []
     for workload in results.workloads:
         found = standings(results, workload, shown_kinds(results, workload))
-        answers.append(answer(results, workload, _mark, found))
-    if said := overall(answers, _mark):
-        yield f"{_plain(said)}\n"
-    for each in answers:
-        yield f"- *{each.workload}*: {_plain(each.sentence)}"
-    yield ""
-    if any(each.standings for each in advice):
+        answers.append(answer(results, workload, _mark, found, against))
+    yield from _answers(answers, the_answer(advice), against)
+    if any(map(is_said, advice)):
         yield "## Which stack for which use\n"
         yield "By weights that `strata advise` shows and lets you change.\n"
         yield from in_short(advice)
     for each in answers:
         yield from _workload(
-            results, each.workload, [_plain(said) for said in (*each.qualified, *each.others)]
+            results, each.workload, [_plain(said) for said in (*each.qualified, *each.others)], against
         )
     if (study := study_of(snapshot)) is not None:
         yield from _stacks(study, capabilities)
@@ -235,7 +234,19 @@ def _lines(
     yield from _origin(results)
 
 
-def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> Iterator[str]:
+def _answers(answers: Sequence[Answer], asked: Advice | None, against: Mapping[str, str]) -> Iterator[str]:
+    if asked is not None:
+        yield f"**{escaped(lead(asked))}**\n"
+    if said := overall(answers, _mark, against):
+        yield f"{_plain(said)}\n"
+    for each in answers:
+        yield f"- *{each.workload}*: {_plain(each.sentence)}"
+    yield ""
+
+
+def _workload(
+    results: StudyResults, workload: str, remarks: Sequence[str], against: Mapping[str, str]
+) -> Iterator[str]:
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     yield f"## {workload}: {escaped(choice.title)}\n"
     if choice.rationale:
@@ -244,7 +255,7 @@ def _workload(results: StudyResults, workload: str, remarks: Sequence[str]) -> I
         yield from (f"- {remark}" for remark in remarks)
         yield ""
     for standing in standings(results, workload, shown_kinds(results, workload)):
-        yield markdown(comparison_table(results, workload, standing))
+        yield markdown(comparison_table(results, workload, standing, against))
     if warnings := list(_warnings(results, workload)):
         yield "Warnings:\n"
         yield from warnings

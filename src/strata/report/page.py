@@ -13,11 +13,11 @@ from typing import Any, Final
 from jinja2 import Environment
 from markupsafe import Markup
 
-from strata.advice.advise import advise_on_all
+from strata.advice.asked import advise_on_all, the_answer
 from strata.advice.model import Advice
-from strata.report.advice_tables import ranking
-from strata.report.advice_text import headline, reasons
-from strata.report.answer import check_reportable, overall
+from strata.report.advice_tables import is_said, ranking
+from strata.report.advice_text import headline, lead, reasons
+from strata.report.answer import check_reportable, objections, overall
 from strata.report.capability_table import capability_table
 from strata.report.data import raw_values
 from strata.report.effects import curves, effects_views
@@ -63,13 +63,16 @@ def render(
     check_reportable(results, reference)
     environment = _templates()
     mark = _marker(results.stacks)
-    sections = [section(results, workload, mark) for workload in results.workloads]
+    asked = the_answer(advice)
+    against = objections(asked)
+    sections = [section(results, workload, mark, against) for workload in results.workloads]
     study = study_of(results.snapshot)
     page = environment.get_template("report.html.j2").render(
         style=page_style(environment),
         study=results.snapshot,
         sections=sections,
-        overall=overall([each["answer"] for each in sections], mark),
+        lead="" if asked is None else lead(asked),
+        overall=overall([each["answer"] for each in sections], mark, against),
         mark=mark,
         parts=PARTS,
         cells=cells_view(results, reference),
@@ -82,9 +85,9 @@ def render(
         capabilities=capabilities,
         survival=survival_tables(capabilities, results),
         survival_title=SURVIVAL_TITLE,
-        advice=[each for each in advice if each.standings],
+        advice=[each for each in advice if is_said(each)],
         tipping=_tipping(advice, tipping),
-        unadvised=[each.use.title for each in advice if not each.standings],
+        unadvised=[each.use.title for each in advice if not is_said(each)],
         raw=raw_values(results),
         command=command(results.snapshot),
         options=options(results.snapshot.described),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -40,8 +40,10 @@ class Shown:
     table: Table | None
 
 
-def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
-    """Everything that the template ``_workload.html.j2`` shows of a workload."""
+def section(
+    results: StudyResults, workload: str, mark: Mark, against: Mapping[str, str] = {}
+) -> dict[str, Any]:
+    """Everything that ``_workload.html.j2`` shows of a workload; `answer` explains ``against``."""
     choice = next(each for each in results.snapshot.workloads if each.name == workload)
     leading = shown_kinds(results, workload)
     found = standings(results, workload, leading)
@@ -56,13 +58,13 @@ def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
         "name": workload,
         "title": choice.title,
         "rationale": choice.rationale,
-        "answer": answer(results, workload, mark, found),
+        "answer": answer(results, workload, mark, found, against),
         "answer_warnings": answer_warnings(results, workload),
         "warnings": grouped_warnings(results, workload),
         "passed": passed,
         "checks": checks,
         "figures": [figures.metric_figure(results, workload, kind) for kind in leading],
-        "tables": [comparison_table(results, workload, each) for each in found],
+        "tables": [comparison_table(results, workload, each, against) for each in found],
         "wide": [
             *_knee(results, workload),
             *_rates(results, workload),
@@ -78,14 +80,18 @@ def section(results: StudyResults, workload: str, mark: Mark) -> dict[str, Any]:
 _RANGES: Final = ("95 % interval", "seeds from – to", "another seed (95 %)", "to the best (95 % interval)")
 
 
-def comparison_table(results: StudyResults, workload: str, standing: Standing) -> Table:
+def comparison_table(
+    results: StudyResults, workload: str, standing: Standing, against: Mapping[str, str] = {}
+) -> Table:
+    """A metric of every stack; ``against`` has what speaks against stacks, beside their rank."""
     kind = standing.kind
     summaries = results.summaries(workload, kind.name)
-    against = {each.stack: each for each in standing.others}
+    compared = {each.stack: each for each in standing.others}
     rows: list[tuple[Any, ...]] = []
     for stack, summary in summaries.items():
-        ranked = "not ranked" if results.unranked(stack, workload) else gain_words(against.get(stack))
-        to_best = "best" if stack == standing.best else ranked
+        ranked = "not ranked" if results.unranked(stack, workload) else gain_words(compared.get(stack))
+        ranked = "best" if stack == standing.best else ranked
+        to_best = Cell(ranked, remark=against.get(stack, ""))
         ends, another = (
             between(each.low, each.high, kind.unit) if each else None
             for each in (summary.interval, summary.prediction)

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from strata.advice.failures import slowed
 from strata.report.capability_table import TONES
 from strata.report.table import Cell, Table, Tone, columns
 from strata.report.wording import interval_words
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, mean_recovery_ns
 from strata.spec.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
 from strata.spec.trial import CellKey
-from strata.statistics.comparison import Comparison, compare_measured
 from strata.statistics.study import Cell as StudyCell
 from strata.statistics.study import StudyResults
 from strata.units import format_duration, times
@@ -95,12 +95,13 @@ def _speeds(results: StudyResults, stack: str, workload: str, variants: Sequence
         if cell is None or not cell.records:
             yield Cell(_UNTRIED, tone="dim", remark=results.snapshot.skipped.get(CellKey(stack, variant), ""))
             continue
-        ratio = compare_measured(cell.series(kind.name), results.cells[stack, workload].series(kind.name))
-        if ratio is None:
+        found = slowed(results, stack, workload, variant)
+        if found is None:
             yield None
             continue
-        found = Comparison(variant, stack, stack, kind, ratio)
-        yield Cell(f"{times(found.gain)} as good", remark=interval_words(found.gain_interval))
+        why = found.unranked or found.doubt
+        remark = "; ".join(filter(None, (interval_words(found.gain_interval), why)))
+        yield Cell(f"{times(found.gain)} as good", tone="doubt" if why else "", remark=remark)
     yield _rebuilt(results.cells.get((stack, variants[1])), results, variants[1])
 
 

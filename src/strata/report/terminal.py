@@ -11,7 +11,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from strata.report.answer import Standing, chosen_metrics, standings
+from strata.advice.model import Advice
+from strata.report.advice_tables import lead_text
+from strata.report.answer import Standing, chosen_metrics, objections, standings
 from strata.report.effects import effects_views
 from strata.report.figures import window_ns
 from strata.report.knee import search_table, searches_of
@@ -33,9 +35,13 @@ from strata.words import sentence_case
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def study_view(results: StudyResults, metrics: Sequence[str] = ()) -> RenderableType:
-    notes = _Notes(results)
-    parts: list[RenderableType] = [Text(results.snapshot.question, style="bold"), Text()]
+def study_view(
+    results: StudyResults, metrics: Sequence[str] = (), asked: Advice | None = None
+) -> RenderableType:
+    """A study's results; ``asked`` is the answer to what it asks, with which they begin."""
+    notes = _Notes(results, objections(asked))
+    parts: list[RenderableType] = [Text(results.snapshot.question, style="bold")]
+    parts += [Text(), *([lead_text(asked), Text()] if asked is not None else [])]
     for workload in results.workloads:
         parts += [*_workload_tables(results, workload, metrics, notes), Text()]
     for view in effects_views(results):
@@ -61,8 +67,9 @@ _LEGEND: Final = (
 class _Notes:
     """Numbered footnotes, in the order of their first mention."""
 
-    def __init__(self, results: StudyResults) -> None:
+    def __init__(self, results: StudyResults, against: Mapping[str, str]) -> None:
         self._results = results
+        self._against = against
         self._texts: list[tuple[str, str]] = []
         self._common: dict[str, Counter[str]] = {}
 
@@ -82,6 +89,11 @@ class _Notes:
         alike = not warning.grave and self._common[workload][warning.text] > 1
         place = workload if alike else f"{warning.stack} under {workload}"
         return self.mark(f"{place}: {warning.text}", warning.remedy)
+
+    def objected(self, stack: str) -> str:
+        """The mark of what speaks against a stack; empty: nothing does."""
+        said = self._against.get(stack)
+        return "" if said is None else " " + self.mark(f"{stack} is {said}")
 
     def lines(self) -> Iterator[RenderableType]:
         """Each note on lines of its own: the cause, then the remedy."""
@@ -136,7 +148,7 @@ def _standing_table(
             interval = comparison.ratio.interval
             to_best = f"{SIGNS[comparison.verdict]} {times(comparison.ratio.ratio)}"
             ends = interval_ends(interval, "–").replace(" – ", "–") if interval else ""
-        rows.append((stack, value, spread, to_best, ends, count))
+        rows.append((stack, value, spread, to_best + (notes.objected(stack) if value else ""), ends, count))
     columns = (
         Column(metric_title(kind), "stack", width=width),
         Column(ARROWS[kind.better], kind.unit, width=7),

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from strata.plan.model import Trial, canonical_json, sha256_hex
+from strata.spec.asked import Requirement, UseName
 from strata.spec.find import searched_workload
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
@@ -321,6 +322,8 @@ class StudySnapshot(Frozen):
         trials: Every trial with its ``spec_sha256``; a result with another one is out of date.
         skipped: The cells that cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
+        use: The one that the disks are for; None: the study asks for none.
+        must: What a stack must have, as in `strata.spec.asked`.
         seeds: The declared ones, and then all that were added.
         added_seeds: By workload, the seeds added for the precision that the study asks for.
         not_converged: The cells still less precise at the end of the run: the half-width of the 95 % interval
@@ -336,6 +339,8 @@ class StudySnapshot(Frozen):
     question: str
     stacks: tuple[Choice, ...]
     workloads: tuple[Choice, ...]
+    use: UseName | None = None
+    must: tuple[Requirement, ...] = ()
     seeds: tuple[int, ...]
     added_seeds: dict[str, tuple[int, ...]] = Field(default={})
     not_converged: dict[CellName, float | None] = Field(default={})

@@ -14,10 +14,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 from rich.console import Console
 
+from strata.advice.asked import answer_of
 from strata.errors import StrataError
 from strata.files import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
+from strata.report.advice_text import lead
 from strata.report.figures import NamedFigure, metric_figure
 from strata.report.heat_map import HeatCell, heat_map, measured_stacks
 from strata.report.page import page_of
@@ -25,11 +27,11 @@ from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
 from strata.report.terminal import metrics_table
 from strata.report.wording import SIGNS
-from strata.results.capabilities import CAPABILITIES_NAME
-from strata.results.store import Attempt
+from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
+from strata.results.store import Attempt, ResultsFolder
 from strata.serve.watch import StudyNow, Watch
 from strata.spec.trial import TrialKey
-from strata.statistics.study import StudyResults, gather
+from strata.statistics.study import gather
 from strata.units import format_duration
 
 _NEWEST: Final = 8
@@ -45,6 +47,7 @@ class Charts:
 
     version: str = ""  # the study's, when they were drawn
     problem: str = ""  # why they cannot be drawn
+    lead: str = ""  # the answer to what the study asks, so far
     reference: str = ""  # the stack that the heat map compares to, if there is a heat map
     heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
     figures: list[NamedFigure] = field(default_factory=list)
@@ -135,7 +138,7 @@ class Pages:
                 return known
             began_s = self._clock()
             try:
-                drawn = _draw(gather(watch.folder), now.version)
+                drawn = _draw(watch.folder, now.version)
             except StrataError as error:
                 drawn = Charts(now.version, problem=str(error))
             ended_s = self._clock()
@@ -152,17 +155,19 @@ _MARKS: Final = {"done": "", "running": "▸", "failed": "✗", "damaged": "?", 
 _STATES: Final = {state: state for state in _MARKS} | {"damaged": "unreadable"}
 
 
-def _draw(results: StudyResults, version: str) -> Charts:
-    figures = []
+def _draw(folder: ResultsFolder, version: str) -> Charts:
+    figures, results = [], gather(folder)
+    asked = answer_of(results, read_capabilities(folder))
+    said = "" if asked is None else lead(asked)
     for workload in results.workloads:
         kinds = results.metrics(workload)[:1]
         if kinds and results.summaries(workload, kinds[0].name):
             figures.append(metric_figure(results, workload, kinds[0]))
     measured = measured_stacks(results)
     if len(measured) < 2:
-        return Charts(version, figures=figures)
+        return Charts(version, lead=said, figures=figures)
     found = heat_map(results, measured[0])
-    return Charts(version, reference=found.reference, heat=found.rows(), figures=figures)
+    return Charts(version, lead=said, reference=found.reference, heat=found.rows(), figures=figures)
 
 
 def _plan_text(attempt: Attempt) -> str:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The archives and traces that a study's workloads read: beside the study, or Strata's own.
 
+Beside the study is in its folder or below it, after all links; what else may be read, the caller names
+(`strata.spec.consent`).
+
 A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``; that
 of a trace has one file, `REQUESTS`, with a line for each request, and that of a single file `CONTENT`.
 """
@@ -19,7 +22,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from strata.errors import ResultError
-from strata.files import open_named
+from strata.files import is_private, open_named
+from strata.spec.consent import consent
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.workload import InputKind, Workload, loads_of
 from strata.units import format_size
@@ -52,19 +56,21 @@ class InputFile:
     sha256: str
     sizes_bytes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     kind: InputKind = "archive"
+    private: bool = field(default=False, compare=False)  # other users cannot read it, nor may its copies
 
 
 def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputFile | None:
     """Read a file relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
     if "\0" in source:  # which no system call takes
         raise Diagnostic("no file has such a name", remedy="leave out the character NUL")
-    if kind == "trace":
-        return _read_trace(folder / source)
     if source.startswith(BUILT_IN):
         if source not in BUILT_IN_SOURCES:
             raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
         return None
     path = folder / source
+    _refuse_foreign(path, folder)
+    if kind == "trace":
+        return _read_trace(path, folder)
     remedy = "name a folder or a file .tar, .tar.gz, .tar.xz or .tar.bz2, relative to the study's folder"
     remedy = "name a file, relative to the study's folder" if kind == "file" else remedy
     try:
@@ -76,7 +82,7 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
             sizes = {path.name: size_bytes} if kind == "file" else _member_sizes(file)
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return InputFile(path.absolute(), digest, sizes, kind)
+        return InputFile(path.absolute(), digest, sizes, kind, is_private(path))
     except Diagnostic:
         raise
     except FileNotFoundError:
@@ -86,6 +92,19 @@ def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputF
     except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
         cause = f"{path} is no tar archive, or is damaged"
     raise Diagnostic(cause, remedy=remedy)
+
+
+def _refuse_foreign(path: Path, folder: Path) -> None:
+    """Refuse a file that neither lies beside the study nor is named by the caller. Raises Diagnostic."""
+    try:
+        permitted = consent().covers(path, folder)
+    except (OSError, RuntimeError):  # a loop of links, which nobody can open
+        return
+    if not permitted:
+        raise Diagnostic(
+            f"{path} lies outside the study's folder",
+            remedy=f"put it there, or permit it with --allow-input {path.resolve()}",
+        )
 
 
 class _Sink(Protocol):
@@ -136,14 +155,22 @@ def pack_folder(folder: Path, out: _Sink) -> dict[str, int]:
 def _read_folder(folder: Path) -> InputFile:
     packed = _Hashed()
     sizes = pack_folder(folder, packed)
-    return InputFile(folder.absolute(), packed.hash.hexdigest(), sizes)
+    private = is_private(folder) or any(
+        not each.lstat().st_mode & stat.S_IROTH for each in folder.rglob("*") if not each.is_symlink()
+    )
+    return InputFile(folder.absolute(), packed.hash.hexdigest(), sizes, private=private)
 
 
-def _read_trace(path: Path) -> InputFile:
-    from strata.traces.requests import read_any, touched_bytes  # noqa: PLC0415  NumPy and DuckDB load slowly
+def _read_trace(path: Path, folder: Path) -> InputFile:
+    from strata.traces.foreign import files_of  # noqa: PLC0415  NumPy and DuckDB load slowly
+    from strata.traces.requests import read_any, touched_bytes  # noqa: PLC0415
 
+    files = files_of(path)
+    for each in files:
+        _refuse_foreign(each, folder)
     try:
-        return InputFile(path.absolute(), trace_hash(path), touched_bytes(read_any(path)), "trace")
+        private = any(map(is_private, files))
+        return InputFile(path.absolute(), trace_hash(path), touched_bytes(read_any(path)), "trace", private)
     except OSError as error:
         cause, remedy = f"{path} cannot be read: {error.strerror or error}", "name a trace beside the study"
     except ResultError as error:

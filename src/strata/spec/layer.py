@@ -20,7 +20,7 @@ from strata.spec.allowed import Allowing, Forms, Rule
 from strata.spec.names import Diagnostic, disk_of
 from strata.spec.step import Phase, Prerequisites, Step
 from strata.spec.trial import derive_uuid
-from strata.units import SECTOR_BYTES
+from strata.units import SECTOR_BYTES, whole_mib
 
 Interface = Literal["block", "filesystem", "pool"]
 
@@ -314,6 +314,11 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
     def limited(self, memory_bytes: int) -> Self:
         """The same layer with this limit, if it limits the memory of all above it."""
         return self
+
+    def with_memory(self, ratio: float) -> Self:
+        """The same layer in a machine with ``ratio`` times the memory, of which it has the same share."""
+        limit = self.memory_limit_bytes()
+        return self if limit is None else self.limited(whole_mib(limit * ratio))
 
     def kernel_memory_bytes(self) -> int:
         """The most memory that it takes itself, outside of any limit and without the page cache."""

@@ -10,10 +10,11 @@ import itertools
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from strata.spec.names import Path
+from strata.toml import toml_value
 
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]+|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'")
@@ -30,6 +31,7 @@ class _Scanner:
         # Found once: counting line ends for each key would take quadratic time.
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
         self.lines: dict[Path, int] = {}
+        self.values: dict[Path, tuple[int, int]] = {}  # where each value stands in the text
         self.tables: dict[Path, int] = {}  # the elements so far of each array of tables
 
     def skip_blank(self) -> None:
@@ -65,7 +67,10 @@ class _Scanner:
             path = (*path, key)
             self.note(path, start)
         self.take("=")
+        self.skip_blank()
+        begin = self.at
         self.value(path)
+        self.values.setdefault(path, (begin, self.at))
 
     def value(self, path: Path) -> None:
         self.skip_blank()
@@ -145,6 +150,27 @@ def key_lines(text: str) -> dict[Path, int]:
         return scanner.file()
     except (ValueError, RecursionError):
         return scanner.lines
+
+
+def with_values(text: str, table: str, values: Mapping[str, Any]) -> str:
+    """A TOML file with these values of a table ``[table]``; comments and everything else stay as they are.
+
+    Raises ValueError if the table is not written with a heading of its own.
+    """
+    for key, value in values.items():
+        scanner = _Scanner(text)
+        scanner.file()
+        if (table, key) in scanner.values:
+            begin, end = scanner.values[table, key]
+            end = begin + len(text[begin:end].rstrip())
+        else:
+            heading = re.search(rf"^[ \t]*\[{re.escape(table)}\][^\n]*\n", text, re.MULTILINE)
+            begin = end = heading.end() if heading is not None else 0
+        is_new = begin == end
+        text = text[:begin] + (f"{key} = {toml_value(value)}\n" if is_new else toml_value(value)) + text[end:]
+        if tomllib.loads(text).get(table, {}).get(key) != value:
+            raise ValueError(f"there is no [{table}]")
+    return text
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int | None:

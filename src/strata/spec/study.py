@@ -12,16 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StrictStr,
-)
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from strata.spec.asked import Requirements, UseName
 from strata.spec.design import (
     SEED_MAX,
     SEEDS_DECLARED_MAX,
@@ -40,7 +33,7 @@ from strata.spec.find import OpenLoop, find_of, probe_name, probed
 from strata.spec.inputs import InputFile
 from strata.spec.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, Kernel
 from strata.spec.matrix import Matrix
-from strata.spec.names import KebabName, checked, disk_of, require_known
+from strata.spec.names import KebabName, checked, disk_of
 from strata.spec.packages import PackageLock
 from strata.spec.plausible import plausible_drive, plausible_processor
 from strata.spec.price import Price, PriceText
@@ -93,6 +86,12 @@ class HeadTable(_Table):
     """The study's name, in kebab case"""
     question: Question = Field(examples=["Which filesystem should hold a small PostgreSQL?"])
     """The question that the study answers; the report opens with it"""
+    use: UseName | None = Field(None, examples=["home-server"])
+    """The use that the disks are for (`strata advise --list`): every view of the results begins with the
+    stack to choose for it; default: each workload is answered by itself"""
+    must: Requirements = Field((), examples=[["disk-loss"]])
+    """What a stack must have to be chosen: durable, or probes of `strata capabilities`; a stack without it is
+    ruled out, however fast"""
     seeds: Seeds = Field(examples=[[1, 2, 3]])
     """One trial of each stack and workload per seed; everything random derives from it. A number N stands for
     the seeds from 1 to N"""
@@ -130,6 +129,9 @@ class HeadTable(_Table):
     """How often disks, memory and CPU are sampled"""
     memory_bytes: LabMemory = Field(MEMORY_BYTES, alias="memory", examples=["2GiB"])
     """Memory of the lab's machine; a host has its own"""
+    machine_memory_bytes: LabMemory | None = Field(None, alias="machine_memory", examples=["16GiB"])
+    """Memory of the machine that the study is for: the commands that build a stack give its caches and guests
+    the share of it that they have of the lab's; default: as in the lab"""
     kernel: StrictStr = Field(DEFAULT_VERSION, examples=["7.2"])
     """The lab's kernel: a version of Linux, without its last number; or the path, relative to the study, of a
     git tree of Linux (with its uncommitted changes, or `PATH@REVISION`) or a tarball. A host has its own"""
@@ -275,8 +277,11 @@ class Study:
     stacks: Mapping[str, Stack]
     workloads: Mapping[str, Workload]
     file: Path
+    use: UseName | None = None
+    must: Requirements = ()
     trace: bool = True
     memory_bytes: int = MEMORY_BYTES
+    machine_memory_bytes: int | None = None
     kernel: Kernel = DEFAULT_KERNEL
     processor: Processor = field(default_factory=lambda: find_processor(DEFAULT_PROCESSOR))
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
@@ -436,9 +441,3 @@ class Study:
 
 def _without_none(**entries: Any) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not None}
-
-
-def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
-    """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
-    require_known("stack", names or [], study.stacks, "--stack")
-    return [name for name in study.stacks if not names or name in names]

@@ -108,6 +108,11 @@ def with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) 
     }
 
 
+def loses_disk(described: Mapping[str, Any]) -> bool:
+    """Whether a workload, described as JSON, runs with a disk lost."""
+    return "lose-disk" in (described.get("before_measure") or ())
+
+
 def lost_disk_variants(described: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, Variant], str]:
     """The names of the workloads that are another one, described as JSON, with a disk lost."""
     return {

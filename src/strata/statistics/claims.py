@@ -11,10 +11,9 @@ from strata.results.declared import declared_study, scale_of
 from strata.spec.claims import Claim, Expectation, Subject, Yield
 from strata.spec.metric import COMMON
 from strata.spec.scale import reduced, unlike
-from strata.spec.step import Phase
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload
-from strata.statistics.comparison import Comparison, MetricKind, compare_measured
+from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.comparison import Verdict as Compared
 from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval, half_width
 from strata.statistics.study import StudyResults
@@ -165,27 +164,14 @@ def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
     kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
     if blank.against is None:
-        return _of_value(results, blank, kind.phase)
-    comparison = _compared(results, blank, kind, among)
+        return _of_value(results, blank, kind)
+    zone = each.within or PRACTICAL_ZONE
+    comparison = results.compared(kind, *cells_of(blank), among=among, cached=each.cached, zone=zone)
     if comparison is None:
         return replace(blank, why="no ratio: a value is not above 0")
     ratio = comparison.ratio
     verdict, why = _verdict(each, comparison)
     return replace(blank, verdict=verdict, why=why, seeds=ratio.n, level=ratio.ratio, interval=ratio.interval)
-
-
-def _compared(results: StudyResults, blank: Finding, kind: MetricKind, among: set[str]) -> Comparison | None:
-    each = blank.expectation
-    cell, other = cells_of(blank)
-    if cell.workload == other.workload:
-        ratio = results.ratio(cell.workload, each.metric, cell.stack, other.stack, among)
-    else:
-        upper, lower = (results.cells[one].series(each.metric) for one in (cell, other))
-        ratio = compare_measured(upper, lower)
-    if ratio is None:
-        return None
-    found = results.judged(cell, other, kind, ratio, cached=each.cached)
-    return replace(found, zone=each.within or PRACTICAL_ZONE)
 
 
 def _verdict(each: Expectation, comparison: Comparison) -> tuple[Verdict, str]:
@@ -247,7 +233,7 @@ def _side(low: float, high: float, zone: float = 0.0) -> int:
     return 1 if low > 1 + zone else -1 if high < 1 / (1 + zone) else 0
 
 
-def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
+def _of_value(results: StudyResults, blank: Finding, kind: MetricKind) -> Finding:
     each = blank.expectation
     assert each.value is not None
     low, high = each.value
@@ -257,11 +243,11 @@ def _of_value(results: StudyResults, blank: Finding, phase: Phase) -> Finding:
         # A value that no seed changes, such as one piece per file, is known exactly.
         interval = Interval(summary.estimate, summary.estimate)
     found = replace(blank, seeds=summary.n, level=summary.estimate, interval=interval)
-    if why := results.unranked(blank.stack, each.workload):
-        return replace(found, why=f"not ranked: {why}")
-    why = results.doubt(blank.stack, workload=each.workload, phase=phase, cached=each.cached)
-    if why:
-        return replace(found, why=why)
+    cell = results.series(CellKey(blank.stack, each.workload), kind, cached=each.cached)
+    if cell.unranked:
+        return replace(found, why=f"not ranked: {cell.unranked}")
+    if cell.doubt:
+        return replace(found, why=cell.doubt)
     if interval is None:
         return replace(found, why=_UNDECIDED["too few seeds"])
     verdict, why = _of_range(low, high, interval)

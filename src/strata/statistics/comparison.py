@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -21,7 +22,7 @@ from strata.statistics.interval import (
     half_width,
 )
 from strata.statistics.level import Level, MeanLevel, estimate, family_among, interval_between, interval_of
-from strata.statistics.summary import Series
+from strata.statistics.summary import Measured, Series
 
 Verdict = Literal[
     "better", "equal", "worse", "undecided", "marginal", "doubtful", "too few seeds", "not ranked"
@@ -74,14 +75,14 @@ class MetricKind:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric of one workload, on one stack against a baseline.
+    """A metric of one workload, on one stack against a baseline; only `judge` makes one.
 
     Attributes:
         ratio: The metric on ``stack`` divided by that on ``baseline``.
         zone: Differences of no practical consequence: 0.03 for up to 3 %.
         precision: The half-width of an interval that no further seeds need to narrow.
         unranked: The reason for which one of the two has no rank; empty: both have one.
-        doubt: The reason to doubt the numbers of one of the two; empty: there is none.
+        doubt: The reasons to doubt the numbers of the two; empty: there is none.
     """
 
     workload: str
@@ -89,10 +90,10 @@ class Comparison:
     baseline: str
     kind: MetricKind
     ratio: Ratio
-    zone: float = PRACTICAL_ZONE
-    precision: float = HALF_WIDTH_TARGET
-    unranked: str = ""
-    doubt: str = ""
+    zone: float
+    precision: float
+    unranked: str
+    doubt: str
 
     @property
     def gain(self) -> float:
@@ -136,7 +137,74 @@ class Comparison:
         return "worse" if interval.high < low else None
 
 
-def compare(upper: Series, lower: Series, family: Family | None = None) -> Ratio | None:
+@dataclass(frozen=True)
+class CellSeries:
+    """A metric of one cell, or of several as one, with everything that a verdict on it depends on.
+
+    Attributes:
+        precision: The half-width that its study asks of intervals.
+        unranked: The reason for which it has no rank; empty: it has one.
+        doubt: The reasons to doubt its numbers; empty: there is none.
+    """
+
+    workload: str
+    stack: str
+    series: Measured
+    precision: float = HALF_WIDTH_TARGET
+    unranked: str = ""
+    doubt: str = ""
+
+    @classmethod
+    def joined(cls, workload: str, stack: str, cells: Sequence[Self], series: Measured) -> Self:
+        """Several cells as one with the series made of theirs, as doubtful as any of them."""
+        unranked = next((cell.unranked for cell in cells if cell.unranked), "")
+        precision = min(cell.precision for cell in cells)
+        return cls(workload, stack, series, precision, unranked, _joined(cell.doubt for cell in cells))
+
+    @classmethod
+    def mean(cls, workload: str, stack: str, cells: Sequence[Self], power: float = 1) -> Self:
+        """Several cells as one: the geometric mean of their values by seed, raised to a power."""
+        series = geometric_mean([cell.series for cell in cells], power)
+        return cls.joined(workload, stack, cells, series)
+
+
+def judge(
+    kind: MetricKind,
+    upper: CellSeries,
+    lower: CellSeries,
+    *,
+    zone: float = PRACTICAL_ZONE,
+    family: Family | None = None,
+) -> Comparison | None:
+    """The one judge: a cell against a baseline. None without values, or if a value is not positive.
+
+    There is no interval where no seed reaches the metric on either side: one value, repeated, says nothing of
+    any other. That both have the same one is a fact. ``zone`` is the difference of no practical consequence,
+    ``family`` that of all stacks among which the two were chosen (`family_over`).
+    """
+    ratio = compare(upper.series, lower.series, family)
+    if ratio is None:
+        return None
+    if ratio.ratio != 1 and upper.series.alike and lower.series.alike:
+        ratio = replace(ratio, interval=None)
+    return Comparison(
+        workload=upper.workload,
+        stack=upper.stack,
+        baseline=lower.stack,
+        kind=kind,
+        ratio=ratio,
+        zone=zone,
+        precision=min(upper.precision, lower.precision),
+        unranked=upper.unranked or lower.unranked,
+        doubt=_joined((upper.doubt, lower.doubt)),
+    )
+
+
+def _joined(doubts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, doubts)))
+
+
+def compare(upper: Measured, lower: Measured, family: Family | None = None) -> Ratio | None:
     """The ratio of two stacks' metric, paired by seed if they share seeds; ``family`` as of `family_over`.
 
     None when one has no values, or a value is not positive.
@@ -159,17 +227,7 @@ def compare(upper: Series, lower: Series, family: Family | None = None) -> Ratio
     return Ratio(n, ratio, interval, paired=True, shift=float(np.exp(shift(np.log(ratios)))))
 
 
-def compare_measured(upper: Series, lower: Series, family: Family | None = None) -> Ratio | None:
-    """`compare` with measured values: no interval where no seed reaches the metric.
-
-    One value, repeated, says nothing of any other; that both stacks have the same one is a fact.
-    """
-    found = compare(upper, lower, family)
-    alike = found is not None and found.ratio != 1 and upper.alike and lower.alike
-    return replace(found, interval=None) if found is not None and alike else found
-
-
-def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
+def _compare_unpaired(upper: Measured, lower: Measured) -> Ratio | None:
     sides = [np.array([each.values[seed] for seed in sorted(each.values)]) for each in (upper, lower)]
     if not all(len(side) and (side > 0).all() for side in sides):
         return None
@@ -188,11 +246,19 @@ def _compare_unpaired(upper: Series, lower: Series) -> Ratio | None:
     )
 
 
-def geometric_mean(each: list[Series]) -> Series:
-    """Several stacks as one: the geometric mean of their values, seed by seed, over the seeds all have."""
-    seeds = set.intersection(*(set(series.values) for series in each))
-    logs = {seed: np.mean([np.log(series.values[seed]) for series in each]) for seed in sorted(seeds)}
-    return Series({seed: float(np.exp(log)) for seed, log in logs.items()})
+def geometric_mean(each: Sequence[Measured], power: float = 1) -> Measured:
+    """Several metrics as one: the geometric mean of their values, raised to a power, by the seeds all have.
+
+    Empty if a value is not positive; a single one is itself, with its histograms.
+    """
+    if len(each) == 1 and power == 1:
+        return each[0]
+    if any(value <= 0 for series in each for value in series.values.values()):
+        return Series({})
+    seeds = sorted(set.intersection(*(set(series.values) for series in each)))
+    # Exact sums: the order of the cells must not make equal means differ.
+    logs = {seed: math.fsum(math.log(series.values[seed]) for series in each) for seed in seeds}
+    return Series({seed: math.exp(log * power / len(each)) for seed, log in logs.items()})
 
 
 def family_over(each: Sequence[Series]) -> Family | None:

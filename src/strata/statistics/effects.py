@@ -9,14 +9,14 @@ Montgomery, Design and Analysis of Experiments, chapter 5, on logarithms).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from strata.spec.matrix import Factor, Matrix, Variant
-from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare, geometric_mean
-from strata.statistics.interval import Interval
+from strata.spec.trial import CellKey
+from strata.statistics.comparison import CellSeries, Comparison, MetricKind, geometric_mean, judge
 from strata.statistics.study import StudyResults
-from strata.statistics.summary import Series, Summary, summarize
+from strata.statistics.summary import Summary, summarize
 
 Levels = tuple[str, ...]
 """A level of each factor of a design, in their order."""
@@ -88,26 +88,26 @@ def _run(matrix: Matrix, cell: tuple[str, str]) -> tuple[str, str]:
 
 def effects(results: StudyResults, design: Design, kind: MetricKind) -> list[Effect]:
     """The effect of every factor's further levels."""
-    series = _series(results, design, kind)
+    cells = _cells(results, design, kind)
     found = []
     for place, factor in enumerate(design.factors):
         first, *others = (level.name for level in factor.levels)
         for level in others:
             pairs = [
                 (each, below)
-                for levels, each in series.items()
-                if levels[place] == level and (below := series.get(_with(levels, place, first)))
+                for levels, each in cells.items()
+                if levels[place] == level and (below := cells.get(_with(levels, place, first)))
             ]
-            ratio = _ratio([upper for upper, _ in pairs], [lower for _, lower in pairs])
-            if ratio is not None:
-                comparison = Comparison(design.workload, level, first, kind, ratio)
+            uppers, lowers = [upper for upper, _ in pairs], [lower for _, lower in pairs]
+            comparison = _judged(design, kind, (level, uppers), (first, lowers))
+            if comparison is not None:
                 found.append(Effect(factor.name, level, first, comparison, len(pairs)))
     return found
 
 
 def interactions(results: StudyResults, design: Design, kind: MetricKind) -> list[Effect]:
     """For each pair of factors: how much a level's effect differs between levels of the other one."""
-    series = _series(results, design, kind)
+    cells = _cells(results, design, kind)
     found = []
     for (one, factor), (two, other) in combinations(enumerate(design.factors), 2):
         first, *levels = (level.name for level in factor.levels)
@@ -116,15 +116,16 @@ def interactions(results: StudyResults, design: Design, kind: MetricKind) -> lis
             for further in others:
                 corners = ((level, further), (first, base), (first, further), (level, base))
                 squares = [
-                    [series.get(_with(_with(at, one, a), two, b)) for a, b in corners]
-                    for at in series
+                    [cells.get(_with(_with(at, one, a), two, b)) for a, b in corners]
+                    for at in cells
                     if at[one] == first and at[two] == base
                 ]
                 whole = [[each for each in square if each] for square in squares if all(square)]
-                upper = [each for square in whole for each in square[:2]]
-                ratio = _ratio(upper, [each for square in whole for each in square[2:]])
-                if ratio is not None:
-                    comparison = Comparison(design.workload, level, first, kind, _squared(ratio))
+                uppers = [each for square in whole for each in square[:2]]
+                lowers = [each for square in whole for each in square[2:]]
+                # The mean over both of a square's cells holds half of an interaction's logarithm.
+                comparison = _judged(design, kind, (level, uppers), (first, lowers), power=2)
+                if comparison is not None:
                     where = (other.name, further, base)
                     found.append(Effect(factor.name, level, first, comparison, len(whole), where))
     return found
@@ -134,49 +135,41 @@ def means(
     results: StudyResults, design: Design, kind: MetricKind, places: tuple[int, ...]
 ) -> dict[Levels, Summary]:
     """A metric by the levels of the factors at ``places``, over all others; of every cell without places."""
-    grouped: dict[Levels, list[Series]] = {}
-    for levels, each in _series(results, design, kind).items():
+    grouped: dict[Levels, list[CellSeries]] = {}
+    for levels, cell in _cells(results, design, kind).items():
         key = tuple(levels[place] for place in places) if places else levels
-        grouped.setdefault(key, []).append(each)
+        grouped.setdefault(key, []).append(cell)
     found = {}
     for key, group in grouped.items():
-        if len(group) > 1 and any(value <= 0 for each in group for value in each.values.values()):
-            continue
-        whole = group[0] if len(group) == 1 else geometric_mean(group)
+        whole = geometric_mean([cell.series for cell in group])
         if whole.values:
             found[key] = summarize(whole)
     return found
 
 
-def _series(results: StudyResults, design: Design, kind: MetricKind) -> dict[Levels, Series]:
-    """A metric by the levels of the cells that have values; without those whose load waited for nothing."""
+def _cells(results: StudyResults, design: Design, kind: MetricKind) -> dict[Levels, CellSeries]:
+    """The cells that have values by their levels; without those whose load waited for nothing."""
     found = {
-        levels: results.cells[cell].series(kind.name)
+        levels: results.series(CellKey(*cell), kind)
         for levels, cell in design.cells.items()
         if cell in results.cells and not results.unranked(*cell)
     }
-    return {levels: each for levels, each in found.items() if each.values}
+    return {levels: each for levels, each in found.items() if each.series.values}
+
+
+def _judged(
+    design: Design,
+    kind: MetricKind,
+    upper: tuple[str, list[CellSeries]],
+    lower: tuple[str, list[CellSeries]],
+    power: float = 1,
+) -> Comparison | None:
+    """One level's cells as one against another level's; None without cells."""
+    if not upper[1]:
+        return None
+    sides = (CellSeries.mean(design.workload, level, cells, power) for level, cells in (upper, lower))
+    return judge(kind, *sides)
 
 
 def _with(levels: Levels, place: int, level: str) -> Levels:
     return (*levels[:place], level, *levels[place + 1 :])
-
-
-def _ratio(upper: list[Series], lower: list[Series]) -> Ratio | None:
-    """Of two sides' geometric means, paired by the seeds that all cells have."""
-    every = [*upper, *lower]
-    if not every or any(value <= 0 for each in every for value in each.values.values()):
-        return None
-    if not set.intersection(*(set(each.values) for each in every)):
-        return None
-    if len(upper) == 1:
-        return compare(upper[0], lower[0])  # of percentiles with their histograms
-    return compare(geometric_mean(upper), geometric_mean(lower))
-
-
-def _squared(ratio: Ratio) -> Ratio:
-    """The mean over both factors' sides holds half of an interaction's logarithm."""
-    ends = ratio.interval
-    interval = None if ends is None else Interval(ends.low**2, ends.high**2, ends.method)
-    shift = None if ratio.shift is None else ratio.shift**2
-    return replace(ratio, ratio=ratio.ratio**2, interval=interval, shift=shift)

@@ -6,23 +6,16 @@ The first set is the baseline. Trials are paired by their seeds; where they shar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
 from strata.errors import ResultError
 from strata.results.differences import Difference, Naming, differences
+from strata.spec.trial import CellKey
 from strata.statistics import pairing
-from strata.statistics.comparison import (
-    Comparison,
-    MetricKind,
-    Ratio,
-    compare,
-    compare_measured,
-    geometric_mean,
-)
+from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.level import estimate
 from strata.statistics.study import StudyResults
@@ -129,7 +122,7 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
         zone=options.zone,
         cells=tuple(cells),
         rows=tuple(rows),
-        overall=tuple(_overall(first.results, _ranked(first.results, second.results, cells), options.zone)),
+        overall=tuple(_overall(first.results, second.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
         survival=tuple(survival_rows(first.capabilities, second.capabilities, named)),
@@ -155,91 +148,86 @@ def _rows(
         cause = f'no workload has a metric like "{", ".join(options.metrics)}"'
         raise ResultError(cause, place="--metric", remedy=f"there are: {', '.join(sorted(known))}")
     for cell in cells:
-        theirs = {kind.name: kind for kind in second.metrics(cell.other_workload)}
         for kind in kinds[cell.workload]:
-            other = theirs.get(kind.name)
-            if other is None:
-                why = "B has no such metric"
-            elif (other.unit, other.better) != (kind.unit, kind.better):
-                why = f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
-            elif row := _row(first, second, cell, kind, options.zone):
+            why = _unlike(second, cell, kind)
+            row = None if why else _row(first, second, cell, kind, options.zone)
+            if row is not None:
                 rows.append(row)
                 continue
-            else:
-                why = "there is no ratio, since a value is 0 or no seed has it in both sets"
+            why = why or "there is no ratio, since a value is 0 or no seed has it in both sets"
             absent.append(pairing.Absence(f"{kind.name} of {cell.title}", why))
     return rows, absent
 
 
-def _ranked(
-    first: StudyResults, second: StudyResults, cells: Sequence[pairing.PairedCell]
-) -> list[pairing.PairedCell]:
-    return [
-        cell
-        for cell in cells
-        if not first.unranked(cell.stack, cell.workload)
-        and not second.unranked(cell.other_stack, cell.other_workload)
-    ]
+def _unlike(second: StudyResults, cell: pairing.PairedCell, kind: MetricKind) -> str:
+    """Why a metric of the first set cannot be compared with the second's; empty: it can."""
+    other = next((each for each in second.metrics(cell.other_workload) if each.name == kind.name), None)
+    if other is None:
+        return "B has no such metric"
+    if (other.unit, other.better) != (kind.unit, kind.better):
+        return f"in A {kind.better} is better, in {kind.unit}; in B {other.better} is, in {other.unit}"
+    return ""
+
+
+def _sides(
+    first: StudyResults, second: StudyResults, cell: pairing.PairedCell, kind: MetricKind
+) -> tuple[CellSeries, CellSeries]:
+    """A metric of the second set's cell, under the first's name of the workload, and of the first's."""
+    upper = second.series(CellKey(cell.other_stack, cell.other_workload), kind)
+    lower = first.series(CellKey(cell.stack, cell.workload), kind)
+    return replace(upper, workload=cell.workload), lower
 
 
 def _row(
     first: StudyResults, second: StudyResults, cell: pairing.PairedCell, kind: MetricKind, zone: float
 ) -> Row | None:
-    one = first.cells[cell.stack, cell.workload].series(kind.name)
-    two = second.cells[cell.other_stack, cell.other_workload].series(kind.name)
-    ratio = compare_measured(two, one)
-    if ratio is None:
+    sides = _sides(first, second, cell, kind)
+    comparison = judge(kind, *sides, zone=zone)
+    if comparison is None:
         return None
-    comparison = Comparison(
-        cell.workload,
-        cell.other_stack,
-        cell.stack,
-        kind,
-        ratio,
-        zone=zone,
-        unranked=first.unranked(cell.stack, cell.workload)
-        or second.unranked(cell.other_stack, cell.other_workload),
-    )
+    two, one = (side.series for side in sides)
     shared = one.values.keys() & two.values.keys()
     seeds = [sorted(shared or each.values) for each in (one, two)]
     levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))
     return Row(cell, comparison, *levels)
 
 
-def _overall(results: StudyResults, cells: Sequence[pairing.PairedCell], zone: float) -> Iterator[Overall]:
+def _overall(
+    first: StudyResults, second: StudyResults, cells: Sequence[pairing.PairedCell], zone: float
+) -> Iterator[Overall]:
     """Per workload that has several stacks, and over all cells if there are several workloads."""
-    gains: dict[str, list[Series]] = {}
+    gains: dict[str, list[tuple[CellSeries, CellSeries]]] = {}
     for cell in cells:
-        if series := _gains(results, cell):
-            gains.setdefault(cell.workload, []).append(series)
-    for workload, each in gains.items():
-        if len(each) > 1:
-            yield Overall(workload, len(each), _mean_gain(workload, each, zone))
-    everything = [series for each in gains.values() for series in each]
+        kind = first.metrics(cell.workload)[0]
+        sides = _sides(first, second, cell, kind)
+        known = cell.seeds and not _unlike(second, cell, kind)
+        if known and all(_is_counted(side) for side in sides):
+            upper, lower = (_oriented(side, kind) for side in sides)
+            gains.setdefault(cell.workload, []).append((upper, lower))
+    for workload, pairs in gains.items():
+        if len(pairs) > 1:
+            yield from _mean_gain(workload, pairs, zone)
     if len(gains) > 1:
-        yield Overall(None, len(everything), _mean_gain("", everything, zone))
+        yield from _mean_gain(None, [pair for pairs in gains.values() for pair in pairs], zone)
 
 
-def _gains(results: StudyResults, cell: pairing.PairedCell) -> Series | None:
-    """A cell's gain by its first headline, seed by seed."""
-    kind = results.metrics(cell.workload)[0]
-    values: dict[int, float] = {}
-    for seed, pair in zip(cell.seeds, cell.pairs, strict=True):
-        one, two = (each.record.metric(kind.name) if each.record else None for each in pair)
-        if one is None or two is None or one.value <= 0 or two.value <= 0:
-            return None
-        if (one.unit, one.better) != (two.unit, two.better):
-            return None
-        values[seed] = two.value / one.value if kind.better == "higher" else one.value / two.value
-    return Series(values) if values else None
+def _is_counted(side: CellSeries) -> bool:
+    values = side.series.values.values()
+    return bool(values) and min(values) > 0 and not side.unranked
 
 
-def _mean_gain(workload: str, gains: list[Series], zone: float) -> Comparison:
-    seeds = set.intersection(*(set(series.values) for series in gains))
-    found = None
-    if seeds:
-        found = compare(geometric_mean(gains), Series(dict.fromkeys(seeds, 1.0)))
-    if found is None:
-        logs = [math.log(value) for series in gains for value in series.values.values()]
-        found = Ratio(0, math.exp(math.fsum(logs) / len(logs)), None)
-    return Comparison(workload, "", "", _GAIN, found, zone=zone)
+def _oriented(side: CellSeries, kind: MetricKind) -> CellSeries:
+    """The same, above another's where it is better."""
+    if kind.better == "higher":
+        return side
+    return replace(side, series=Series({seed: 1 / value for seed, value in side.series.values.items()}))
+
+
+def _mean_gain(
+    workload: str | None, pairs: Sequence[tuple[CellSeries, CellSeries]], zone: float
+) -> Iterator[Overall]:
+    """The mean over the seeds that all cells have; nothing if there are none."""
+    sides = (CellSeries.mean(workload or "", "", cells) for cells in zip(*pairs, strict=True))
+    comparison = judge(_GAIN, *sides, zone=zone)
+    if comparison is not None:
+        yield Overall(workload, len(pairs), comparison)

@@ -13,12 +13,11 @@ from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.search import Search, searched, searches
 from strata.results.store import Reading, ResultsFolder
 from strata.spec.metric import LATENCY
-from strata.spec.step import Phase
 from strata.spec.trial import CellKey, TrialKey
 from strata.spec.warning import ResultWarning, doubted_by, unranked_by
-from strata.statistics.comparison import Comparison, MetricKind, Ratio, compare_measured, family_over
+from strata.statistics.comparison import CellSeries, Comparison, MetricKind, Ratio, family_over, judge
 from strata.statistics.family import Family
-from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED, half_width
+from strata.statistics.interval import HALF_WIDTH_TARGET, PRACTICAL_ZONE, SEEDS_WANTED, half_width
 from strata.statistics.level import Remembering
 from strata.statistics.summary import Series, Summary, summarize
 from strata.statistics.warnings import warnings_of
@@ -166,16 +165,6 @@ class StudyResults(Remembering):
     def _unranked(self, stack: str, workload: str) -> str:
         return unranked_by(record.checks for record in self.cells[stack, workload].records.values())
 
-    def doubt(self, *stacks: str, workload: str, phase: Phase = "measure", cached: bool = False) -> str:
-        """The reasons to doubt what is said of a phase of these stacks' trials; empty: there is none."""
-
-        def why_of(stack: str) -> str:
-            records = self.cells[stack, workload].records.values()
-            return doubted_by((each.checks for each in records), phase, cached=cached)
-
-        whys = {stack: why_of(stack) for stack in stacks}
-        return "; ".join(f"{stack}: {why}" for stack, why in whys.items() if why)
-
     @property
     def precision(self) -> float:
         """The half-width to which the study asks ratios to be known, or the default one."""
@@ -189,18 +178,46 @@ class StudyResults(Remembering):
         ranked = [stack for stack in summaries if not self.unranked(stack, workload)]
         return sorted(ranked, key=lambda stack: sign * summaries[stack].estimate)
 
-    def ratio(
-        self, workload: str, metric: str, stack: str, baseline: str, among: Collection[str] | None = None
-    ) -> Ratio | None:
-        """A stack's metric over another's.
+    def series(self, cell: CellKey, kind: MetricKind, *, cached: bool = False) -> CellSeries:
+        """A metric of a cell with everything that a verdict on it depends on.
 
-        The intervals of all pairs of ranked stacks hold together: of all stacks, or of those ``among`` which
-        the two are.
+        ``cached``: that its window did not reach the disks is no reason to doubt it.
+        """
+        each = self.cells[cell]
+        doubt = doubted_by((record.checks for record in each.records.values()), kind.phase, cached=cached)
+        return CellSeries(
+            cell.workload,
+            cell.stack,
+            each.series(kind.name),
+            self.precision,
+            self.unranked(*cell),
+            f"{cell.stack}: {doubt}" if doubt else "",
+        )
+
+    def compared(
+        self,
+        kind: MetricKind,
+        cell: CellKey,
+        other: CellKey,
+        *,
+        among: Collection[str] | None = None,
+        cached: bool = False,
+        zone: float = PRACTICAL_ZONE,
+    ) -> Comparison | None:
+        """A cell against another one.
+
+        Under one workload the intervals of all pairs of ranked stacks hold together: of all stacks, or of
+        those ``among`` which the two are.
         """
         chosen = tuple(each for each in self.stacks if among is None or each in among)
-        upper, lower = (self.cells[each, workload].series(metric) for each in (stack, baseline))
-        key = ("ratio", workload, metric, stack, baseline, chosen)
-        return self.once(key, lambda: compare_measured(upper, lower, self._family(workload, metric, chosen)))
+
+        def judged() -> Comparison | None:
+            upper, lower = (self.series(each, kind, cached=cached) for each in (cell, other))
+            alike = cell.workload == other.workload
+            family = self._family(cell.workload, kind.name, chosen) if alike else None
+            return judge(kind, upper, lower, zone=zone, family=family)
+
+        return self.once(("compared", cell, other, kind, chosen, cached, zone), judged)
 
     def _family(self, workload: str, metric: str, stacks: tuple[str, ...]) -> Family | None:
         ranked = (stack for stack in stacks if not self.unranked(stack, workload))
@@ -220,8 +237,6 @@ class StudyResults(Remembering):
         ranking = self.ranking(workload, kind) if kind is not None else []
         if kind is None or not ranking:
             return {}
-        summaries = self.summaries(workload, kind.name)
-
         alike = {stack for stack in ranking if self.cells[stack, workload].series(kind.name).alike}
 
         def width(found: Ratio | Summary | None, *of: str) -> float:
@@ -230,8 +245,12 @@ class StudyResults(Remembering):
             return 0.0 if alike.issuperset(of) else half_width(found.interval)  # more of the same add nothing
 
         best, *others = ranking
-        widths = {stack: width(self.ratio(workload, kind.name, stack, best), stack, best) for stack in others}
-        return {best: max(widths.values(), default=width(summaries[best], best)), **widths}
+        best_cell = CellKey(best, workload)
+        against = {stack: self.compared(kind, CellKey(stack, workload), best_cell) for stack in others}
+        ratios = {stack: each.ratio if each else None for stack, each in against.items()}
+        widths = {stack: width(ratio, stack, best) for stack, ratio in ratios.items()}
+        own = self.summaries(workload, kind.name)[best]
+        return {best: max(widths.values(), default=width(own, best)), **widths}
 
     def unconverged(self, target: float = HALF_WIDTH_TARGET) -> dict[CellKey, float]:
         """The cells that need more seeds, with their half-widths by the first headline, in the study's order.
@@ -253,30 +272,10 @@ class StudyResults(Remembering):
         for workload in self.workloads:
             for kind in self.metrics(workload)[:1] if kinds is None else kinds.get(workload, []):
                 for stack in self.stacks:
-                    ratio = None if stack == baseline else self.ratio(workload, kind.name, stack, baseline)
-                    if ratio is not None:
-                        cells = CellKey(stack, workload), CellKey(baseline, workload)
-                        found.append(self.judged(*cells, kind, ratio))
+                    cells = CellKey(stack, workload), CellKey(baseline, workload)
+                    if stack != baseline and (each := self.compared(kind, *cells)) is not None:
+                        found.append(each)
         return found
-
-    def judged(
-        self, cell: CellKey, other: CellKey, kind: MetricKind, ratio: Ratio, *, cached: bool = False
-    ) -> Comparison:
-        """A ratio of two cells with what else its verdict depends on."""
-        cells = (cell, other)
-        doubts = (
-            self.doubt(each.stack, workload=each.workload, phase=kind.phase, cached=cached) for each in cells
-        )
-        return Comparison(
-            cell.workload,
-            cell.stack,
-            other.stack,
-            kind,
-            ratio,
-            precision=self.precision,
-            unranked=next(filter(None, (self.unranked(*each) for each in cells)), ""),
-            doubt="; ".join(filter(None, doubts)),
-        )
 
     def warnings(self, stack: str, workload: str) -> list[ResultWarning]:
         """Every reason to doubt a cell's numbers, the gravest first; computed once."""

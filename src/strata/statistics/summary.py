@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -80,6 +80,20 @@ def outliers(values: Mapping[int, float]) -> tuple[Outlier, ...]:
             ratio = values[seed] / middle if middle else None
             found.append(Outlier(seed, values[seed], score, ratio))
     return tuple(found)
+
+
+class Measured(Protocol):
+    """Values by seed, and their level over several seeds: a `Series`, or a mean of several metrics."""
+
+    @property
+    def values(self) -> Mapping[int, float]: ...
+
+    @property
+    def alike(self) -> bool:
+        """Whether several seeds have exactly the same value: the seed does not reach it."""
+        ...
+
+    def level(self, seeds: list[int]) -> Level: ...
 
 
 @dataclass(frozen=True)
@@ -154,7 +168,7 @@ class Summary:
         return (self.maximum - self.minimum) / 2 / abs(self.estimate) if self.estimate else 0.0
 
 
-def summarize(series: Series) -> Summary:
+def summarize(series: Measured) -> Summary:
     """Summarize a metric over its seeds, of which there must be one at least.
 
     Raises ResultError if a histogram cannot be decoded.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from strata.layers.zfs.zpool import Zpool
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
-from strata.units import NS_PER_S, MemorySize, describe_size
+from strata.units import NS_PER_S, MemorySize, describe_size, whole_mib
 
 _DEVICE_BYTES_MIN: Final = 512 << 20
 # Incus makes a volume with XFS no smaller than 512 MiB, which is to fit into three quarters of the device.
@@ -97,6 +97,9 @@ class Incus(IncusContainer):
     @property
     def _zpool(self) -> Zpool:
         return Zpool().model_copy(update={"arc_max_bytes": self.arc_max_bytes})
+
+    def with_memory(self, ratio: float) -> Self:
+        return self.model_copy(update={"arc_max_bytes": whole_mib(self.arc_max_bytes * ratio)})
 
     def kernel_memory_bytes(self) -> int:
         return self.arc_max_bytes if self.pool == "zfs" else 0

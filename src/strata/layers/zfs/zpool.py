@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
@@ -18,7 +18,7 @@ from strata.spec.allowed import pair_diagnostics
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
-from strata.units import NS_PER_S, MemorySize, describe_size
+from strata.units import NS_PER_S, MemorySize, describe_size, whole_mib
 from strata.words import listed
 
 _MAKE_LIMIT_NS: Final = 600 * NS_PER_S
@@ -191,6 +191,9 @@ class Zpool(Layer):
     def caches_direct_io(self) -> bool:
         """In the ARC, at least for filesystems above a zvol."""
         return True
+
+    def with_memory(self, ratio: float) -> Self:
+        return self.model_copy(update={"arc_max_bytes": whole_mib(self.arc_max_bytes * ratio)})
 
     def kernel_memory_bytes(self) -> int:
         """The ARC, which counts in no control group."""

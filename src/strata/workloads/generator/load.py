@@ -43,7 +43,7 @@ _WEB_THREADS: Final = 100  # of the personality "webserver"
 _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LAG: Final = "schedule_lag_ns"
 _LEFT_ID: Final = "load-left"
-# See ``crates/load/src/durable.rs``: a file that is deleted between the reading and the cut is no loss.
+# See ``durable.rs`` of the load generator: a file that is deleted between the reading and the cut is no loss.
 _READING: Final = literal('true > "$0.held" && exec base64 --wrap=0 "$0"')
 
 
@@ -360,7 +360,7 @@ def _promises(context: WorkloadContext) -> str:
 
 
 def _promised(said: str) -> dict[int, int]:
-    """The bytes that returned syncs cover, by the number of the file: see ``crates/load/src/durable.rs``."""
+    """The bytes that returned syncs cover, by the number of the file: see its ``durable.rs``."""
     try:
         numbers = struct.iter_unpack("<Q", base64.b64decode(said.strip(), validate=True))
         return {file: number - 1 for file, (number,) in enumerate(numbers) if number}

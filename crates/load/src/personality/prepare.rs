@@ -12,16 +12,16 @@ use serde::Serialize;
 
 use crate::clock::now_ns;
 use crate::data::{Content, Source};
-use crate::durable::Promises;
 use crate::faults::{Fault, LoadError};
-use crate::file_set::{Kept, c_path, set_folder};
 use crate::files;
-use crate::kept::{self, KeptState};
-use crate::personality::{Departure, Personality, SetSpec};
+use crate::personality::durable::Promises;
+use crate::personality::file_set::{Kept, c_path, set_folder};
+use crate::personality::kept::{self, KeptState};
+use crate::personality::records::{Departure, Personality, SetSpec};
+use crate::personality::tree::{Entry, Tree};
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION};
 use crate::threads;
-use crate::tree::{Entry, Tree};
 
 /// The size of filebench's writes when it allocates a file (`FILE_ALLOC_BLOCK`).
 const PIECE_BYTES: usize = 1 << 20;

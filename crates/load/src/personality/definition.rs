@@ -8,15 +8,15 @@ use std::path::Path;
 use toml::Table;
 
 use crate::faults::Fault;
-use crate::keys::Keys;
-use crate::personality::{Group, Personality, Piece, SLOTS, SetSpec, Step};
+use crate::personality::keys::Keys;
+use crate::personality::records::{Group, Personality, Piece, SLOTS, SetSpec, Step};
 
 const BUNDLED: [(&str, &str); 5] = [
-    ("fileserver", include_str!("../personalities/fileserver.toml")),
-    ("varmail", include_str!("../personalities/varmail.toml")),
-    ("webserver", include_str!("../personalities/webserver.toml")),
-    ("webproxy", include_str!("../personalities/webproxy.toml")),
-    ("videoserver", include_str!("../personalities/videoserver.toml")),
+    ("fileserver", include_str!("../../personalities/fileserver.toml")),
+    ("varmail", include_str!("../../personalities/varmail.toml")),
+    ("webserver", include_str!("../../personalities/webserver.toml")),
+    ("webproxy", include_str!("../../personalities/webproxy.toml")),
+    ("videoserver", include_str!("../../personalities/videoserver.toml")),
 ];
 
 /// The personality of this name, of the file at this path, or for `-` of the standard input.

@@ -11,20 +11,20 @@ use serde::Serialize;
 
 use crate::clock::now_ns;
 use crate::data::{Content, Source};
-use crate::durable::Promises;
 use crate::faults::{Fault, LoadError};
-use crate::file_set::FileSet;
-use crate::kept::{self, KeptState};
-use crate::measured::{Measured, Schedule};
-use crate::personality::{Departure, Group, Kind, Personality, SetSpec};
-use crate::prepare::RESERVE_PARTS;
+use crate::personality::durable::Promises;
+use crate::personality::file_set::FileSet;
+use crate::personality::kept::{self, KeptState};
+use crate::personality::measured::{Measured, Schedule};
+use crate::personality::prepare::RESERVE_PARTS;
+use crate::personality::records::{Departure, Group, Kind, Personality, SetSpec};
+use crate::personality::shared::{Ended, Pace, Reason, Shared, Window};
+use crate::personality::trace::{self, Record};
+use crate::personality::tree::Tree;
+use crate::personality::worker::Worker;
 use crate::random::Random;
 use crate::report::{self, RESULT_VERSION, Summaries, Summary, Tally};
-use crate::shared::{Ended, Pace, Reason, Shared, Window};
 use crate::threads;
-use crate::trace::{self, Record};
-use crate::tree::Tree;
-use crate::worker::Worker;
 
 const TRACED_AT_FIRST: usize = 1 << 16;
 

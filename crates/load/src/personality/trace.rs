@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use crate::personality::Kind;
+use crate::personality::records::Kind;
 
 /// One operation that a thread completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,10 +17,10 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::faults::{Fault, LoadError};
-use crate::file_set::set_folder;
-use crate::personality::SetSpec;
+use crate::personality::file_set::set_folder;
+use crate::personality::records::SetSpec;
+use crate::personality::tree::Tree;
 use crate::report::{self, RESULT_VERSION};
-use crate::tree::Tree;
 
 const NUMBER_BYTES: u64 = 8;
 /// No content of the load has as many zeros in a row; where a block was lost, a file reads as zeros.

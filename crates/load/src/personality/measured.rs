@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The measurements of a thread, and its schedule. Nothing here allocates once the window has begun.
 
-use crate::personality::{Group, Kind, Piece, Step};
+use crate::personality::records::{Group, Kind, Piece, Step};
+use crate::personality::shared::Window;
 use crate::random::Random;
 use crate::report::Tally;
-use crate::shared::Window;
 
 /// When the next passes through the loop are to start: a Poisson process.
 pub struct Schedule {

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 
 use super::{Slot, Worker};
 use crate::clock::now_ns;
-use crate::file_set::{File, Outcome, Wanted};
 use crate::files;
-use crate::measured::Done;
-use crate::personality::{Kind, Piece};
-use crate::shared::{Halt, Window};
+use crate::personality::file_set::{File, Outcome, Wanted};
+use crate::personality::measured::Done;
+use crate::personality::records::{Kind, Piece};
+use crate::personality::shared::{Halt, Window};
 
 /// The file recorded for an empty append, which takes none.
 const NO_FILE: usize = usize::MAX;

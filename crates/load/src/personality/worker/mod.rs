@@ -17,12 +17,12 @@ use std::os::fd::OwnedFd;
 use crate::buffer::Buffer;
 use crate::clock::now_ns;
 use crate::data::Source;
-use crate::measured::{Done, Measured, Schedule};
-use crate::personality::{Group, SLOTS, Step};
+use crate::personality::measured::{Done, Measured, Schedule};
+use crate::personality::records::{Group, SLOTS, Step};
+use crate::personality::shared::{Halt, Pace, Reason, Shared, Window};
+use crate::personality::trace::Record;
 use crate::random::Random;
 use crate::report::Tally;
-use crate::shared::{Halt, Pace, Reason, Shared, Window};
-use crate::trace::Record;
 
 /// A file that the thread has open.
 struct Slot {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::faults::{Fault, LoadError};
-use crate::file_set::Kept;
-use crate::personality::{Personality, SetSpec};
+use crate::personality::file_set::Kept;
+use crate::personality::records::{Personality, SetSpec};
 
 #[derive(Serialize, Deserialize)]
 pub struct KeptState {

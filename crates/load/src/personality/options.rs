@@ -7,10 +7,12 @@ use clap::Args;
 
 use crate::clock::NS_PER_MS;
 use crate::data::ContentOptions;
-use crate::definition;
 use crate::faults::{Fault, LoadError};
-use crate::personality::{Departure, Overrides, Personality};
-use crate::{durable, prepare, session};
+use crate::personality::definition;
+use crate::personality::durable;
+use crate::personality::prepare;
+use crate::personality::records::{Departure, Overrides, Personality};
+use crate::personality::session;
 
 /// The options of both `prepare` and `run`, which must get the same values.
 #[derive(Args)]

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::clock::{NS_PER_S, now_ns, sleep_until_or};
-use crate::durable::Promises;
-use crate::file_set::FileSet;
+use crate::personality::durable::Promises;
+use crate::personality::file_set::FileSet;
 
 /// The measured window, by the monotonic clock.
 #[derive(Debug, Clone, Copy)]

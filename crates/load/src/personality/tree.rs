@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files of a set and the tree of directories around them, as filebench populates them (`fileset.c`).
 
-use crate::gamma::gamma_of_mean;
-use crate::personality::SetSpec;
+use crate::personality::gamma::gamma_of_mean;
+use crate::personality::records::SetSpec;
 use crate::random::Random;
 
 /// A file of a set. Its number is its place in the order of drawing, which rotation follows.
@@ -108,7 +108,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::definition;
+    use crate::personality::definition;
 
     /// At this distance, times the root of the count, one sample of a hundred that has the distribution is refused
     /// (Kolmogorov); the seeds are fixed, so what passes passes always.

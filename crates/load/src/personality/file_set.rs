@@ -12,8 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::personality::SetSpec;
-use crate::tree::Tree;
+use crate::personality::records::SetSpec;
+use crate::personality::tree::Tree;
 
 /// A set of files while threads work on it.
 pub struct FileSet {
@@ -267,7 +267,7 @@ impl Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition;
+    use crate::personality::definition;
 
     fn file_set(existing: &[bool]) -> FileSet {
         let mut spec = definition::load("varmail").unwrap().sets.remove(0);

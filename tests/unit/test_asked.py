@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer to what a study asks (`use`, `must`): every view begins with it, and agrees with it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from advice_studies import advice_on, around, capabilities, said_of, study, use, weight
+from command_line import shown, shown_json
+from made_results import made_results
+from strata.advice.asked import advise_on_all, answer_of
+from strata.advice.model import Advice
+from strata.plan.catalogue import catalogue
+from strata.report.advice_text import headline, lead
+from strata.report.data import cells_table
+from strata.report.table import objects
+from strata.results.capabilities import write_capabilities
+from strata.results.record import StudySnapshot
+from strata.results.store import ResultsFolder
+from strata.serve.app import application
+from strata.spec.load import load_study
+from strata.statistics.study import StudyResults, gather
+
+# ext4 is the fastest and does not survive the loss of a disk; xfs is much better than btrfs.
+GAINS = {"ext4": 12.0, "xfs": 8.0, "btrfs": 1.0}
+CAN = capabilities(ext4="disk-loss:no snapshot", xfs="disk-loss snapshot:no", btrfs="disk-loss snapshot")
+
+
+def asking(results: StudyResults, **asked: object) -> StudyResults:
+    return replace(results, snapshot=StudySnapshot.model_validate(results.snapshot.model_dump() | asked))
+
+
+def of(*, risks: Mapping[str, str] | None = None, **asked: object) -> StudyResults:
+    values = {
+        stack: {"postgresql": around(100 * gain), "mail": around(50 * gain)} for stack, gain in GAINS.items()
+    }
+    return asking(study(values, risks=risks), **asked)
+
+
+def folder_of(path: Path, **asked: object) -> Path:
+    """A results folder of a study that asks this, with what the stacks can do."""
+    folder = made_results(path / "results", stacks=3, workloads=2, seeds=6, gains=GAINS)
+    known = json.loads(folder.study_path.read_text())
+    folder.study_path.write_text(json.dumps(known | asked))
+    titles = {each["name"]: each["title"] for each in known["stacks"]}
+    write_capabilities(folder, CAN.model_copy(update={"study": known["name"], "stacks": titles}))
+    return folder.path
+
+
+def views(folder: Path) -> dict[str, str]:
+    """All that each view says, as its commands print or write it."""
+    shown("report", folder)
+    shown("export", folder, "--format", "markdown", "--format", "json", "--format", "csv")
+    client = TestClient(application([folder]), base_url="http://localhost")
+    found = {
+        "report": (folder / "report.html").read_text(),
+        "serve, report": client.get("/study/results/report").text,
+        "serve": client.get("/study/results/results").text,
+        "show": shown("show", folder, width=2000),
+        "show --json": shown_json("show", folder)["answer"]["lead"],
+        "advise": shown("advise", folder, width=2000),
+        "advise --markdown": shown("advise", folder, "--markdown"),
+        "advise --json": shown_json("advise", folder)[0]["lead"],
+        "export": (folder / "export" / "report.md").read_text(),
+        "study.json": json.loads((folder / "export" / "study.json").read_text())["answer"]["lead"],
+    }
+    return {
+        view: of_page(text) if view.startswith(("report", "serve")) else text for view, text in found.items()
+    }
+
+
+def of_page(text: str) -> str:
+    """The text of a page from its answer on, without the elements."""
+    begins = text.find('id="answer-title"')
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", text[begins:] if begins >= 0 else text)).split())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"use": "postgresql-server", "must": ["disk-loss"]}, {"must": ["disk-loss"]}],
+    ids=["use", "requirement alone"],
+)
+def test_every_view_begins_with_the_answer_and_names_no_stack_that_is_ruled_out_without_the_reason(
+    asked: dict[str, object], tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path, **asked)
+
+    said = views(folder)
+
+    answer = answer_of(gather(ResultsFolder.open(folder)), CAN)
+    assert answer is not None
+    assert (answer.leaders, [*answer.ruled_out]) == (("xfs",), ["ext4"])
+    first = lead(answer)
+    assert first.startswith(f"{answer.use.title}, with survival of a lost disk")
+    assert ": choose xfs. Ruled out: ext4 (without survival of a lost disk)." in first
+    for view, text in said.items():
+        begins = text.find(first)
+        assert begins >= 0, (view, text[:500])
+        assert not re.search("ext4|xfs|btrfs", text[:begins]), view
+    for view in ("report", "serve, report"):
+        best = "ext4 (ruled out: without survival of a lost disk) is the best under both workloads"
+        assert best in said[view]
+    assert "**ext4** (ruled out: without survival of a lost disk) is the best" in said["export"]
+    for line in said["show"].splitlines():
+        assert not re.search("ext4 .*best(?! ¹)", line), line
+    assert "¹ ext4 is ruled out: without survival of a lost disk" in said["show"]
+
+
+def test_tables_of_data_have_the_reason_in_the_row_of_the_stack() -> None:
+    results = of(must=("disk-loss",))
+
+    rows = objects(cells_table(results, asked=answer_of(results, CAN)))
+
+    reason = "ruled out: without survival of a lost disk"
+    assert {row["stack"]: row["ruled_out"] for row in rows} == {"ext4": reason, "xfs": None, "btrfs": None}
+
+
+def test_without_a_question_nothing_is_ruled_out_and_the_views_begin_as_before(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+
+    shown("report", folder)
+
+    said = of_page((folder / "report.html").read_text())
+    assert said.startswith('id="answer-title">The answer ext4 is the best under both workloads.')
+    assert "ruled out" not in shown("show", folder)
+    assert shown_json("show", folder)["answer"] is None
+
+
+def test_what_the_study_requires_holds_for_every_use_and_its_own_comes_first() -> None:
+    results = of(use="mail-server", must=("disk-loss",))
+
+    found = advise_on_all(results, CAN)
+
+    assert found[0].use.name == "mail-server"
+    assert [each.use.is_asked for each in found] == [True, *[False] * (len(found) - 1)]
+    assert all("disk-loss" in each.use.required for each in found)
+    assert all("ext4" not in each.candidates for each in found)
+
+
+def test_durable_rules_out_by_the_settings_that_give_it_away() -> None:
+    results = of(risks={"ext4": "pgbench: fsync = off"}, must=("durable",))
+
+    answer = answer_of(results, None)
+
+    assert answer is not None
+    assert "choose xfs" in lead(answer)
+    assert "ext4 (loses what it acknowledged when the power fails: pgbench: fsync = off)" in lead(answer)
+
+
+def test_a_requirement_that_nobody_has_tried_is_said_with_the_answer() -> None:
+    answer = answer_of(of(must=("disk-loss",)), None)
+
+    assert answer is not None
+    assert lead(answer).endswith("Not known of every stack yet: survival of a lost disk.")
+
+
+def apart(database: tuple[float, float], files: tuple[float, float], spread: float) -> Advice:
+    """Two stacks, whose database scatters against one another's."""
+    one, other = around(database[0], spread), around(database[1], spread)[::-1]
+    values = {
+        "one": {"postgresql": one, "files": around(files[0])},
+        "other": {"postgresql": other, "files": around(files[1])},
+    }
+    return advice_on(study(values), use(weight("database", 90), weight("files", 10)))
+
+
+def test_a_tie_on_one_load_and_a_sixfold_lead_on_the_other_is_said_as_such() -> None:
+    found = apart((100, 101), (600, 100), 0.4)
+
+    assert found.conclusion == "undecided"
+    assert headline(found) == (
+        "one is better in files (6.0 × as good as other), and no difference is shown in postgresql"
+    )
+    assert [(each.comparison.baseline, each.comparison.stack) for each in found.apart] == [("one", "other")]
+
+
+def test_stacks_that_are_each_better_at_something_say_at_what() -> None:
+    found = apart((100, 130), (600, 100), 0.01)
+
+    assert found.conclusion in ("undecided", "the means disagree")
+    assert "one is better in files (6.0 × as good as other)" in headline(found)
+    assert "other is better in postgresql (1.30 × as good as one)" in headline(found)
+
+
+def test_without_any_difference_the_stacks_are_undecided_as_before() -> None:
+    found = apart((100, 110), (100, 101), 0.4)
+
+    assert headline(found) == "undecided between other and one"
+    assert "undecided" in said_of(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ('use = "mail-servers"', "study.use"),
+        ('must = ["flying"]', "study.must[0]"),
+        ('must = "durable"', "study.must"),
+    ],
+)
+def test_questions_that_nobody_can_answer_are_mistakes_of_the_study(
+    line: str, cause: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "quickstart.toml"
+    text = (Path(__file__).parents[2] / "studies" / "quickstart.toml").read_text()
+    file.write_text(text.replace("[study]\n", f"[study]\n{line}\n"))
+
+    with pytest.raises(Exception, match=re.escape(cause)):
+        load_study(file, catalogue())
