@@ -81,6 +81,14 @@ def fio(name: str, size: str = "64MiB") -> str:
     return f'[workloads.{name}]\nworkload = "fio"\n{keys}'
 
 
+def pgbench_log(latency_us: int, rate_per_s: float, *, window_s: int, lag: str = "") -> str:
+    """pgbench's log of transactions that end evenly over a window, which begins at the epoch."""
+    times_us = (
+        round((number + 0.5) * 1_000_000 / rate_per_s) for number in range(round(rate_per_s * window_s))
+    )
+    return "".join(f"0 1 {latency_us} 0 {us // 1_000_000} {us % 1_000_000}{lag}\n" for us in times_us)
+
+
 def pgbench(name: str) -> str:
     keys = 'scale = 1\nclients = 1\nduration = "10s"\n'
     return f'[workloads.{name}]\nworkload = "pgbench"\n{keys}'

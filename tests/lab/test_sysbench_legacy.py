@@ -51,13 +51,14 @@ def run_steps(server: str, settings: dict[str, Any], extra: Sequence[tuple[str, 
     )
     context = WorkloadContext(name="mixes", seed=1, target="${scratch}/stack")
     steps = {step.id: step for step in workload.steps(context)}
-    measured = steps["sysbench-measure"]
+    measured = steps["sysbench-load"]
     prepared = [step for step in steps.values() if step.phase == "prepare"]
     driver = [word for word in measured.argv if word.startswith(("--db", "--mysql", "--pgsql"))]
 
     def sysbench(name: str, *words: str, command: str = "run") -> Step:
         argv = ("sysbench", measured.argv[1], *driver, f"--table-size={ROWS}", *words, command)
-        return measured.model_copy(update={"id": name, "phase": "measure", "argv": argv})
+        alone = {"background": False, "ready": None}
+        return measured.model_copy(update={"id": name, "phase": "measure", "argv": argv, **alone})
 
     # Mixes that delete or truncate come last, so that all others find every row.
     mixes = [*extra, *((f"mix-{mix}", mix, "auto") for mix in [*MIXES, "nontrx-insert"])]

@@ -9,7 +9,7 @@ from typing import Any
 from strata.plan.model import Plan
 from strata.runners.fake import FakeRunner, Output
 from strata.spec.step import Step
-from study_texts import EXT4_AND_XFS
+from study_texts import EXT4_AND_XFS, pgbench_log
 
 TEXT = f"""\
 [study]
@@ -22,7 +22,7 @@ workload = "pgbench"
 scale = 1
 clients = 10
 warmup = "1s"
-duration = "60s"
+duration = "4s"
 rate = 200
 find = {{ metric = "latency_ns_p99", below = "20ms" }}
 """
@@ -31,7 +31,7 @@ IDLE_US = 4_000
 
 
 def rate_of(plan: Plan) -> float:
-    load = next(step for step in plan.steps if step.id == "pgbench-measure")
+    load = next(step for step in plan.steps if step.id == "pgbench-load")
     return next(float(word.partition("=")[2]) for word in load.argv if word.startswith("--rate="))
 
 
@@ -51,12 +51,13 @@ def capacity_runner(
     """pgbench on stacks of these capacities, each times the factor of its seed."""
 
     def output(plan: Plan, step: Step) -> Output:
-        if step.id != "pgbench-measure":
+        if step.id == "pgbench-begin":
+            return "0\n", {}
+        if step.id != "pgbench-load":
             return "", {}
         trial, rate = plan.trial, rate_of(plan)
         capacity = capacities[trial.stack] * (scatter or {}).get(trial.seed, 1.0)
-        line = f"0 1 {latency_us(rate, capacity)} 0 1000 0 0\n"
-        text = f"tps = {min(rate, capacity):.3f} (without initial connection time)\n"
-        return text, {"transactions": line * 20}
+        log = pgbench_log(latency_us(rate, capacity), min(rate, capacity), window_s=4, lag=" 0")
+        return "", {"transactions": log}
 
     return FakeRunner(output=output, **options)

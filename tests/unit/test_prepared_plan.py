@@ -61,7 +61,7 @@ def test_the_second_boot_brings_up_the_stack_and_starts_the_server_for_its_own_c
 
     assert [step.id for step in second.steps] == [
         *("ext4-again-mount", "pgbench-folders-again", "pgbench-server-again", "drawn-pause"),
-        *("pgbench-warmup", "pgbench-measure"),
+        *("pgbench-load", "pgbench-warmup", "pgbench-begin", "pgbench-measure", "pgbench-end"),
     ]
     assert "max_connections=110" in second.steps[2].argv
     assert not any(step.destroys for step in second.steps)

@@ -56,7 +56,7 @@ def test_sysbench_counts_only_where_the_power_is_cut(server: str) -> None:
     assert "sysbench-counted" in counting
     assert "strata_counted" in script(oltp(server))
     assert "sysbench-counted" not in [step.id for step in oltp(server).steps(PLAIN)]
-    assert script(oltp(server), PLAIN) == ""
+    assert "strata_counted" not in script(oltp(server), PLAIN)
 
 
 @pytest.mark.parametrize(

@@ -402,3 +402,24 @@ def test_an_application_is_a_tenant_if_it_says_how_long_it_takes(tmp_path: Path)
     text = text.replace('["sleep 10"]', '["sleep ${duration}"], duration = "10s"')
     (step,) = (each for each in compiled(tmp_path, text).steps if each.id == "app-run-load-1")
     assert step.argv == ("sleep", "10")
+
+
+def test_a_load_with_sessions_warms_up_as_long_as_those_beside_it_and_anew_for_each_window(
+    tmp_path: Path,
+) -> None:
+    database = 'workload = "pgbench", scale = 1, clients = 2, warmup = "2s", duration = "10s"'
+    tenants = (tenant("db", database), tenant("io", f'{FIO}, warmup = "7s"'))
+
+    together = compiled(tmp_path, study_text(*tenants))
+    with_alone = compiled(tmp_path, study_text(*tenants, keys='alone = "3s"'))
+
+    loads = {step.id: step for step in together.steps if "--log" in step.argv}
+    assert [*loads] == ["db-pgbench-load"]
+    assert "--time=18" in loads["db-pgbench-load"].argv
+    order = [step.id for step in with_alone.steps if step.phase in {"warmup", "measure"}]
+    first, again = order.index("db-alone-pgbench-load"), order.index("db-pgbench-load")
+    assert order[first : first + 5] == [
+        f"db-alone-pgbench-{name}" for name in ("load", "warmup", "begin", "measure", "end")
+    ]
+    assert first < order.index("io-alone-fio-measure") < order.index("settled-together") < again
+    assert again < order.index("db-pgbench-begin") < order.index("io-fio-measure")

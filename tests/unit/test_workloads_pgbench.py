@@ -13,28 +13,13 @@ from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.pgbench import Pgbench
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "pgbench"
-# As printed by pgbench of PostgreSQL 17.
-STDOUT = """\
-pgbench (17.11 (Debian 17.11-0+deb13u1))
-transaction type: <builtin: TPC-B (sort of)>
-scaling factor: 10
-query mode: simple
-number of clients: 10
-number of threads: 1
-maximum number of tries: 1
-duration: 2 s
-number of transactions actually processed: 4
-number of failed transactions: 0 (0.000%)
-latency average = 7.472 ms
-initial connection time = 52.539 ms
-tps = 1338.281917 (without initial connection time)
-"""
 LOG = """\
 0 1 7000 0 1795209651 729000
 1 1 8000 0 1795209651 730000
 0 2 9000 0 1795209651 738000
 1 2 6000 0 1795209651 736000
 """
+BEGIN_NS = 1_795_209_651_000_000_000
 SMALL = {"scale": 10, "clients": 10, "duration": "2s"}
 
 
@@ -47,20 +32,24 @@ def step(workload: Pgbench, step_id: str) -> Step:
     return next(step for step in steps if step.id == step_id)
 
 
-def metrics(stdout: str = STDOUT, log: str = LOG) -> dict[str, Metric]:
-    outputs = Outputs(
+def outputs_of(log: str, begin: str = f"{BEGIN_NS}\n") -> Outputs:
+    return Outputs(
         {
             "pgbench-initialise": StepOutput(duration_ns=2_500_000_000),
-            "pgbench-measure": StepOutput(stdout=stdout, files={"transactions": log}),
+            "pgbench-begin": StepOutput(stdout=begin),
+            "pgbench-load": StepOutput(files={"transactions": log}),
         }
     )
-    return {metric.name: metric for metric in pgbench().metrics(outputs)}
 
 
-def test_metrics_come_from_the_rate_and_the_log() -> None:
+def metrics(log: str = LOG, begin: str = f"{BEGIN_NS}\n") -> dict[str, Metric]:
+    return {metric.name: metric for metric in pgbench().metrics(outputs_of(log, begin))}
+
+
+def test_metrics_come_from_the_log() -> None:
     found = metrics()
 
-    assert found["transactions_per_s"].value == 1338.281917
+    assert found["transactions_per_s"].value == 2  # four in two seconds
     assert found["transactions_per_s"].headline
     assert (found["transactions"].value, found["transactions"].unit) == (4, "1")
     assert found["latency_ns_mean"].value == 7_500_000
@@ -81,21 +70,34 @@ def test_failed_transactions_are_counted_and_not_timed() -> None:
     assert decode(encoded).get_total_count() == 4
 
 
+def test_what_ended_outside_the_measured_window_is_not_counted() -> None:
+    cold = "0 0 90000 0 1795209650 999999\n0 0 failed 0 1795209650 999998\n"
+    late = "0 9 80000 0 1795209653 0\n"
+
+    found, checks = metrics(cold + LOG + late), [*pgbench().checks(outputs_of(cold + LOG + late))]
+
+    assert found == metrics()
+    assert (found["latency_ns_max"].value, found["transactions"].value) == (9_000_000, 4)
+    assert [check.verdict for check in checks] == ["yes"]
+    assert pgbench().rates_per_s(outputs_of(cold + LOG + late)) == [4.0, 0.0]
+
+
 @pytest.mark.parametrize(
-    ("stdout", "log", "cause", "tail"),
+    ("log", "begin", "cause", "tail"),
     [
-        ("FATAL: no\n", LOG, "no transaction rate", "FATAL: no"),
-        (STDOUT, "", "no transaction was completed", "(it is empty)"),
-        (STDOUT, LOG + "0 3 70", "cut off", "0 3 70"),
+        (LOG, "FATAL: no\n", "no number of nanoseconds", "FATAL: no"),
+        ("", f"{BEGIN_NS}\n", "no transaction was completed", "(it is empty)"),
+        (LOG, "1\n", "no transaction was completed", "(it is empty)"),
+        (LOG + "0 3 70", f"{BEGIN_NS}\n", "cut off", "0 3 70"),
     ],
 )
 def test_output_that_cannot_be_read_shows_the_step_and_its_end(
-    stdout: str, log: str, cause: str, tail: str
+    log: str, begin: str, cause: str, tail: str
 ) -> None:
     with pytest.raises(RunError, match=cause) as caught:
-        metrics(stdout, log)
+        metrics(log, begin)
 
-    assert "step pgbench-measure" in str(caught.value)
+    assert "step pgbench-" in str(caught.value)
     assert tail in str(caught.value)
 
 
@@ -103,7 +105,20 @@ def test_a_trial_that_ended_early_is_named() -> None:
     with pytest.raises(RunError, match="no step"):
         pgbench().metrics(Outputs({}))
     with pytest.raises(RunError, match="left no file"):
-        pgbench().metrics(Outputs({"pgbench-measure": StepOutput(stdout=STDOUT)}))
+        pgbench().metrics(Outputs({"pgbench-load": StepOutput()}))
+
+
+def test_warm_up_and_window_are_one_process() -> None:
+    steps = {step.id: step for step in pgbench(warmup="5s").steps(WorkloadContext(name="oltp", seed=1))}
+    load, end = steps["pgbench-load"], steps["pgbench-end"]
+
+    assert [each for each, step in steps.items() if step.argv[0] == "pgbench" and "--log" in step.argv] == [
+        load.id
+    ]
+    assert (load.phase, load.background, load.stop_signal) == ("warmup", True, None)
+    assert "--time=8" in load.argv  # a second more than both
+    assert (steps["pgbench-warmup"].argv, steps["pgbench-measure"].argv) == (("sleep", "5"), ("sleep", "2"))
+    assert (end.phase, end.takes_down) == ("inspect", (load.id,))
 
 
 def test_settings_reach_the_server() -> None:
@@ -127,14 +142,12 @@ def test_the_server_is_a_service_that_ends_its_sessions() -> None:
 
 
 # Recorded in the lab: 700 transactions a second were due, more than the disk bears.
-OPEN_LOOP = {"rate": 700, "latency_limit": "60ms", "script_text": "SELECT 1;"}
+OPEN_LOOP = {"duration": "3s", "rate": 700, "latency_limit": "60ms", "script_text": "SELECT 1;"}
 OPEN_LOOP_OUTPUTS = Outputs(
     {
         "pgbench-initialise": StepOutput(duration_ns=474_230_000),
-        "pgbench-measure": StepOutput(
-            stdout=(SAVED / "17.11-open-loop.txt").read_text(),
-            files={"transactions": (SAVED / "17.11-open-loop.log").read_text()},
-        ),
+        "pgbench-begin": StepOutput(stdout="1798761603361000000\n"),
+        "pgbench-load": StepOutput(files={"transactions": (SAVED / "17.11-open-loop.log").read_text()}),
     }
 )
 
@@ -162,21 +175,21 @@ def test_an_open_loop_that_could_not_keep_its_schedule_is_reported() -> None:
 def test_rates_are_of_whole_seconds() -> None:
     rates = pgbench(**OPEN_LOOP).rates_per_s(OPEN_LOOP_OUTPUTS)
 
-    assert len(rates) == 2
-    assert sum(rates) <= 475
-    assert all(rate > 200 for rate in rates)
+    assert len(rates) == 3
+    assert sum(rates) == 475
+    assert all(rate > 200 for rate in rates[:2])
 
 
 def test_an_open_loop_is_asked_of_pgbench() -> None:
-    argv = step(pgbench(**OPEN_LOOP), "pgbench-measure").argv
+    argv = step(pgbench(**OPEN_LOOP), "pgbench-load").argv
 
     assert {"--rate=700", "--latency-limit=60"} <= {*argv}
-    assert not {word for word in step(pgbench(), "pgbench-measure").argv if word.startswith("--rate")}
+    assert not {word for word in step(pgbench(), "pgbench-load").argv if word.startswith("--rate")}
 
 
 def test_a_script_of_ones_own_is_written_to_the_private_folder() -> None:
     workload = pgbench(script_text="SELECT '$1';")
-    written, measured = step(workload, "pgbench-script"), step(workload, "pgbench-measure")
+    written, measured = step(workload, "pgbench-script"), step(workload, "pgbench-load")
 
     assert written.stdin == "SELECT '$$1';\n"
     assert f"--file={written.argv[1]}" in measured.argv
@@ -187,7 +200,7 @@ def test_a_script_of_ones_own_is_written_to_the_private_folder() -> None:
 def test_the_log_of_a_tenants_window_has_a_name_of_its_own() -> None:
     def log(window: str) -> str:
         steps = pgbench().steps(WorkloadContext(name="oltp", seed=1, window=window))
-        return next(step.collect[0].path for step in steps if step.id == "pgbench-measure")
+        return next(step.collect[0].path for step in steps if step.id == "pgbench-load")
 
     assert log("") == "${scratch}/postgres/transactions.*"
     assert log("alone") == "${scratch}/postgres/transactions-alone.*"

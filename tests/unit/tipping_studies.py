@@ -21,7 +21,7 @@ from strata.runners.base import Task
 from strata.runners.fake import FakeRunner, Output
 from strata.spec.step import Step
 from strata.statistics.study import gather
-from study_texts import EXT4_AND_XFS
+from study_texts import EXT4_AND_XFS, pgbench_log
 
 TEXT = f"""\
 [study]
@@ -36,7 +36,7 @@ workload = "pgbench"
 scale = 20
 clients = 10
 warmup = "1s"
-duration = "60s"
+duration = "20s"
 """
 SETTLE = "wd-re4-500gb.write_settle"  # 1 ms stated, 0.4 to 2
 Response = Callable[[str, dict[str, float]], float]
@@ -57,7 +57,9 @@ class PlantedRunner(FakeRunner):
 
 def planted(response: Response, **options: Any) -> PlantedRunner:
     def output(plan: Plan, step: Step) -> Output:
-        if step.id != "pgbench-measure":
+        if step.id == "pgbench-begin":
+            return "0\n", {}
+        if step.id != "pgbench-load":
             return "", {}
         assert runner._task is not None
         [device] = runner._task.devices.values()
@@ -69,8 +71,7 @@ def planted(response: Response, **options: Any) -> PlantedRunner:
         values["clients"] = next(float(word[9:]) for word in step.argv if word.startswith("--client="))
         scatter = 1 + 0.002 * plan.trial.seed * (1 if plan.trial.stack == "ext4" else -1)
         took_ms = response(plan.trial.stack, values) * scatter
-        text = f"tps = {1000 / took_ms:.6f} (without initial connection time)\n"
-        return text, {"transactions": f"0 1 {round(took_ms * 1000)} 0 1000 0\n" * 20}
+        return "", {"transactions": pgbench_log(round(took_ms * 1000), 1000 / took_ms, window_s=20)}
 
     runner = PlantedRunner(output=output, response=response, **options)
     return runner

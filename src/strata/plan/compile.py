@@ -432,7 +432,7 @@ def check_steps(
             problem = f'it binds "{step.binds}", which is bound already'
         elif not set(step.takes_down) <= seen:
             problem = "it takes down steps that do not come before it"
-        elif step.background and step.ready is None:
+        elif step.background and step.ready is None and step.stop_signal is not None:
             problem = "it is a service without a way to see that it is ready"
         if problem is not None:
             raise PlanError(

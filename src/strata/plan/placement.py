@@ -287,7 +287,7 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
 
     Steps without a lane stand between what tenants do before their loads, what each does alone, and the
     loads: they write back dirty data, so that no tenant waits for another's writes. The common window begins
-    as the windows alone did.
+    as the windows alone did: a load that spans warm-up and window is started anew for each.
     """
     if not tenants:
         return [step for each in placements for step in each.of_load(each.load.steps(each.context()))]
@@ -299,8 +299,12 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
         title = "Write back the data of the steps before the loads"
         # Servers would take memory and processors from the loads until the end.
         steps += _written_back(placements, "settled", "prepare", title, _left_running(before))
+    spanning: list[Step] = []
     for each in placements:
-        steps += each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
+        own = each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
+        late = [step for step in own if each.load.spans_window and step.phase == "warmup"]
+        steps += [step for step in own if step not in late]
+        spanning += late
     if any(tenant.alone for tenant in tenants.values()):
         for each, tenant in named:
             title = f"Write back dirty data before {each.tenant} is alone"
@@ -308,7 +312,7 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
             steps += each.of_load(_alone_window(each, tenant.alone))
         title = "Write back dirty data before all run together"
         steps += _written_back(placements, "settled-together", "warmup", title)
-    return steps
+    return [*steps, *spanning]
 
 
 def _written_back(
@@ -382,7 +386,8 @@ def _before(placement: Placement, before: Workload | None) -> list[Step]:
 def _alone_window(placement: Placement, alone: Workload | None) -> list[Step]:
     """A window of a tenant by itself, in phase ``warmup``: without a lane, so that nothing runs beside it."""
     steps = alone.steps(placement.context(window="alone")) if alone is not None else []
-    steps = [step for step in steps if step.phase == "measure"]
+    phases = ("warmup", "measure", "inspect") if placement.load.spans_window else ("measure",)
+    steps = [step for step in steps if step.phase in phases]
     measured = of_tenant(steps, f"{placement.tenant}-alone", lane=None)
     return [step.model_copy(update={"phase": "warmup"}) for step in measured]
 

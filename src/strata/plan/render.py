@@ -49,7 +49,7 @@ def plan_lines(plan: Plan, devices: Mapping[str, Device] = {}) -> Iterator[Text]
         yield Text("teardown, whatever happened", "bold cyan")
         for step in undo:
             if step.background:
-                yield Text(f"      stop {step.id} with SIG{step.stop_signal}")
+                yield Text(f"      stop {step.id} with SIG{step.stop_signal or 'TERM, if it runs'}")
             if step.undo is not None:
                 yield _command_line(step.undo, "")
 

@@ -18,7 +18,9 @@ from strata.words import counted, listed
 # A container's agent and Incus's daemon, which unshare starts, took 0.2 and 0.3 % of the time at most
 # (studies/published/lxd.toml).
 _STARTERS: Final = ("agent", "chroot", "setpriv", "unshare")
-_LITTLE: Final = frozenset((*page_cache.TOOLS, *_STARTERS, MACHINE_KERNEL, "blockdev", "printf"))
+_LITTLE: Final = frozenset(
+    (*page_cache.TOOLS, *_STARTERS, MACHINE_KERNEL, "blockdev", "printf", "date", "sleep")
+)
 # The kernel prices a program by its own name or by that of the link to it.
 _LINKS: Final = {"sh": "dash"}
 _CELLS_MAX: Final = 3

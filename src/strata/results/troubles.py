@@ -157,7 +157,7 @@ def _service_trouble(run: StepRun, step: Step, events: Events) -> str | None:
     """Trouble with a service, in the agent's words: an exit code does not tell who ended it."""
     end, ending = events.end, run.ending
     if ending is not None and ending.outcome == "signalled":
-        asked = step.stop_signal.removeprefix("SIG") == (ending.signal or "").removeprefix("SIG")
+        asked = (step.stop_signal or "TERM").removeprefix("SIG") == (ending.signal or "").removeprefix("SIG")
         return None if asked else f"was ended by signal {ending.signal}"
     if ending is not None and ending.outcome not in {"ok", "interrupted"}:
         return ending.error or f"ended as {ending.outcome}"

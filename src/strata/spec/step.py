@@ -165,7 +165,8 @@ class Step(Command):
 
     A background step is a service: it is started, ``ready`` is polled until it exits 0, and it is
     stopped at teardown. Its ``time_limit_ns`` is the time until it is ready; it then runs as long as the
-    plan. ``undo`` runs at teardown, in reverse order, for every step that was started.
+    plan. Without a ``stop_signal`` it ends by itself, and a step that takes it down waits for that. ``undo``
+    runs at teardown, in reverse order, for every step that was started.
 
     ``binds`` names a variable that later steps, and this step's undo, may use: the step's standard output
     without the line break at its end, such as the path that ``losetup --find --show`` prints. ``cgroup`` is
@@ -186,7 +187,7 @@ class Step(Command):
     background: bool = False
     ready: Command | None = None
     ready_interval_ns: int = 100 * NS_PER_MS
-    stop_signal: str = "TERM"
+    stop_signal: str | None = "TERM"
     stop_limit_ns: int = 60 * NS_PER_S
     collect: tuple[Collect, ...] = ()
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES

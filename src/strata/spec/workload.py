@@ -178,6 +178,8 @@ class Workload(BaseModel, Allowing, ABC):
         needs_layers: It takes down and brings up layers, and so cannot be a tenant.
         is_compound: It consists of others, as `nested` and `tenants` say.
         input_kind: What its `inputs` are.
+        spans_window: Its warm-up and its measured window are one process, whose sessions are warm when the
+            window begins. The steps of its windows are then those of phases warmup, measure and inspect.
         runs_programs: It runs programs that the study names, which no list of allowed options confines.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
@@ -198,6 +200,7 @@ class Workload(BaseModel, Allowing, ABC):
     needs_layers: ClassVar[bool] = False
     is_compound: ClassVar[bool] = False
     input_kind: ClassVar[InputKind] = "archive"
+    spans_window: ClassVar[bool] = False
     runs_programs: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {}

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -18,11 +19,12 @@ from strata.spec.histogram import empty_histogram, latency_metrics, record
 from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Collect, Phase, Step
+from strata.spec.step import Collect, Step
 from strata.spec.survival import Kept
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from strata.workloads import sessions
 from strata.workloads.initial import CONTROL, OwnTables
 from strata.workloads.keys import (
     WarmUp,
@@ -30,7 +32,6 @@ from strata.workloads.keys import (
     Window,
     key,
     option_words,
-    window_title,
     yes_or_no,
 )
 
@@ -40,7 +41,8 @@ _SLACK_NS: Final = 300 * NS_PER_S
 _US_PER_S: Final = NS_PER_S // NS_PER_US
 
 _SCRIPT: Final = "script.sql"
-_TPS: Final = re.compile(r"^tps = ([0-9.]+) \(without initial connection time\)", re.MULTILINE)
+_LOAD_ID: Final = sessions.load_id("pgbench")
+_BEYOND_NS: Final = NS_PER_S  # it runs on, so that the window is full to its end
 META_COMMANDS: Final = (
     *("set", "if", "elif", "else", "endif", "sleep", "gset", "aset"),
     *("startpipeline", "syncpipeline", "endpipeline"),
@@ -71,9 +73,10 @@ class Pgbench(OwnTables):
     """pgbench against a PostgreSQL server of its own.
 
     Prepare: a new cluster in ``pgdata`` on the stack, the server, the tables (timed apart as
-    ``initialisation_ns``), and a checkpoint. Warm-up and measured window run the same script with different
-    seeds; nothing comes between them, because a checkpoint there would make the window begin with a burst of
-    full-page writes. The tables' filler columns are blank: a stack that compresses gains from that.
+    ``initialisation_ns``), and a checkpoint. Warm-up and measured window are one run, so that the window
+    begins with warm sessions; its transactions are those that end in it. No checkpoint comes between them,
+    because the window would begin with a burst of full-page writes. The tables' filler columns are blank: a
+    stack that compresses gains from that.
     """
 
     rationale: ClassVar[str] = (
@@ -81,7 +84,7 @@ class Pgbench(OwnTables):
         "stresses the latency of a commit (log writes and flushes) and, once the tables outgrow the memory, "
         "small random reads. There are no long queries, and the clients do not think."
     )
-    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, "pgbench", "tee")
+    tools: ClassVar[tuple[str, ...]] = (*PostgresqlServer.tools, *sessions.TOOLS, "pgbench", "tee")
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-failed": "did all transactions succeed?",
         "no-transaction-skipped": "with latency_limit: were all transactions begun in time?",
@@ -94,6 +97,7 @@ class Pgbench(OwnTables):
         MetricSpec("schedule_lag_ns_{mean,p50,p95,p99,p999,max}", "ns", "lower", "with rate: the late start"),
         MetricSpec("initialisation_ns", "ns", "lower", "creating and filling the tables"),
     )
+    spans_window: ClassVar[bool] = True
     load_keys: ClassVar[Mapping[str, object]] = {"clients": 1, "script_text": None}
     hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("script", "file", "script_file"), "write the text of the file as script_text"
@@ -165,8 +169,7 @@ class Pgbench(OwnTables):
             *self._initialise(server),
             server.checkpoint(self._prepare_limit_ns),
             *script,
-            self._load(server, "warmup", self.warmup_ns),
-            self._load(server, "measure", self.duration_ns),
+            *self._load(server),
         ]
 
     def _server(self, context: WorkloadContext) -> PostgresqlServer:
@@ -216,10 +219,9 @@ class Pgbench(OwnTables):
     def _prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.scale * 20 * NS_PER_S
 
-    def _load(self, server: PostgresqlServer, phase: Phase, time_ns: int) -> Step:
-        is_measured, has_script = phase == "measure", self.script_text is not None
+    def _load(self, server: PostgresqlServer) -> list[Step]:
+        has_script, limit_ns = self.script_text is not None, self.latency_limit_ns
         log = "-".join(filter(None, (f"{server.private_folder}/transactions", server.context.window)))
-        limit_ns = self.latency_limit_ns
         options = {
             "no-vacuum": True,
             "builtin": None if has_script else self.script,
@@ -228,52 +230,54 @@ class Pgbench(OwnTables):
             "scale": self.scale if has_script else None,
             "client": self.clients,
             "jobs": self.jobs,
-            "time": time_ns // NS_PER_S,
+            "time": (self.warmup_ns + self.duration_ns + _BEYOND_NS) // NS_PER_S,
             "protocol": self.protocol,
-            "random-seed": server.context.derived_seed(phase),
+            "random-seed": server.context.derived_seed("measure"),
             "rate": None if self.rate_per_s is None else f"{self.rate_per_s:g}",
             "latency-limit": None if limit_ns is None else limit_ns // NS_PER_MS,
-            "log": is_measured,
-            "log-prefix": log if is_measured else None,
+            "log": True,
+            "log-prefix": log,
         }
-        return server.client(
-            id=f"pgbench-{phase}",
-            phase=phase,
-            title=f"{window_title(phase, time_ns)} with {self.clients} clients",
-            argv=("pgbench", *option_words(options)),
-            time_limit_ns=time_ns + _SLACK_NS,
-            collect=(Collect(name="transactions", path=f"{log}.*"),) if is_measured else (),
+        return sessions.spanning_steps(
+            server,
+            ("pgbench", *option_words(options)),
+            who=f"{self.clients} clients",
+            warmup_ns=self.warmup_ns,
+            duration_ns=self.duration_ns,
+            slack_ns=_SLACK_NS,
+            collect=(Collect(name="transactions", path=f"{log}.*"),),
         )
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        measured = outputs.step("pgbench-measure")
-        match = _TPS.search(measured.stdout)
-        if match is None:
-            raise unreadable(
-                "pgbench-measure", "pgbench printed no transaction rate", measured.stdout or measured.stderr
-            )
         lines = self._transactions(outputs)
+        done = sum(line.outcome == "done" for line in lines)
         return [
-            Metric.of("transactions_per_s", float(match[1]), "1/s", headline=True),
+            Metric.of("transactions_per_s", done * NS_PER_S / self.duration_ns, "1/s", headline=True),
             *_log_metrics(lines),
             outputs.step("pgbench-initialise").took("initialisation_ns", "prepare"),
         ]
 
     def _transactions(self, outputs: Outputs) -> list[_Line]:
-        log, has_lag = outputs.file("pgbench-measure", "transactions"), self.rate_per_s is not None
-        return outputs.once(("pgbench", has_lag), lambda: _read_log(log, has_lag=has_lag))
+        """The transactions that ended in the measured window."""
+        return outputs.once(("pgbench", self.duration_ns), lambda: self._in_window(outputs))
+
+    def _in_window(self, outputs: Outputs) -> list[_Line]:
+        log = outputs.file(_LOAD_ID, "transactions")
+        begin_us = sessions.window_begin_ns(outputs, "pgbench") // NS_PER_US
+        window_us = range(begin_us, begin_us + self.duration_ns // NS_PER_US)
+        return [
+            line for line in _read_log(log, has_lag=self.rate_per_s is not None) if line.end_us in window_us
+        ]
 
     @property
     def is_paced(self) -> bool:
         return self.rate_per_s is not None or "sleep" in (self.script_text or "")
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
+        begin_us = sessions.window_begin_ns(outputs, "pgbench") // NS_PER_US
         lines = self._transactions(outputs)
-        ends_us = sorted(line.end_us for line in lines if line.latency_us is not None)
-        if not ends_us:
-            return ()
-        counts = Counter((end_us - ends_us[0]) // _US_PER_S for end_us in ends_us)
-        return [float(counts[second]) for second in range((ends_us[-1] - ends_us[0]) // _US_PER_S)]
+        counts = Counter((line.end_us - begin_us) // _US_PER_S for line in lines if line.outcome == "done")
+        return [float(counts[second]) for second in range(self.duration_ns // NS_PER_S)] if counts else []
 
     @property
     def periods_ns(self) -> Mapping[str, int]:
@@ -326,7 +330,7 @@ def _script_diagnostics(text: str) -> Iterable[Diagnostic]:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Line:
     """One transaction of pgbench's log; only one that is done has a latency.
 
@@ -339,30 +343,28 @@ class _Line:
     lag_us: int | None
 
 
-def _read_log(log: str, *, has_lag: bool) -> list[_Line]:
+def _read_log(log: str, *, has_lag: bool) -> Iterator[_Line]:
     """The transactions of a log: client, number, latency, script, end in s and us, and perhaps the lag.
 
     Instead of a latency a skipped transaction has the word ``skipped``, a failed one ``failed`` (since
     PostgreSQL 15: the kind of failure).
     """
-    lines = []
-    for line in log.splitlines():
+    for line in io.StringIO(log):
         columns = line.split()
         if len(columns) < (7 if has_lag else 6):
-            raise unreadable("pgbench-measure", "the transaction log is cut off or of another form", log)
+            raise unreadable(_LOAD_ID, "the transaction log is cut off or of another form", log)
         end_us = int(columns[4]) * _US_PER_S + int(columns[5])
         lag_us = int(columns[6]) if has_lag else None
         if columns[2].isdigit():
-            lines.append(_Line("done", int(columns[2]), end_us, lag_us))
+            yield _Line("done", int(columns[2]), end_us, lag_us)
         else:
-            lines.append(_Line("skipped" if columns[2] == "skipped" else "failed", None, end_us, lag_us))
-    return lines
+            yield _Line("skipped" if columns[2] == "skipped" else "failed", None, end_us, lag_us)
 
 
 def _log_metrics(lines: Sequence[_Line]) -> list[Metric]:
     latencies_ns = [line.latency_us * NS_PER_US for line in lines if line.latency_us is not None]
     if not latencies_ns:
-        raise unreadable("pgbench-measure", "no transaction was completed", "")
+        raise unreadable(_LOAD_ID, "no transaction was completed in the measured window", "")
     metrics = _distribution(latencies_ns)
     metrics.append(Metric.of("transactions", float(len(latencies_ns)), "1"))
     outcomes = Counter(line.outcome for line in lines)

@@ -203,10 +203,17 @@ class Tenants(Workload):
             return None if self.alone_ns is None else load.model_copy(update=update)
 
         return {
-            name: Tenant(each.load, each.memory_bytes, each.before, alone(each.load))
+            name: Tenant(load, each.memory_bytes, each.before, alone(load))
             for each in self.members
+            for load in (self._warmed_up(each.load),)
             for name in each.names
         }
+
+    def _warmed_up(self, load: Workload) -> Workload:
+        """A load that spans warm-up and window runs until all others beside it are warm, too."""
+        beside = [each.load for each in self.members if each.load.spans_window or self.alone_ns is None]
+        longest_ns = max((getattr(each, "warmup_ns", None) or 0 for each in beside), default=0)
+        return load.model_copy(update={"warmup_ns": longest_ns}) if load.spans_window else load
 
     def with_settings(self, settings: Mapping[str, Mapping[str, Any]]) -> Workload:
         return self._changed(lambda load: load.with_settings(settings))

@@ -144,7 +144,7 @@ pub struct Step {
     #[serde(default = "ready_interval_ns")]
     pub ready_interval_ns: u64,
     #[serde(default = "stop_signal")]
-    pub stop_signal: String,
+    pub stop_signal: Option<String>,
     #[serde(default = "stop_limit_ns")]
     pub stop_limit_ns: u64,
     #[serde(default)]
@@ -192,8 +192,8 @@ fn expect_exit() -> Vec<i32> {
 fn ready_interval_ns() -> u64 {
     100 * NS_PER_MS
 }
-fn stop_signal() -> String {
-    "TERM".into()
+fn stop_signal() -> Option<String> {
+    Some("TERM".into())
 }
 fn stop_limit_ns() -> u64 {
     60 * NS_PER_S

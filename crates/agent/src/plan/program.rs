@@ -46,11 +46,13 @@ pub struct Program {
 }
 
 /// A step that is started, waited for until it is ready, and stopped at teardown.
+///
+/// Without a `stop_signal` it ends by itself: whoever takes it down waits for that.
 #[derive(Debug, Clone)]
 pub struct Background {
     pub ready: Option<Program>,
     pub ready_interval_ns: u64,
-    pub stop_signal: Signal,
+    pub stop_signal: Option<Signal>,
     pub stop_limit_ns: u64,
 }
 

@@ -252,10 +252,16 @@ impl<'a> Resolver<'a> {
         }
         self.require(step.ready_interval_ns > 0, &format!("{place}.ready_interval_ns"), "must be above 0");
         self.require(step.stop_limit_ns > 0, &format!("{place}.stop_limit_ns"), "must be above 0");
-        let name = step.stop_signal.strip_prefix("SIG").unwrap_or(&step.stop_signal);
-        let Ok(stop_signal) = format!("SIG{name}").parse::<Signal>() else {
-            self.fault(format!("{place}.stop_signal"), format!("\"{}\" is no signal", step.stop_signal));
-            return None;
+        let named = step.stop_signal.as_ref().map(|name| {
+            let parsed = format!("SIG{}", name.strip_prefix("SIG").unwrap_or(name)).parse::<Signal>();
+            parsed.map_err(|_| format!("\"{name}\" is no signal"))
+        });
+        let stop_signal = match named.transpose() {
+            Ok(signal) => signal,
+            Err(cause) => {
+                self.fault(format!("{place}.stop_signal"), cause);
+                return None;
+            }
         };
         Some(Background {
             ready,

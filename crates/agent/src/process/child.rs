@@ -75,6 +75,8 @@ pub struct Process {
     pub streams: Vec<Stream>,
     target: Target,
     tail: Vec<u8>,
+    /// Whether it is a service that may end by itself, if it succeeds.
+    pub may_end: bool,
     /// The standard output, if it is to be bound.
     printed: Option<Vec<u8>>,
 }
@@ -146,6 +148,7 @@ impl Process {
             streams: Vec::new(),
             target: Target::Step,
             tail: Vec::new(),
+            may_end: false,
             printed: None,
         }
     }
@@ -190,6 +193,11 @@ impl Process {
             truncated |= stream.capture.truncated;
         }
         truncated
+    }
+
+    /// Whether it has ended and should not have.
+    pub fn has_ended_early(&self) -> bool {
+        self.exit.as_ref().is_some_and(|exit| !(self.may_end && matches!(exit.status, Status::Exited(0))))
     }
 
     /// Keep the standard output for `printed`.

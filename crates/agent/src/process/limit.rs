@@ -12,6 +12,8 @@ pub struct Limit {
     pub pid: Pid,
     /// The time before the first signal.
     pub limit_ns: u64,
+    /// Whether it was asked to end before.
+    pub asked: bool,
     /// The last signal sent.
     pub sent: Option<Signal>,
     /// When that was, or when it was started, and when more is due.
@@ -22,12 +24,12 @@ pub struct Limit {
 impl Limit {
     /// Of a program that was started at `since_ns`.
     pub fn of(pid: Pid, since_ns: u64, limit_ns: u64) -> Self {
-        Self { pid, limit_ns, sent: None, since_ns, next_ns: since_ns.saturating_add(limit_ns) }
+        Self { pid, limit_ns, asked: false, sent: None, since_ns, next_ns: since_ns.saturating_add(limit_ns) }
     }
 
     /// Of a program that was just asked to end.
     pub fn of_asked(pid: Pid, limit_ns: u64) -> Self {
-        Self { sent: Some(Signal::SIGTERM), ..Self::of(pid, clock::monotonic_ns(), limit_ns) }
+        Self { asked: true, sent: Some(Signal::SIGTERM), ..Self::of(pid, clock::monotonic_ns(), limit_ns) }
     }
 
     /// Send the signal that is due. Returns false if none is left and the program has not ended.

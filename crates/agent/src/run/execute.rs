@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
             return Some(Stop::Interrupted(*signal));
         }
         let ended =
-            supervisor.processes.iter().find(|p| supervisor.watched.contains(&p.pid) && p.exit.is_some());
+            supervisor.processes.iter().find(|p| supervisor.watched.contains(&p.pid) && p.has_ended_early());
         if let Some(Process { step, exit: Some(exit), .. }) = ended {
             return Some(Stop::ServiceEnded { step: step.clone(), how: describe_early(exit.status) });
         }

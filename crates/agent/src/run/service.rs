@@ -58,6 +58,7 @@ impl Run<'_> {
     ) -> Starting {
         self.supervisor.protected.push(Protected { root: service, service: Some(service) });
         self.supervisor.watched.push(service);
+        self.supervisor.process(service).may_end = background.stop_signal.is_none();
         let last = String::new();
         Starting { step, service, background, limit_at_ns, before, next_ns: 0, trying: None, last }
     }
@@ -139,30 +140,38 @@ impl Run<'_> {
 }
 
 impl Supervisor {
-    /// Ask a service to end, unless it has ended early.
-    pub fn stop_service(&mut self, pid: Pid, background: &Background) -> Limit {
+    /// Ask a service to end, unless it has ended early; `early` is the teardown for a later step.
+    pub fn stop_service(&mut self, pid: Pid, background: &Background, early: bool) -> Limit {
         self.watched.retain(|other| *other != pid);
-        if self.has_exited(pid) {
+        let signal = background.stop_signal.or((!early).then_some(Signal::SIGTERM));
+        let Some(signal) = signal.filter(|_| !self.has_exited(pid)) else {
             return Limit::of(pid, clock::monotonic_ns(), background.stop_limit_ns);
-        }
+        };
         // To the service only, which ends its own processes.
-        let _ = kill(pid, background.stop_signal);
+        let _ = kill(pid, signal);
         Limit::of_asked(pid, background.stop_limit_ns)
     }
 
     /// Handle the end of a service, and end its processes.
     pub fn conclude_service(&mut self, stopped: &Limit, step: &Step, background: &Background) -> Ending {
         let status = self.process(stopped.pid).exit.map(|exit| exit.status);
-        let mut ending = self.conclude(stopped.pid, &step.program, None, status.is_some());
+        let waited_for = background.stop_signal.is_none();
+        let limit = stopped.sent.filter(|_| waited_for && !stopped.asked);
+        let limit = limit.map(|_| Stop::StepLimit(background.stop_limit_ns));
+        let mut ending = self.conclude(stopped.pid, &step.program, limit.as_ref(), status.is_some());
+        let signal = background.stop_signal.unwrap_or(Signal::SIGTERM);
+        if waited_for && !stopped.asked {
+            return ending;
+        }
         if stopped.sent.is_none() {
             ending.outcome = Outcome::Failed;
             let how = status.map_or_else(String::new, describe_early);
             ending.error = Some(format!("the service ended early: {how}"));
         } else if stopped.sent == Some(Signal::SIGKILL) {
             ending.outcome = Outcome::Timeout;
-            let (signal, limit) = (background.stop_signal, describe_ns(background.stop_limit_ns));
+            let limit = describe_ns(background.stop_limit_ns);
             ending.error = Some(format!("{signal} did not end the service within {limit}; it was killed"));
-        } else if status == Some(Status::Signalled(background.stop_signal.as_str())) {
+        } else if status == Some(Status::Signalled(signal.as_str())) {
             // It has no handler for the signal that the plan stops it with: as good as an exit.
             ending.outcome = Outcome::Ok;
             ending.error = None;

@@ -46,7 +46,7 @@ impl Run<'_> {
     pub fn teardown(&mut self) -> Vec<Complaint> {
         let mut complaints = std::mem::take(&mut self.complaints);
         while let Some(started) = self.started.pop() {
-            let mut down = self.begin_take_down(started);
+            let mut down = self.begin_take_down(started, false);
             self.await_take_down(&mut down);
             complaints.extend(down.complaints);
         }
@@ -65,7 +65,7 @@ impl Run<'_> {
         }
         next.going_down = true;
         let next = next.clone();
-        Early::Begin(Box::new(self.begin_take_down(next)))
+        Early::Begin(Box::new(self.begin_take_down(next, true)))
     }
 
     /// See how far it is with a step that is taken down before the end.
@@ -100,11 +100,11 @@ impl Run<'_> {
         }
     }
 
-    fn begin_take_down(&mut self, started: Started) -> TakeDown {
+    fn begin_take_down(&mut self, started: Started, early: bool) -> TakeDown {
         let mut down = TakeDown { started, waiting: None, complaints: Vec::new(), stays_up: false };
         if let (Some(pid), Some(background)) = (down.started.service, &down.started.step.background) {
             self.supervisor.running.push(down.started.step.id.clone());
-            down.waiting = Some(self.supervisor.stop_service(pid, background));
+            down.waiting = Some(self.supervisor.stop_service(pid, background, early));
         } else {
             self.begin_undo(&mut down);
         }

@@ -159,3 +159,65 @@ fn what_a_service_set_up_before_it_was_ready_lives_as_long_as_the_service() {
     assert_eq!(recorded.output("look", "stdout"), "alive\n", "{:#?}", recorded.events);
     assert!(!is_alive(&trial.text("worker")));
 }
+
+#[test]
+fn a_service_that_ends_by_itself_is_waited_for_by_the_step_that_takes_it_down() {
+    let own = json!({"stop_signal": null, "ready": null});
+    let recorded = Trial::new(vec![
+        service("sleep 0.3; echo done", own),
+        step("beside", "true", json!({})),
+        step("after", "true", json!({"takes_down": ["server"]})),
+    ])
+    .run();
+
+    assert_eq!(recorded.exit_code, Some(0), "{}", recorded.stderr);
+    let expected = [
+        "step_start server",
+        "step_start beside",
+        "step_end beside",
+        "step_end server",
+        "step_start after",
+        "step_end after",
+    ];
+    assert_eq!(recorded.order(&["step_start", "step_end"]), expected);
+    assert_eq!(recorded.output("server", "stdout"), "done\n");
+    assert_eq!(recorded.event("step_end", "server")["exit_code"], 0);
+}
+
+#[test]
+fn a_service_that_may_end_must_succeed() {
+    let own = json!({"stop_signal": null, "ready": null});
+    let steps = |script| vec![service(script, own.clone()), step("long", "sleep 1", json!({}))];
+
+    let ended = Trial::new(steps("exit 0")).run();
+    let failed = Trial::new(steps("exit 3")).run();
+
+    assert_eq!(ended.exit_code, Some(0), "{}", ended.stderr);
+    assert!(failed.reason().contains("the service server ended early: exit code 3"), "{}", failed.reason());
+}
+
+#[test]
+fn a_service_that_does_not_end_by_itself_is_ended_at_its_limit() {
+    let own = json!({"stop_signal": null, "ready": null, "stop_limit_ns": NS_PER_S / 5});
+    let steps =
+        vec![service("exec sleep 1000", own), step("after", "true", json!({"takes_down": ["server"]}))];
+
+    let recorded = Trial::new(steps).run();
+
+    assert!(
+        recorded.reason().contains("server could not be taken down: the time limit of"),
+        "{}",
+        recorded.reason()
+    );
+}
+
+#[test]
+fn a_failing_plan_does_not_wait_for_a_service_that_would_end_by_itself() {
+    let own = json!({"stop_signal": null, "ready": null});
+    let steps = vec![service("exec sleep 1000", own), step("wrong", "exit 1", json!({}))];
+
+    let recorded = Trial::new(steps).run();
+
+    let end = recorded.event("step_end", "server");
+    assert_eq!((&end["outcome"], &end["signal"]), (&json!("ok"), &json!("SIGTERM")));
+}

@@ -17,12 +17,14 @@ from strata.spec.allowed import Forms
 from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic, KebabName
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step
+from strata.spec.step import Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
+from strata.words import counted
+from strata.workloads import sessions
 from strata.workloads.initial import CONTROL
-from strata.workloads.keys import DoublewritePlace, WarmUp, Window, key, option_words, window_title, yes_or_no
+from strata.workloads.keys import DoublewritePlace, WarmUp, Window, key, option_words, yes_or_no
 from strata.workloads.sysbench.counted import LEGACY, STATEMENT, CountedTransactions, lua
 from strata.workloads.sysbench.fileio import SHARED_FIGURES, figures_of, latencies_of
 
@@ -32,7 +34,7 @@ Script = Literal[
     "legacy-complex", "legacy-read-only", "legacy-simple", "legacy-nontrx-select",
     "legacy-nontrx-update-key", "legacy-nontrx-update-nokey", "legacy-nontrx-insert", "legacy-nontrx-delete",
 ]  # fmt: skip
-_MEASURE: Final = "sysbench-measure"
+_LOAD: Final = sessions.load_id("sysbench")
 _SCRIPT: Final = "load.lua"
 _LEVEL: Final = "=" * 8  # of the brackets around a text in Lua
 _END: Final = f"]{_LEVEL}]"
@@ -40,7 +42,9 @@ _ROW_BYTES: Final = 250
 """The space of a row with its indexes, in both servers and both tables: an estimate."""
 _ROWS_PER_S_MIN: Final = 1000
 _SLACK_NS: Final = 300 * NS_PER_S
-_INTERVAL: Final = re.compile(r"^\[ \d+s \] thds: \d+ tps: ([0-9.]+) ", re.MULTILINE)
+_INTERVAL: Final = re.compile(r"^\[ (\d+)s \] thds: \d+ tps: ([0-9.]+) ", re.MULTILINE)
+_TOTAL_S: Final = re.compile(SHARED_FIGURES["time_s"], re.MULTILINE)
+_REPORT: Final = "\nLatency histogram "
 _EXECUTED: Final = re.compile(r"^strata: (\d+) transactions executed in (\d+) ns$", re.MULTILINE)
 _FIGURES: Final = {
     "reads": r"^ +read: +([0-9]+)$",
@@ -59,7 +63,8 @@ class SysbenchOltp(CountedTransactions):
 
     Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
     start from a clean state: on PostgreSQL VACUUM, ANALYZE and a checkpoint, on MariaDB ANALYZE. Warm-up and
-    measured window are runs of the same script with different seeds.
+    measured window are one run, so that the window begins with warm sessions: sysbench sets its counters back
+    after the warm-up (``--report-checkpoints``), which begins when all threads have their connections.
     """
 
     rationale: ClassVar[str] = (
@@ -69,7 +74,7 @@ class SysbenchOltp(CountedTransactions):
         "clients do not think."
     )
     tools: ClassVar[tuple[str, ...]] = (
-        *sorted({*PostgresqlServer.tools, *MariadbServer.tools, "sysbench", "tee"}),
+        *sorted({*PostgresqlServer.tools, *MariadbServer.tools, *sessions.TOOLS, "sysbench", "tee", "test"}),
     )
     check_questions: ClassVar[Mapping[str, str]] = {
         "no-transaction-restarted": "did all transactions go through at the first attempt?",
@@ -85,6 +90,7 @@ class SysbenchOltp(CountedTransactions):
         ),
         MetricSpec("prepare_ns", "ns", "lower", "creating and filling the tables"),
     )
+    spans_window: ClassVar[bool] = True
     load_keys: ClassVar[Mapping[str, object]] = {"threads": 1, "rate_per_s": None}
     hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("script", "file", "script_file"),
@@ -193,15 +199,13 @@ class SysbenchOltp(CountedTransactions):
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         server = self.server_of(context)
-        text = self._script_text(server)
         return [
             *server.steps(),
-            *([] if text is None else [server.script(_SCRIPT, text)]),
+            server.script(_SCRIPT, self._script_text(server)),
             *self._prepare(server),
             *self.counting_table(server),
             *self._settle(server),
-            self._load(server, "warmup", self.warmup_ns),
-            self._load(server, "measure", self.duration_ns),
+            *self._load(server),
         ]
 
     def server_of(self, context: WorkloadContext) -> DatabaseServer:
@@ -214,15 +218,17 @@ class SysbenchOltp(CountedTransactions):
     def prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
-    def _script_text(self, server: DatabaseServer) -> str | None:
-        queue = lua("sysbench_queue.lua") if self.rate_per_s is not None else ""
-        queue = self.counting_script(server) + queue
+    def _script_text(self, server: DatabaseServer) -> str:
+        queue = ""
+        if self.rate_per_s is not None:
+            queue = f"local WARMUP_S = {self.warmup_ns // NS_PER_S}\n{lua('sysbench_queue.lua')}"
+        queue = f"{self.counting_script(server)}{queue}{lua('sysbench_begun.lua')}"
         if self.script_text is not None:
             statements = f"local STATEMENTS = [{_LEVEL}[\n{self.script_text}{_END}\n"
             return statements + lua("sysbench_own.lua") + queue
         if self._mix is not None:
             return lua("sysbench_legacy.lua") + queue
-        return f'require("{self.script}")\n{queue}' if queue else None
+        return f'require("{self.script}")\n{queue}'
 
     def _prepare(self, server: DatabaseServer) -> list[Step]:
         limit_ns = self.prepare_limit_ns
@@ -246,23 +252,28 @@ class SysbenchOltp(CountedTransactions):
         vacuum = server.superuser_sql("vacuum", title, "VACUUM ANALYZE", time_limit_ns=limit_ns)
         return [vacuum, server.checkpoint(limit_ns)]
 
-    def _load(self, server: DatabaseServer, phase: Phase, time_ns: int) -> Step:
+    def _load(self, server: DatabaseServer) -> list[Step]:
+        begun = "-".join(filter(None, (f"{server.private_folder}/begun", server.context.window)))
+        warmup_s, duration_s = self.warmup_ns // NS_PER_S, self.duration_ns // NS_PER_S
         options = {
+            "begun": begun,
             "threads": self.threads,
-            "time": time_ns // NS_PER_S,
+            "time": warmup_s + duration_s,
             "events": 0,
             "rate": self.rate_per_s,
             "report-interval": 1,
+            "report-checkpoints": warmup_s,
             "percentile": 99,
             "histogram": "on",
         }
-        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        return server.client(
-            id=f"sysbench-{phase}",
-            phase=phase,
-            title=f"{window_title(phase, time_ns)} with {threads}",
-            argv=self._argv(server, phase, options, "run"),
-            time_limit_ns=time_ns + _SLACK_NS,
+        return sessions.spanning_steps(
+            server,
+            self._argv(server, "measure", options, "run"),
+            who=counted(self.threads, "thread"),
+            warmup_ns=self.warmup_ns,
+            duration_ns=self.duration_ns,
+            slack_ns=_SLACK_NS,
+            ready=("test", "-e", begun),
         )
 
     def _argv(
@@ -286,24 +297,21 @@ class SysbenchOltp(CountedTransactions):
             # Zero would be the time.
             "rand-seed": server.context.derived_seed(purpose) or 1,
         }
-        is_named = self._script_text(server) is None or (
-            command == "prepare" and self.script_text is not None
-        )
+        is_named = command == "prepare" and self._mix is None
         script = self.script if is_named else server.script_path(_SCRIPT)
         return ("sysbench", script, *option_words(common), *option_words(options), command)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
-        text = outputs.step(_MEASURE).stdout
-        figures = _figures(outputs)
+        text, figures = _report(outputs), _figures(outputs)
         count, time_s = figures["transactions"], figures["time_s"]
         metrics = [
             Metric.of("transactions_per_s", count / time_s, "1/s", headline=True),
             Metric.of("queries_per_s", figures["queries"] / time_s, "1/s"),
             Metric.of("transactions", count, "1"),
-            *latencies_of(_MEASURE, text, figures, count),
+            *latencies_of(_LOAD, text, figures, count),
         ]
         if self.rate_per_s is not None:
-            metrics.append(_queue_time(text, figures))
+            metrics.append(_queue_time(outputs.step(_LOAD).stdout, figures))
         if figures["errors"]:
             metrics.append(Metric.of("transactions_restarted", figures["errors"], "1", better="lower"))
         metrics.append(outputs.step("sysbench-prepare").took("prepare_ns", "prepare"))
@@ -314,7 +322,8 @@ class SysbenchOltp(CountedTransactions):
         return self.rate_per_s is not None
 
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        return [float(rate) for rate in _INTERVAL.findall(outputs.step(_MEASURE).stdout)]
+        found = _INTERVAL.findall(outputs.step(_LOAD).stdout)
+        return [float(rate) for second, rate in found if int(second) > self.warmup_ns // NS_PER_S]
 
     @property
     def server_kind(self) -> str:
@@ -337,12 +346,23 @@ class SysbenchOltp(CountedTransactions):
         yield yes_or_no("connections-kept", not reconnects, detail, required=True)
 
 
+def _report(outputs: Outputs) -> str:
+    """The report of the measured window, which follows that of the warm-up."""
+    text = outputs.step(_LOAD).stdout
+    _, begin, report = text.rpartition(_REPORT)
+    if not begin:
+        raise unreadable(_LOAD, "sysbench printed no report at its end", text or outputs.step(_LOAD).stderr)
+    return report
+
+
 def _figures(outputs: Outputs) -> dict[str, float]:
-    measured = outputs.step(_MEASURE)
-    text = measured.stdout or measured.stderr
-    figures = figures_of(_MEASURE, text, _FIGURES)
-    if not figures["transactions"] or not figures["time_s"]:
-        raise unreadable(_MEASURE, "no transaction was completed", text)
+    """The figures of the window, which sysbench counts from the checkpoint on, but for the time."""
+    text = _report(outputs)
+    figures = figures_of(_LOAD, text, _FIGURES)
+    checkpoint = _TOTAL_S.search(outputs.step(_LOAD).stdout)
+    figures["time_s"] -= float(checkpoint[1]) if checkpoint else 0.0
+    if not figures["transactions"] or figures["time_s"] <= 0:
+        raise unreadable(_LOAD, "no transaction was completed in the measured window", text)
     return figures
 
 
@@ -351,7 +371,7 @@ def _queue_time(text: str, figures: dict[str, float]) -> Metric:
     executed = [(int(count), int(time_ns)) for count, time_ns in _EXECUTED.findall(text)]
     count = sum(count for count, _ in executed)
     if not count:
-        raise unreadable(_MEASURE, "the threads printed no time of execution", text)
+        raise unreadable(_LOAD, "the threads printed no time of execution", text)
     latency_ns = figures["latency_ms_sum"] * NS_PER_MS / figures["transactions"]
     executed_ns = sum(time_ns for _, time_ns in executed) / count
     return Metric.of("queue_time_ns_mean", max(latency_ns - executed_ns, 0.0), "ns")
