@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from strata.errors import RunError
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.workloads.generator.definition import OPERATIONS, Definition, read_definition
 from strata.workloads.generator.load import PERSONALITIES, FileSet, Load
 
 PROJECT = Path(__file__).parents[2]
@@ -53,6 +55,91 @@ def test_a_rate_or_an_operation_that_waits_for_the_clock_sets_the_pace() -> None
         )
         assert load(personality=name).is_paced == waits
         assert load(personality=None, definition=text).is_paced == waits
+
+
+def test_every_bundled_personality_is_read_as_the_generator_reads_it() -> None:
+    rust = (PROJECT / "crates" / "load" / "src" / "definition.rs").read_text()
+    listed = rust.partition("const OPERATIONS: &str = ")[2].partition(";")[0]
+    assert set(re.findall(r"[a-z]+(?:_[a-z]+)?", listed)) == set(OPERATIONS)
+    for name in PERSONALITIES:
+        text = (PROJECT / "crates" / "load" / "personalities" / f"{name}.toml").read_text()
+        assert isinstance(read_definition(text), Definition)
+
+
+# The loop of ../shared/cases/unchecked-loop.toml, with one further mistake each.
+LOOP: Final = """
+name = "mail-two"
+[[sets]]
+name = "one"
+files = 200
+file_bytes = 16_384
+file_shape = 1.5
+directory_width = 20
+directory_shape = 1.5
+preallocated_percent = 80
+[[groups]]
+name = "g1"
+threads = 1
+loop = [
+    { op = "open", set = "one", fd = 1 },
+    { op = "fsync", fd = 1 },
+    { op = "close", fd = 1 },
+]
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "cause"),
+    [
+        (
+            'op = "frobnicate"',
+            'op = "fsync"',
+            "line 16 of the text, groups[0].loop[1].op: there is no operation",
+        ),
+        ('set = "two"', 'set = "one"', 'line 15 of the text, groups[0].loop[0].set: there is no set "two"'),
+        ('fd = 1, bites = 4 },\n    { op = "fsync"', 'fd = 1 },\n    { op = "fsync"', 'unknown key "bites"'),
+        ("sise = 1\nfiles = 200", "files = 200", 'line 5 of the text, sets[0].sise: unknown key "sise"'),
+        ('op = "read_whole", fd = 1', 'op = "fsync", fd = 1', "bytes: this key is missing"),
+        ('fd = 2 },\n    { op = "close"', 'fd = 1 },\n    { op = "close"', "file 2 is not open"),
+        ('op = "close", fd = 1', 'op = "fsync", fd = 1', "file 1 is not open"),
+        ("directory_width = 1", "directory_width = 20", "1 is too small"),
+        ("threads = 0", "threads = 1", "0 is too small"),
+        ("[[groups]", "[[groups]]", "is not valid TOML"),
+    ],
+)
+def test_a_mistake_in_the_loop_of_a_definition_is_named_with_its_line(
+    wrong: str, right: str, cause: str
+) -> None:
+    assert isinstance(read_definition(LOOP), Definition)
+    text = LOOP.replace(right, wrong, 1)
+
+    found = list(load(personality=None, definition=text).diagnostics(1 << 40))
+
+    assert {each.key for each in found} == {"definition"}
+    assert any(cause in each.cause for each in found), found
+    assert all(each.remedy for each in found)
+
+
+def test_a_loop_that_leaves_a_file_open_or_waits_alone_is_refused() -> None:
+    unclosed = LOOP.replace('    { op = "close", fd = 1 },\n', "")
+    waiting = LOOP[: LOOP.index("loop = [")] + 'loop = [{ op = "delay", time_ns = 5 }]\n'
+    read_only = LOOP.replace("[[groups]]", "read_only = true\n[[groups]]").replace('"open"', '"create"')
+
+    for text, cause in (
+        (unclosed, "file 1 is still open at its end"),
+        (waiting, "nothing in it is an operation"),
+        (read_only, '"one" is read-only'),
+    ):
+        [found] = load(personality=None, definition=text).diagnostics(1 << 40)
+        assert cause in found.cause
+
+
+def test_filebenchs_language_is_recognised() -> None:
+    text = "set $dir=/mnt\ndefine fileset name=bigfileset,path=$dir,size=16k,entries=1000\n"
+
+    [found] = load(personality=None, definition=text).diagnostics(1 << 40)
+
+    assert "filebench's own language" in found.cause
 
 
 def test_every_personality_of_the_generator_is_known() -> None:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import base64
-import re
 import struct
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Literal
@@ -23,6 +21,7 @@ from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size
+from strata.workloads.generator.definition import Definition, read_definition
 from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies
 from strata.workloads.keys import (
     WholeMilliseconds,
@@ -40,7 +39,6 @@ _FILES_PER_S_MIN: Final = 20
 _BLOCK_BYTES: Final = 4096
 _INTERVAL_MS: Final = 1000
 _WEB_THREADS: Final = 100  # of the personality "webserver"
-_FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _LAG: Final = "schedule_lag_ns"
 _LEFT_ID: Final = "load-left"
 # See ``durable.rs`` of the load generator: a file that is deleted between the reading and the cut is no loss.
@@ -69,7 +67,6 @@ PERSONALITIES: Final = {
 
 PACED: Final = ("videoserver",)
 """The bundled personalities that wait for the clock."""
-_PACING: Final = re.compile(r"""\bop\s*=\s*["'](?:delay|limit)["']""")
 
 
 class Load(Mixture, OpenLoop):
@@ -107,8 +104,11 @@ class Load(Mixture, OpenLoop):
     personality: StrictStr | None = preset_key("A personality of filebench", PERSONALITIES, "fileserver")
     definition: StrictStr | None = key(
         None,
-        "A personality of one's own instead, as the text of a TOML file; those in "
-        "crates/load/personalities are examples",
+        "A personality of one's own instead, as the text of a TOML file with [[sets]] of files and "
+        'of threads, whose loop is a list of operations such as { op = "open", set = "mails", fd = 1 }: '
+        "create and open (set, fd), close and fsync (fd), delete and stat (set), read_whole and write_whole "
+        "(fd, bytes), append, read and write, each also as append_random and so on (fd, bytes, set), delay "
+        "(time_ns), limit (bytes_per_s); those in crates/load/personalities are examples",
     )
     files: Annotated[StrictInt, Field(ge=1, le=100_000_000)] | None = key(
         None,
@@ -164,14 +164,13 @@ class Load(Mixture, OpenLoop):
         """The sets as defined; None where there is no definition that can be read."""
         if self.definition is None:
             return PERSONALITIES.get(self.personality or "")
-        numbers = ("files", "file_bytes", "preallocated_percent")
-        try:
-            return tuple(
-                FileSet(**{key: int(each[key]) for key in numbers}, scales=bool(each.get("scales", True)))
-                for each in tomllib.loads(self.definition)["sets"]
-            )
-        except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, AttributeError):
+        defined = read_definition(self.definition)
+        if not isinstance(defined, Definition):
             return None
+        return [
+            FileSet(each.files, each.file_bytes, each.preallocated_percent, each.scales)
+            for each in defined.sets
+        ]
 
     def _sets(self) -> Sequence[FileSet] | None:
         """The sets with what differs from their definition; None without a definition."""
@@ -198,18 +197,9 @@ class Load(Mixture, OpenLoop):
             )
         elif self.personality is not None and self.personality not in PERSONALITIES:
             yield from preset_diagnostics(self.personality, PERSONALITIES, key="personality")
-        elif self._defined() is None:
-            yield Diagnostic(
-                "the definition is no TOML with [[sets]] of files, file_bytes and preallocated_percent",
-                remedy="compare it with one of crates/load/personalities",
-                key="definition",
-            )
-        elif not all(
-            _FOLDER.fullmatch(str(each.get("name")))
-            for each in tomllib.loads(self.definition or "sets = []")["sets"]
-        ):
-            cause = "a set of the definition has a name that its folder cannot have"
-            yield Diagnostic(cause, remedy="take letters, digits, hyphens and underscores", key="definition")
+        elif self.definition is not None:
+            defined = read_definition(self.definition)
+            yield from () if isinstance(defined, Definition) else defined
         for name in ("io_bytes", "append_bytes"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= 1 << 30:
@@ -324,7 +314,8 @@ class Load(Mixture, OpenLoop):
     def is_paced(self) -> bool:
         if self.rate_per_s is not None or self.personality in PACED:
             return True
-        return _PACING.search(self.definition or "") is not None
+        defined = read_definition(self.definition) if self.definition is not None else None
+        return isinstance(defined, Definition) and defined.is_paced
 
     @property
     def cached_readers(self) -> int:
