@@ -19,6 +19,7 @@ from strata.spec.histogram import empty_histogram, encode, record
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
 from strata.spec.trial import CellKey, TrialKey
+from strata.spec.untouched import Untouched
 from strata.spec.warning import STEADY, UNDISTURBED, WARNINGS, Check, ResultWarning
 from strata.statistics.study import StudyResults, gather
 
@@ -306,3 +307,23 @@ def test_what_the_window_lacks_is_no_doubt_about_what_was_timed_before_it(
 
     (comparison,) = results.against("xfs")
     assert comparison.doubt == why
+
+
+@pytest.mark.parametrize(
+    ("account", "is_said"),
+    [({"write_bytes": 1 << 20}, True), ({"write_bytes": 8 << 30}, False), ({"cleanings": 3}, False)],
+)
+def test_what_a_study_compares_and_does_not_touch_is_said_unless_the_window_met_it(
+    tmp_path: Path, account: dict[str, int], is_said: bool
+) -> None:
+    results = changed(made(tmp_path), lambda record: record.model_copy(update={"disks": {"disk0": account}}))
+    text = "2 GiB of data fit into the media cache"
+    small = Untouched(text=text, written_bytes_min=4 << 30, counter="cleanings")
+    always = Untouched(text="8 GiB of data lie in 19 regions of the bitmap")
+    untouched = {CellKey(STACK, WORKLOAD): (small, always)}
+    results = replace(results, snapshot=results.snapshot.model_copy(update={"untouched": untouched}))
+
+    said = [each.text for each in results.warnings(STACK, WORKLOAD) if each.code == "too-small-study"]
+
+    assert said == [*([text] if is_said else []), always.text]
+    assert not any(each.code == "too-small-study" for each in results.warnings("xfs", WORKLOAD))

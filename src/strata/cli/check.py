@@ -31,6 +31,7 @@ from strata.spec.load import load_study
 from strata.spec.redundancy import stack_warnings
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
+from strata.spec.untouched import untouched_warnings
 from strata.spec.warning import ResultWarning
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.words import counted, listed
@@ -111,7 +112,11 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
     cells = expected_trials(read, runnable)
     shared = sharing(plans)
     estimate = estimate_of(read, cells, past(), {cell: len(group) for group in shared for cell in group})
-    warnings = [*stack_warnings(read), *unpriced_warnings(plans, read.processor)]
+    warnings = [
+        *stack_warnings(read),
+        *untouched_warnings(read),
+        *unpriced_warnings(plans, read.processor),
+    ]
     host = read.on_host()
     there = [
         plan

@@ -24,6 +24,7 @@ from strata.spec.names import disk_of
 from strata.spec.stack import Stack
 from strata.spec.study import Study
 from strata.spec.trial import CellKey, TrialKey
+from strata.spec.untouched import untouched
 from strata.spec.warning import UNDISTURBED
 
 RETRIES: Final = 2
@@ -209,6 +210,7 @@ def snapshot_of(
         text=_text(study.file),
         file=study.file.name,
         command=command,
+        untouched=untouched(study),
     )
 
 

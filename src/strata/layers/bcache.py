@@ -8,10 +8,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictStr
 
-from strata.layers.options import aligned_bytes, power_of_two, whole
+from strata.layers.options import aligned_bytes, cache_structures, power_of_two, whole
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step
+from strata.spec.structure import Structure
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
 from strata.words import listed
 
@@ -110,6 +111,9 @@ class Bcache(Layer):
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return self.provided(Provided("block", tuple(lower_bytes))).smallest_bytes
+
+    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
+        return cache_structures([named[self.cache]], "cache of bcache")
 
     def tables_bytes(self, named: Mapping[str, int]) -> int:
         """A struct bucket for each bucket."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from strata.layers.filesystem import (
@@ -13,6 +13,7 @@ from strata.layers.filesystem import (
     ProjectQuotaFilesystem,
     act,
     filesystem_prerequisites,
+    log_structures,
 )
 from strata.layers.options import (
     HERE_ALREADY,
@@ -35,6 +36,7 @@ from strata.spec.allowed import (
     features,
     form,
     given,
+    given_words,
     named,
     one_of,
     suboptions,
@@ -42,6 +44,7 @@ from strata.spec.allowed import (
 )
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.step import Step
+from strata.spec.structure import Structure
 from strata.units import NS_PER_S
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")
@@ -183,6 +186,11 @@ class ExtFilesystem(AlignedFilesystem):
             return None
         usual_bytes = 1024 if lower.smallest_bytes < _SMALL_BYTES else 4096
         return max(usual_bytes, lower.sector_bytes)
+
+    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
+        """The journal, if the study sets its size; the default is mke2fs's own."""
+        size_mb = dict(given_words(self.mkfs, MKFS)).get("-J size")
+        return log_structures(int(size_mb) << 20 if size_mb else None, f"journal of {self.layer}")
 
     def make_options(self, context: LayerContext) -> list[str]:
         # mke2fs obeys only the last -E, so the user's is joined to ours.

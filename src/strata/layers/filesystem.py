@@ -19,6 +19,7 @@ from strata.spec.allowed import (
 from strata.spec.layer import Layer, LayerContext, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
+from strata.spec.structure import Structure
 from strata.units import NS_PER_S, describe_size
 from strata.words import listed
 
@@ -59,6 +60,13 @@ def filesystem_prerequisites(name: str, *tools: str) -> Prerequisites:
     return Prerequisites(
         tools=tuple(sorted((*tools, f"mkfs.{name}", "mount", "umount"))), features=(f"filesystem:{name}",)
     )
+
+
+def log_structures(size_bytes: int | None, what: str) -> Iterable[Structure]:
+    """The log or journal of a filesystem, of a size that the study sets."""
+    if size_bytes:
+        why = "it does not wrap, so that nothing waits for its tail to be written back"
+        yield Structure(what, size_bytes, why, is_log=True)
 
 
 def folder_share(layer: Layer, context: LayerContext) -> Share:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator
 from strata.spec.allowed import FLAG, INTEGER, SWITCH, form, given, named, one_of
 from strata.spec.layer import Provided
 from strata.spec.names import Diagnostic
+from strata.spec.structure import Structure
 from strata.units import describe_size, is_power_of_two
 
 flags: Final = partial(named, shape=FLAG)
@@ -91,6 +92,13 @@ def spare_diagnostics(
                 remedy=f"name one of {describe_size(least_bytes)} at least",
                 key="spares",
             )
+
+
+def cache_structures(sizes_bytes: Iterable[int], what: str) -> Iterable[Structure]:
+    """The cache of a layer, on devices of these sizes."""
+    if cache_bytes := sum(sizes_bytes):
+        why = "the devices below are hardly read, and what is written is written back at leisure"
+        yield Structure(what, cache_bytes, why, is_purpose=True)
 
 
 def aligned_bytes(size_bytes: int, lower: Provided) -> int:

@@ -13,6 +13,7 @@ from strata.layers.filesystem import (
     ProjectQuotaFilesystem,
     act,
     filesystem_prerequisites,
+    log_structures,
 )
 from strata.layers.options import (
     CAPACITY,
@@ -28,10 +29,23 @@ from strata.layers.options import (
     switches,
 )
 from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import INTEGER, Forms, Limits, Rule, form, named, one_of, suboptions, within
+from strata.spec.allowed import (
+    INTEGER,
+    Forms,
+    Limits,
+    Rule,
+    binary_size,
+    form,
+    given_words,
+    named,
+    one_of,
+    suboptions,
+    within,
+)
 from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
+from strata.spec.structure import Structure
 from strata.units import NS_PER_S, describe_size
 
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
@@ -214,6 +228,21 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         _, values = self.mkfs_without(letter)
         pairs = [value.partition("=") for value in values]
         return {key: value for key, _, value in pairs if key in _ALIGNING}
+
+    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
+        """The log, and the allocation groups, if the study sets their sizes; the defaults are XFS's own."""
+        log_bytes, group_bytes = self._size("-l size"), self._size("-d agsize")
+        if count := self._size("-d agcount"):
+            group_bytes = lower.smallest_bytes // count
+        yield from log_structures(log_bytes, "log of XFS")
+        if group_bytes:
+            why = "a file lies in one of them as long as it has room"
+            groups = "allocation groups"
+            yield Structure("allocation group", group_bytes, why, units_min=2, names=groups)
+
+    def _size(self, option: str) -> int | None:
+        given = dict(given_words(self.mkfs, MKFS))
+        return binary_size(given.get(option) or "")
 
     def make_options(self, context: LayerContext) -> list[str]:
         make = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={context.derived_uuid('uuid')}"]

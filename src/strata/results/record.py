@@ -26,6 +26,7 @@ from strata.spec.find import searched_workload
 from strata.spec.metric import Metric
 from strata.spec.step import Phase
 from strata.spec.trial import CellName, TrialName
+from strata.spec.untouched import Untouched
 from strata.spec.warning import Check
 
 RESULT_VERSION: Final = 1
@@ -332,6 +333,7 @@ class StudySnapshot(Frozen):
         described: The study as it was read, with every default and the parameters of its devices.
         file: The study file's name, without its folder.
         command: The command of that run, without the machine's own settings.
+        untouched: The structures in which the stacks differ and that the data touch too little, by cell.
     """
 
     study_version: Literal[1] = STUDY_VERSION
@@ -353,6 +355,7 @@ class StudySnapshot(Frozen):
     text: str = ""
     file: str = ""
     command: str = ""
+    untouched: dict[CellName, tuple[Untouched, ...]] = Field(default={})
 
     @property
     def declared_workloads(self) -> dict[str, dict[str, Any]]:

@@ -26,6 +26,12 @@ _SUFFIXES: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _NUMBER: Final = re.compile(r"(\d+)([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 
 
+def binary_size(text: str) -> int | None:
+    """``64k`` as 65536; None for sizes in blocks or sectors, and for no size."""
+    found = _NUMBER.fullmatch(text)
+    return None if found is None else int(found[1]) << _SUFFIXES[found[2].lower()]
+
+
 @dataclass(frozen=True)
 class Limits:
     """The values that a program or the kernel takes, of those that have an option's form.
@@ -45,10 +51,8 @@ class Limits:
     default: int | None = None
 
     def refuse(self, text: str) -> bool:
-        found = _NUMBER.fullmatch(text)
-        if found is None:
+        if (value := binary_size(text)) is None:
             return False
-        value = int(found[1]) << _SUFFIXES[found[2].lower()]
         fits = self.least <= value <= self.most and value % self.multiple == 0
         return value != self.default and not (fits and (is_power_of_two(value) or not self.is_power))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.spec.names import Diagnostic
+from strata.spec.structure import Structure
 from strata.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
@@ -183,6 +184,10 @@ class DeviceKind:
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         """Mistakes in the relations between parameters, each of which is within its bounds."""
+        return ()
+
+    def structures(self, device: Device) -> Iterable[Structure]:
+        """Its structures whose cost small data do not meet."""
         return ()
 
     def reconciled(self, values: dict[str, float]) -> dict[str, float]:

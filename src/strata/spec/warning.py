@@ -176,6 +176,14 @@ _KINDS: Final = (
         check=OWN_PROCESSOR,
     ),
     WarningKind(
+        "too-small-study",
+        "do the data touch enough of each structure in which the stacks differ?",
+        "the data touch too little of what the stacks differ in",
+        "the stacks may differ far more, or less, with data of the real size: enlarge the data, leave the "
+        "`capacity` of the devices out, or make the structure smaller",
+        grave=True,
+    ),
+    WarningKind(
         "unknown-check",
         "can every check tell?",
         "a check cannot tell",

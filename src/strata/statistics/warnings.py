@@ -50,6 +50,7 @@ def _found(results: StudyResults, stack: str, workload: str) -> Iterator[ResultW
     yield from _trials(results, cell)
     if not cell.records:
         return
+    yield from _untouched(results, cell)
     yield from _seeds(cell)
     yield from check_warnings(cell)
     kinds = results.leading(workload)
@@ -82,6 +83,19 @@ def _trials(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
             f"the study's results come from {len(results.fingerprints)} different kernels, images, agents or "
             f"settings, {where}"
         )
+
+
+def _untouched(results: StudyResults, cell: Cell) -> Iterator[ResultWarning]:
+    """Structures in which the stacks differ, and whose cost the measured windows did not meet."""
+    for each in results.snapshot.untouched.get(CellKey(cell.stack, cell.workload), ()):
+        disks = [account for record in cell.records.values() for account in record.disks.values()]
+        written = max(
+            sum(account.get("write_bytes", 0) for account in record.disks.values())
+            for record in cell.records.values()
+        )
+        was_met = 0 < each.written_bytes_min <= written or any(a.get(each.counter, 0) for a in disks)
+        if not was_met:
+            yield WARNINGS["too-small-study"].warning(each.text)
 
 
 def _seeds(cell: Cell) -> Iterator[ResultWarning]:

@@ -16,10 +16,11 @@ from strata.layers.lvm.volume_group import (
     extents,
     sector_diagnostics,
 )
-from strata.layers.options import multiple_of, whole
+from strata.layers.options import cache_structures, multiple_of, whole
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
 from strata.spec.step import Prerequisites, Step
+from strata.spec.structure import Structure
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Size, describe_size
 
 _CACHE_VOLUME: Final = "cache"
@@ -65,6 +66,9 @@ class CachedVolume(LvmLayer):
 
     def usable_bytes(self, lower_bytes: Sequence[int]) -> int:
         return extents(min(lower_bytes)) * EXTENT_BYTES
+
+    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
+        return cache_structures([named[self.cache]], f"cache of {self.layer}")
 
     def convert_options(self, cache_bytes: int) -> list[str]:
         """The options of lvconvert for a cache of this size."""

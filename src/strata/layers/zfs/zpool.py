@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
-from strata.layers.options import spare_diagnostics
+from strata.layers.options import cache_structures, spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
 from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
@@ -18,6 +18,7 @@ from strata.spec.allowed import pair_diagnostics
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
 from strata.spec.step import Command, Prerequisites, Step, literal
+from strata.spec.structure import Structure
 from strata.units import NS_PER_S, MemorySize, describe_size, whole_mib
 from strata.words import listed
 
@@ -187,6 +188,9 @@ class Zpool(Layer):
     def share(self, context: LayerContext) -> Share | None:
         """The pool itself, in which every dataset has its own name."""
         return Share([], self.path(context), context.fair(self.provided(context.provided)))
+
+    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
+        return cache_structures([named[each] for each in self.cache], "second cache of the pool (L2ARC)")
 
     def caches_direct_io(self) -> bool:
         """In the ARC, at least for filesystems above a zvol."""

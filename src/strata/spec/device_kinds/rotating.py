@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from strata.spec.device_kind import DeviceKind, nearest, parameter_table, spread_table
 from strata.spec.device_kinds.mechanism import grown_defects, measured_seeks, mechanism, shingle_cache_bytes
 from strata.spec.names import Diagnostic
+from strata.spec.structure import Structure
 from strata.units import SECTOR_BYTES
 
 if TYPE_CHECKING:
@@ -122,6 +123,13 @@ class Rotating(DeviceKind):
             cause = "the write cache needs both a size and a number of runs"
             remedy = "state write_cache and write_cache_runs, or neither"
             yield Diagnostic(cause, key="write_cache", remedy=remedy)
+
+    def structures(self, device: Device) -> Iterable[Structure]:
+        if cache_bytes := shingle_cache_bytes(device):
+            why = "its bands are cleaned in idle time, and the writes do not wait for it"
+            yield Structure(
+                "media cache of a shingled disk", cache_bytes, why, is_log=True, counter="cleanings"
+            )
 
     def reconciled(self, values: dict[str, float]) -> dict[str, float]:
         """A slow arm is slow everywhere: full stroke and writes follow the mean seek. Bands are whole blocks.
