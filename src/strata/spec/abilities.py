@@ -12,12 +12,13 @@ Every method gets the layer's `LayerContext` with another phase and prefix, and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
 from strata.errors import RunError
 from strata.spec.step import Step
+from strata.spec.structure import Structure
 from strata.words import beginning_and_end
 
 if TYPE_CHECKING:
@@ -130,6 +131,10 @@ class Abilities:
     def losses_survived(self, lower: Provided) -> int:
         """The number of devices below that may be lost, whichever they are."""
         return 0
+
+    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
+        """Its structures whose cost small data do not meet; ``named`` as for `Layer.diagnostics`."""
+        return ()
 
     def sole_copies(self) -> tuple[str, ...]:
         """The keys of its named devices that hold the only copy of something that the stack needs."""

@@ -19,7 +19,6 @@ from strata.spec.abilities import Abilities
 from strata.spec.allowed import Allowing, Forms, Rule
 from strata.spec.names import Diagnostic, disk_of
 from strata.spec.step import Phase, Prerequisites, Step
-from strata.spec.structure import Structure
 from strata.spec.trial import derive_uuid
 from strata.units import SECTOR_BYTES, whole_mib
 
@@ -365,10 +364,6 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         """Why this layer cannot be built on ``lower``, with `named_devices` of these capacities in bytes."""
-        return ()
-
-    def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
-        """Its structures whose cost small data do not meet, on ``lower``; ``named`` as for `diagnostics`."""
         return ()
 
     def on_used_disks(self) -> Self:

@@ -2,8 +2,8 @@
 """Structures of layers and devices whose cost a study meets only if its data, or its writes, touch enough.
 
 Random writes on 18 regions of a bitmap keep all of them marked, so that the bitmap costs nothing; on a whole
-array they take 5.6 times as long. One rule serves all such structures, which layers (`Layer.structures`) and
-kinds of device (`DeviceKind.structures`) declare.
+array they take 5.6 times as long. One rule serves all such structures, which layers (`Abilities.structures`)
+and kinds of device (`DeviceKind.structures`) declare.
 
 A study is warned only of what it compares: a structure that another stack with the same layers has not, or
 has in another size, or a cache beside the same stack without it. Elsewhere a structure is one of many
