@@ -58,7 +58,7 @@ def test_a_rate_or_an_operation_that_waits_for_the_clock_sets_the_pace() -> None
 
 
 def test_every_bundled_personality_is_read_as_the_generator_reads_it() -> None:
-    rust = (PROJECT / "crates" / "load" / "src" / "definition.rs").read_text()
+    rust = (PROJECT / "crates" / "load" / "src" / "personality" / "definition.rs").read_text()
     listed = rust.partition("const OPERATIONS: &str = ")[2].partition(";")[0]
     assert set(re.findall(r"[a-z]+(?:_[a-z]+)?", listed)) == set(OPERATIONS)
     for name in PERSONALITIES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A personality of one's own: the text of a TOML file, read as ``crates/load/src/definition.rs`` does."""
+"""A personality of one's own: the text of a TOML file, read as ``crates/load/src/personality/definition.rs`` does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILEBENCH: Final = re.compile(
 )
 _FOLDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 _EXAMPLES: Final = "compare it with one of crates/load/personalities"
-_SLOTS: Final = 16  # SLOTS of crates/load/src/personality.rs
+_SLOTS: Final = 16  # SLOTS of crates/load/src/personality/records.rs
 
 _Fd = Annotated[StrictInt, Field(ge=0, lt=_SLOTS, description="a number below 16", examples=[1])]
 _Bytes = Annotated[StrictInt, Field(ge=1, le=1 << 30)]
@@ -100,7 +100,7 @@ _WRITES: Final = ("create", "delete", "write_whole", "append", "append_random", 
 
 
 class SetTable(_Table):
-    """A set of files in a tree of directories: see ``SetSpec`` of crates/load/src/personality.rs."""
+    """A set of files in a tree of directories: see ``SetSpec`` of crates/load/src/personality/records.rs."""
 
     name: _SetName
     files: Annotated[StrictInt, Field(ge=1, le=100_000_000)]
