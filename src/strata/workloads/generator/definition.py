@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A personality of one's own: the text of a TOML file, read as ``crates/load/src/personality/definition.rs`` does."""
+"""A personality of one's own, read as ``crates/load/src/personality/definition.rs`` does."""
 
 from __future__ import annotations
 
