@@ -27,6 +27,7 @@ from strata.report.figures import figures
 from strata.report.heat_map import draw_heat_map, heat_map, shade
 from strata.report.table import csv_text, objects, parquet
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle
+from strata.results.counts import every_metric
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
 
@@ -57,7 +58,7 @@ def check_cells(study: StudyResults, found: list[dict[str, Any]]) -> None:
     """Every number of the table is the statistics' own, to the last digit."""
     cells = {(row["workload"], row["stack"], row["metric"]): row for row in found}
     for workload in study.workloads:
-        for kind in study.metrics(workload):
+        for kind in study.kinds(workload):
             best = study.ranking(workload, kind)[0]
             against = {each.stack: each for each in study.against(best, {workload: [kind]})}
             for stack, summary in study.summaries(workload, kind.name).items():
@@ -117,7 +118,9 @@ def test_every_value_of_every_trial_is_in_the_table_and_trials_without_a_result_
     from_parquet = read_parquet(tmp_path / "t.parquet", parquet(trials_table(study)))
 
     expected = {
-        (record.trial.id, metric.name): metric.value for record in study.records for metric in record.metrics
+        (record.trial.id, metric.name): metric.value
+        for record in study.records
+        for metric in every_metric(record)
     }
     assert {(r["trial"], r["metric"]): float(r["value"]) for r in from_csv if r["metric"]} == expected
     assert {(r["trial"], r["metric"]): r["value"] for r in from_parquet if r["metric"]} == expected

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from present import present
 from strata.errors import ResultError
 from strata.files import JSON_BYTES_MAX
 from strata.results.record import TraceSummary
@@ -91,6 +92,19 @@ def test_a_sealed_attempt_holds_the_table_instead_of_the_drivers_bytes(attempt: 
     np.testing.assert_array_equal(found.records, made)
     assert list(latency_ns(found.records)) == [8 * MS, 9 * MS, 9 * MS]
     assert list(flag(found.records, "fua")) == [False, True, False]
+
+
+def test_the_requests_of_the_measured_window_are_counted_by_kind(attempt: Attempt) -> None:
+    made = records(*SOME)
+    (attempt.path / "trace.bin").write_bytes(made.tobytes())
+
+    window = present(seal_trace(attempt, ["disk0"], (0, 20 * MS))).window
+
+    assert {kind: count for kind, count in window.items() if count} == {
+        "read": 1,
+        "write_journal": 1,
+        "seeks": 1,
+    }
 
 
 def test_more_requests_than_a_json_file_may_have_bytes_are_sealed_in_little_memory(attempt: Attempt) -> None:

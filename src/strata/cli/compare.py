@@ -33,6 +33,7 @@ class FailOn(StrEnum):
     WORSE = "worse"
     UNDECIDED = "undecided"
     MISSING = "missing"
+    CHANGED = "changed"
 
 
 A = Annotated[str, argument("The baseline, A: a results folder; or RESULTS:STACK, one stack.", "RESULTS")]
@@ -47,7 +48,7 @@ Failing = Annotated[
     list[FailOn] | None,
     option(
         "Exit with 1 if a cell is worse; is undecided, doubtful, without a rank or of too few seeds; is "
-        "missing. May be repeated."
+        "missing; or if any metric or count per operation has changed. May be repeated."
     ),
 ]
 
@@ -161,9 +162,18 @@ def _failures(pair: Pair, asked: Sequence[FailOn]) -> list[str]:
     return found
 
 
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.6g}"
+
+
 def _failing(pair: Pair, reason: FailOn) -> list[str]:
     if reason is FailOn.MISSING:
         return [absent.what for absent in pair.absent]
+    if reason is FailOn.CHANGED:
+        return [
+            f"{each.cell.title} ({each.kind.name} {_number(each.first)} → {_number(each.second)})"
+            for each in pair.changes
+        ]
     worse = reason is FailOn.WORSE
     rows = [
         row

@@ -11,12 +11,15 @@ from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 
 
-def show(
+def show(  # noqa: PLR0917  typer makes options of them
     results: FromResults,
     trial: Annotated[
         str | None, option("One trial: metrics, disks' time, versions.", "STACK.WORKLOAD.sSEED")
     ] = None,
     metric: Annotated[list[str] | None, option("This metric, not the headlines; may be repeated.")] = None,
+    counts: Annotated[
+        bool, option("Also what one operation cost: requests, flushes, bytes, processor time.", "--counts")
+    ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -25,6 +28,7 @@ def show(
     Examples:
         strata show results/quickstart
         strata show results/quickstart --metric latency_ns_p99
+        strata show results/quickstart --counts
         strata show results/quickstart --trial xfs.oltp.s1
         strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
     """
@@ -56,7 +60,7 @@ def show(
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted, asked=asked)))
     else:
-        stdout().print(study_view(found, wanted, asked))
+        stdout().print(study_view(found, wanted, asked, counts=counts))
         for table in survival:
             stdout().print(terminal(table))
 

@@ -8,7 +8,7 @@ repeated, goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
@@ -18,6 +18,7 @@ from strata.execution.display import Display
 from strata.execution.run import run_study
 from strata.lab.own_source import git
 from strata.plan.compile import compile_trial
+from strata.results.counts import every_metric
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Runner
 from strata.spec.kernel import Kernel
@@ -137,9 +138,9 @@ class TrialOfCommits:
         reading = ResultsFolder.open(folder).read_trial(self.trial)
         if reading.record is None or not reading.usable:
             raise RunError(f"{self.trial} failed: {reading.problem}", place=str(folder))
-        return self._metric(reading.record.metrics).value, folder
+        return self._metric(every_metric(reading.record)).value, folder
 
-    def _metric(self, metrics: tuple[Metric, ...]) -> Metric:
+    def _metric(self, metrics: Sequence[Metric]) -> Metric:
         wanted = (each.headline if self.metric is None else each.name == self.metric for each in metrics)
         if (found := next(compress(metrics, wanted), None)) is None:
             named = "headline" if self.metric is None else f'metric "{self.metric}"'

@@ -18,7 +18,6 @@ from strata.lab.machine import QemuProcessor
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import TIMED_OUT, scrub_errors, snapshot_metrics
-from strata.plan.model import Plan
 from strata.results.build import build_record, disk_accounts, measured_window_ns
 from strata.results.events import Events, joined, read_events
 from strata.results.record import (
@@ -63,7 +62,7 @@ def finalise(
     metrics = _metrics(attempt, trial, problems)
     checks, throughput = _checks(attempt, trial, metrics, problems)
     problems += _scrub_errors(attempt, trial)
-    trace = _trace(attempt, trial.plan, problems)
+    trace = _trace(attempt, trial, problems)
     stack = study.stacks[trial.plan.trial.stack]
     identity = runner.identity_of(planned.plan)
     in_lab = runner.time_domain == "virtual"
@@ -208,13 +207,14 @@ def _quiet(window: dict[str, Any]) -> str:
     )
 
 
-def _trace(attempt: Attempt, plan: Plan, problems: list[str]) -> TraceSummary | None:
+def _trace(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> TraceSummary | None:
     """The sealed trace, if one was kept; an error in it is added to the problems."""
     # DuckDB takes half a second to load, which no other command should pay.
     from strata.results.trace import seal_trace  # noqa: PLC0415
 
     try:
-        return seal_trace(attempt, [device.name for device in plan.devices])
+        disks = [device.name for device in trial.plan.devices]
+        return seal_trace(attempt, disks, measured_window_ns(trial.plan, trial.events))
     except ResultError as error:
         problems.append(_in_one(error, attempt))
     return None

@@ -44,7 +44,7 @@ def check_reportable(results: StudyResults, reference: str | None = None) -> Non
 
 def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
     """The workload's metrics of these names, or its default ones. Raises ResultError for an unknown name."""
-    known = {kind.name for each in results.workloads for kind in results.metrics(each)}
+    known = {kind.name for each in results.workloads for kind in results.kinds(each)}
     for name in names:
         if name not in known:
             listing = ", ".join(sorted(known)) or "none, for lack of results"
@@ -53,7 +53,7 @@ def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -
             )
     if not names:
         return shown_kinds(results, workload)
-    return [kind for kind in results.metrics(workload) if kind.name in names]
+    return [kind for kind in results.kinds(workload) if kind.name in names]
 
 
 def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:

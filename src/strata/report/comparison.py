@@ -19,11 +19,11 @@ from strata.report.wording import ends_plain, heading, picked
 from strata.results.differences import Difference
 from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, Verdict
-from strata.statistics.pair import Overall, Pair, Row
+from strata.statistics.pair import Change, Overall, Pair, Row
 from strata.statistics.pairing import Side
 from strata.statistics.survival_pair import SurvivalRow
 from strata.statistics.survival_pair import Verdict as SurvivalVerdict
-from strata.units import format_share, significant
+from strata.units import format_share, ratio_digits, significant
 from strata.words import listed
 
 _TONES: Final[dict[Verdict, Tone]] = {
@@ -43,6 +43,7 @@ _SURVIVED: Final[dict[SurvivalVerdict, Tone]] = {
     "not judged": "dim",
 }
 _SURVIVAL: Final = "What failures did"
+_COUNTS: Final = "Counts per operation that differ"
 _WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside their ratio
 _DIFFERENCES_MAX: Final = 12
 _NAME_WIDTH: Final = 20
@@ -174,6 +175,30 @@ def _survival_table(found: Sequence[SurvivalRow]) -> Table:
     return Table(columns("", "stack", "workload", "A", "B", "verdict"), rows, _SURVIVAL)
 
 
+def _counts_table(pair: Pair, rows: Sequence[Row], most: int | None) -> Table:
+    """The counts per operation that differ and are in no row, the largest difference first."""
+    shown = {(id(row.cell), row.comparison.kind.name) for row in rows}
+    found = [each for each in pair.changes if each.is_count and (id(each.cell), each.kind.name) not in shown]
+    made = [
+        (
+            *(each.cell.workload_title, each.cell.stack_title, metric_title(each.kind)),
+            *(Cell(level, each.kind.unit) for level in (each.first, each.second)),
+            _changed_words(each.ratio),
+        )
+        for each in found[:most]
+    ]
+    heads = columns("workload", "stack", "count", ("A", "1"), ("B", "1"), ("B/A", "figure"))
+    left = len(found) - len(made)
+    return Table(heads, made, _COUNTS, f"and {left} more: --json has them all" if left else "")
+
+
+def _changed_words(ratio: float | None) -> str:
+    if ratio is None:
+        return ""
+    digits = ratio_digits(ratio, 4)
+    return digits if float(digits.lstrip("<> ")) != 1 else "≈ 1"
+
+
 def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
     """For a terminal; rows in another order than the study's (``sorted_anew``) stand in one table."""
     parts: list[RenderableType] = [_sides(pair), Text()]
@@ -191,6 +216,8 @@ def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool 
         parts += [terminal(_rows_table(group, [name], with_values=with_values)), Text()]
     if pair.overall:
         parts += [terminal(_overall_table(pair.overall, "geometric mean of cells")), Text()]
+    if (counts := _counts_table(pair, rows, _DIFFERENCES_MAX)).rows:
+        parts += [terminal(counts), Text()]
     if pair.survival:
         parts += [terminal(_survival_table(pair.survival)), Text()]
     if pair.absent:
@@ -249,6 +276,8 @@ def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
     if pair.overall:
         blocks.append("Geometric means over cells, above 1 is better:")
         blocks.append(markdown(_overall_table(pair.overall, "workload")))
+    if (counts := _counts_table(pair, rows, None)).rows:
+        blocks += [f"## {_COUNTS}", markdown(replace(counts, title=""))]
     if pair.survival:
         blocks += [f"## {_SURVIVAL}", markdown(replace(_survival_table(pair.survival), title=""))]
     differences = markdown(Table(columns("", "A", "B"), list(difference_groups(pair))))
@@ -274,6 +303,7 @@ def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
         },
         "comparisons": [_row_plain(row) for row in rows],
         "overall": [_overall_plain(each) for each in pair.overall],
+        "changes": [_change_plain(each) for each in pair.changes],
         "survival": plain(pair.survival),
         "absent": plain(pair.absent),
         "differences": plain(pair.differences),
@@ -304,6 +334,17 @@ def _row_plain(row: Row) -> dict[str, Any]:
         **ends_plain(comparison.ratio.interval, "ratio"),
         **picked(comparison.ratio, "n", "paired", "shift"),
         **picked(comparison, "verdict", "doubt", "unranked"),
+    }
+
+
+def _change_plain(change: Change) -> dict[str, Any]:
+    return {
+        **picked(change.cell, "workload", "stack"),
+        "metric": change.kind.name,
+        **picked(change.kind, "unit", "better"),
+        "a": change.first,
+        "b": change.second,
+        **picked(change, "ratio", "is_count"),
     }
 
 

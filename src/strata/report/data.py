@@ -14,6 +14,7 @@ from strata.report.effects import effects_objects
 from strata.report.knee import searches_plain
 from strata.report.table import Column, Table, columns, objects
 from strata.report.wording import ends_plain, picked
+from strata.results.counts import every_metric
 from strata.results.store import Reading
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
@@ -74,7 +75,7 @@ def trials_table(results: StudyResults) -> Table:
         head = (*place, reading.usable, reading.problem or None)
         metrics: list[tuple[Any, ...]] = [
             (each.name, each.unit, each.better, each.headline, each.value)
-            for each in (reading.record.metrics if reading.record else ())
+            for each in (every_metric(reading.record) if reading.record else ())
         ]
         rows += [(*head, *each, reading.record_sha256) for each in metrics or [(None,) * 5]]
     return Table(TRIALS, rows)
@@ -92,7 +93,7 @@ def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advi
             stack: " ".join(dict.fromkeys(each.code for each in results.warnings(stack, workload))) or None
             for stack in results.stacks
         }
-        for kind in results.metrics(workload):
+        for kind in results.kinds(workload):
             if names and kind.name not in names:
                 continue
             ranking, summaries = results.ranking(workload, kind), results.summaries(workload, kind.name)
@@ -193,7 +194,7 @@ def trial_plain(reading: Reading) -> dict[str, Any]:
 
 def trial_metrics(reading: Reading) -> Table:
     heads = columns("trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth"))
-    metrics = reading.record.metrics if reading.record else ()
+    metrics = every_metric(reading.record) if reading.record else []
     rows = [
         (reading.trial_id, each.name, each.value, each.unit, each.better, each.phase, each.headline)
         for each in metrics

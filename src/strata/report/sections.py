@@ -3,29 +3,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-import numpy as np
-
 from strata.report import figures
 from strata.report.answer import TAILS_MAX, Mark, Standing, answer, shown_kinds, standings
+from strata.report.costs import costs
 from strata.report.figures import NamedFigure
 from strata.report.table import Cell, Column, Table, columns
 from strata.report.warnings import answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words
-from strata.results.record import COUNTS
 from strata.spec.metric_title import metric_title
-from strata.spec.processor import PARTS
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution
 from strata.statistics.study import StudyResults
-from strata.statistics.summary import Series
-from strata.units import format_share, significant
+from strata.units import format_share
 from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -72,7 +67,7 @@ def section(
             *_disks(results, workload),
         ],
         "folded": [*chain(*latencies[shown:])],
-        "costs": [table for table in _costs(results, workload) if table.rows],
+        "costs": costs(results, workload),
         "others": _others(results, workload, leading),
     }
 
@@ -155,103 +150,6 @@ def _disks(results: StudyResults, workload: str) -> Iterable[Shown]:
         yield Shown(figure, Table((_STACK, *parts), rows))
 
 
-def _costs(results: StudyResults, workload: str) -> list[Table]:
-    """The work of disks and processors per operation that the workload counts.
-
-    Its rate times the step would be too many.
-    """
-    counted = {kind.name for kind in results.metrics(workload) if kind.unit == "1"}
-    name = next((name for name in COUNTS if name in counted), None)
-    return (
-        []
-        if name is None
-        else [
-            _disks_cost(results, workload, name),
-            _volumes_cost(results, workload, name),
-            _processors_cost(results, workload, name),
-        ]
-    )
-
-
-def _processors_cost(results: StudyResults, workload: str, name: str) -> Table:
-    rows = []
-    for stack in results.stacks:
-        records = [
-            (record.processor, metric.value)
-            for record in results.cells[stack, workload].records.values()
-            if record.processor is not None and (metric := record.metric(name)) is not None and metric.value
-        ]
-        operations = sum(count for _, count in records)
-        if not operations or not any(used.busy_ns for used, _ in records):
-            continue
-        sums: Counter[str] = Counter()
-        for used, _ in records:
-            sums.update(used.time_ns)
-        utilisation = sum(used.utilisation for used, _ in records) / len(records)
-        rows.append((stack, Cell(utilisation, "share"), *(sums[part] / operations for part in PARTS)))
-    heads = columns(("stack", "stack"), ("busy", "share"), *((part, "ns") for part in PARTS))
-    one = COUNTS[name]
-    note = f"time of the lab’s processors per {one}, by part; busy: their share of the measured window"
-    return Table(heads, rows, f"What one {one} cost the processors", note)
-
-
-def _disks_cost(results: StudyResults, workload: str, name: str) -> Table:
-    rows = []
-    for stack in results.stacks:
-        sums: Counter[str] = Counter()
-        operations = 0.0
-        for record in results.cells[stack, workload].records.values():
-            if metric := record.metric(name):
-                operations += metric.value
-                for account in record.disks.values():
-                    sums.update(account)
-        requests = sums["reads"] + sums["writes"]
-        if not operations or not requests:
-            continue
-        each = [significant(sums[key] / operations) for key in ("reads", "writes", "flushes")]
-        volume = [sums[key] / operations for key in ("read_bytes", "write_bytes")]
-        queue = sums["queue_ns"] / requests if "queue_ns" in sums else None
-        rows.append((stack, *each, *volume, queue))
-    one = COUNTS[name]
-    heads = columns(
-        *(("stack", "stack"), ("reads", "figure"), ("writes", "figure"), ("flushes", "figure")),
-        *(("read", "B"), ("written", "B"), ("wait in the disk’s queue", "ns")),
-    )
-    note = f"requests and bytes of the disks per {one} that the load counted; mean wait of a request"
-    return Table(heads, rows, f"What one {one} cost the disks", note)
-
-
-def _volumes_cost(results: StudyResults, workload: str, name: str) -> Table:
-    """The disks' work by filesystem and partition, of stacks that have several."""
-    rows = []
-    for stack in results.stacks:
-        records = [each for each in results.cells[stack, workload].records.values() if each.metric(name)]
-        operations = sum(metric.value for each in records if (metric := each.metric(name)))
-        busy_ns: Counter[str] = Counter()
-        sums: dict[str, Counter[str]] = {}
-        for record in records:
-            for volume, each in record.volumes.items():
-                sums.setdefault(volume, Counter()).update(each.account)
-                busy_ns[each.disk] += each.account.get("busy_ns", 0)
-        kinds = {volume: each for record in records for volume, each in record.volumes.items()}
-        for volume, each in kinds.items() if operations else ():
-            counts = [significant(sums[volume][key] / operations) for key in ("reads", "writes", "flushes")]
-            sizes = [sums[volume][key] / operations for key in ("read_bytes", "write_bytes")]
-            share = sums[volume]["busy_ns"] / busy_ns[each.disk] if busy_ns[each.disk] else None
-            rows.append((stack, each.filesystem or "(none)", volume, *counts, *sizes, share))
-    one = COUNTS[name]
-    heads = columns(
-        *(("stack", "stack"), "filesystem", "on"),
-        *(("reads", "figure"), ("writes", "figure"), ("flushes", "figure")),
-        *(("read", "B"), ("written", "B"), ("of the disk’s time", "share")),
-    )
-    note = (
-        f"requests and bytes per {one}; a flush counts for the filesystem that wrote last; share: of "
-        "the disk’s time with requests"
-    )
-    return Table(heads, rows, f"What one {one} cost by filesystem", note)
-
-
 def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind]) -> Table:
     """The metrics without a figure: a row each, a column for each stack."""
     stacks = [stack for stack in results.stacks if results.cells[stack, workload].records]
@@ -259,12 +157,6 @@ def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind])
     for kind in results.metrics(workload):
         if kind not in leading:
             found = [results.cells[stack, workload].series(kind.name) for stack in stacks]
-            cells = [Cell(estimate(each) if each.values else None, kind.unit) for each in found]
+            cells = [Cell(each.estimate, kind.unit) for each in found]
             rows.append((sentence_case(metric_title(kind)), *cells))
     return Table((Column("metric"), *(Column(stack, "1", is_stack=True) for stack in stacks)), rows)
-
-
-def estimate(series: Series) -> float:
-    """A metric over its seeds without an interval, which takes ten thousand times as long."""
-    seeds = sorted(series.values)
-    return float(series.level(seeds).at(np.arange(len(seeds))[np.newaxis])[0])

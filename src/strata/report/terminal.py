@@ -14,6 +14,7 @@ from rich.text import Text
 from strata.advice.model import Advice
 from strata.report.advice_tables import lead_text
 from strata.report.answer import Standing, chosen_metrics, objections, standings
+from strata.report.costs import counts_table
 from strata.report.effects import effects_views
 from strata.report.figures import window_ns
 from strata.report.knee import search_table, searches_of
@@ -21,6 +22,7 @@ from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
 from strata.report.wording import ARROWS, SIGNS, interval_ends
+from strata.results.counts import every_metric
 from strata.results.record import ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
 from strata.spec.metric_title import metric_title
@@ -36,7 +38,11 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def study_view(
-    results: StudyResults, metrics: Sequence[str] = (), asked: Advice | None = None
+    results: StudyResults,
+    metrics: Sequence[str] = (),
+    asked: Advice | None = None,
+    *,
+    counts: bool = False,
 ) -> RenderableType:
     """A study's results; ``asked`` is the answer to what it asks, with which they begin."""
     notes = _Notes(results, objections(asked))
@@ -44,6 +50,8 @@ def study_view(
     parts += [Text(), *([lead_text(asked), Text()] if asked is not None else [])]
     for workload in results.workloads:
         parts += [*_workload_tables(results, workload, metrics, notes), Text()]
+        if counts:
+            parts += [terminal(counts_table(results, workload), indent=2), Text()]
     for view in effects_views(results):
         parts += [terminal(each, indent=2) for each in (view.effects, view.interactions) if each.rows]
         parts.append(Text())
@@ -265,7 +273,7 @@ def _checks(record: ResultRecord) -> RenderableType:
 
 def metrics_table(record: ResultRecord) -> Table:
     rows: list[tuple[Any, ...]] = []
-    for each in record.metrics:
+    for each in every_metric(record):
         tone: Tone = "strong" if each.headline else ""
         title = Cell(sentence_case(metric_title(each)), tone=tone)
         rows.append((title, Cell(each.value, each.unit, tone), each.better, each.phase))

@@ -20,6 +20,7 @@ import duckdb
 from strata.database import offline_connection
 from strata.errors import ResultError
 from strata.files import explained, read_plain, refuse_link, write_durably
+from strata.results.counts import every_metric
 from strata.results.events import Sample, read_events
 from strata.results.store import Reading, ResultsFolder
 
@@ -32,7 +33,7 @@ def confine(connection: duckdb.DuckDBPyConnection, readable: Iterable[Path]) -> 
 
 
 # A new number makes every folder derive its tables anew.
-_QUERY_VERSION: Final = 1
+_QUERY_VERSION: Final = 2
 
 _TRIAL = (("trial", "VARCHAR", "the trial's id: stack.workload.sSEED"),)
 _CELL = (
@@ -59,7 +60,7 @@ TABLES: Final[Mapping[str, tuple[tuple[str, str, str], ...]]] = {
     ),
     "metrics": (
         *_CELL,
-        ("metric", "VARCHAR", "name, unit last"),
+        ("metric", "VARCHAR", "name, unit last; the counts per operation, too"),
         ("value", "DOUBLE", "in the unit"),
         ("unit", "VARCHAR", "1/s, ns, B/s, B or 1"),
         ("better", "VARCHAR", "higher or lower"),
@@ -211,7 +212,7 @@ def _trial_rows(reading: Reading) -> Iterator[dict[str, Any]]:
 
 
 def _metric_rows(reading: Reading) -> Iterator[dict[str, Any]]:
-    for each in reading.record.metrics if reading.record else ():
+    for each in every_metric(reading.record) if reading.record else ():
         plain = each.model_dump(include={"value", "unit", "better", "headline"})
         yield {"metric": each.name, **plain, "valid": reading.usable}
 

@@ -175,11 +175,20 @@ class TraceSummary(Frozen):
         kept: The number of requests in it.
         left_out: The number that came when it was full.
         trace_sha256: Hash of the records as the driver wrote them.
+        window: Of the study's disks in the measured window: requests by kind, and ``seeks``, requests that
+            moved the head. Empty in a result that an older Strata wrote.
     """
 
     kept: int
     left_out: int
     trace_sha256: Sha256
+    window: dict[str, int] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An older record keeps its bytes, and so its hash."""
+        plain: dict[str, Any] = handler(self)
+        return plain if self.window else {name: each for name, each in plain.items() if name != "window"}
 
 
 class Throughput(Frozen):

@@ -14,11 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from strata.errors import ResultError
 from strata.files import explained, read_plain
 from strata.results.record import TraceSummary
 from strata.results.store import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
+from strata.traces.attribution import completed
+from strata.traces.kinds import KINDS
 from strata.traces.table import (
     DAMAGED,
     Records,
@@ -32,8 +36,12 @@ from strata.traces.table import (
 _ROOT: Final = "rootimage"
 
 
-def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
+def seal_trace(
+    attempt: Attempt, disks: Sequence[str], window_ns: tuple[int, int] | None = None
+) -> TraceSummary | None:
     """Turn ``trace.bin`` into ``trace.parquet``, durably, and remove it; None when no trace was kept.
+
+    The summary counts the requests of the measured window, if it is given.
 
     Raises ResultError if the trace is damaged, or the table cannot be written.
     """
@@ -47,6 +55,7 @@ def seal_trace(attempt: Attempt, disks: Sequence[str]) -> TraceSummary | None:
         kept=len(records),
         left_out=_left_out(attempt.path / TRACE_COUNTS_NAME),
         trace_sha256=_sha256(records),
+        window={} if window_ns is None else _counted(records, window_ns),
     )
     write_parquet(attempt.trace_path, Trace(records, names))
     with explained(source, "remove the driver's trace"):
@@ -60,6 +69,16 @@ def _sha256(records: Records) -> str:
     for _, batch in batches(records):
         found.update(batch.tobytes())
     return found.hexdigest()
+
+
+def _counted(records: Records, window_ns: tuple[int, int]) -> dict[str, int]:
+    """The requests of the study's disks that completed in a window, by kind, and those that sought."""
+    kinds, seeks = np.zeros(len(KINDS), np.int64), 0
+    for _, batch in batches(records):
+        done = completed(batch[batch["disk"] > 0], window_ns)
+        kinds += np.bincount(done["kind"], minlength=len(KINDS))
+        seeks += int((done["seek_ns"] > 0).sum())
+    return {**dict(zip(KINDS, kinds.tolist(), strict=True)), "seeks": seeks}
 
 
 def _left_out(path: Path) -> int:

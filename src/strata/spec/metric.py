@@ -118,9 +118,22 @@ def undeclared(metric_specs: Iterable[MetricSpec], metrics: Iterable[Metric]) ->
             yield f"{metric.name} ({metric.unit}, {metric.better} is better)"
 
 
+_EACH: Final = "of disks and processors for one operation (or one load that counts none): "
+PER_OPERATION: Final = (
+    MetricSpec(
+        "{reads,writes,flushes,journal_writes,seeks}_per_operation",
+        "1",
+        "lower",
+        f"{_EACH}requests, movements",
+    ),
+    MetricSpec("{read,write}_bytes_per_operation", "B", "lower", f"{_EACH}data moved"),
+    MetricSpec("processor_time_ns_per_operation", "ns", "lower", f"{_EACH}time of the lab's processors"),
+)
+"""The counts per operation of every workload: no check and no rank regards them."""
 _PIECES: Final = "fragmentation_<layer>"
 _WITH: Final = "with fragmentation: "
 COMMON: Final = (
+    *PER_OPERATION,
     MetricSpec("snapshots_taken", "1", "higher", "with snapshot_every: snapshots taken in the window"),
     MetricSpec("snapshot_ns_{mean,max}", "ns", "lower", "with snapshot_every: what one took"),
     MetricSpec(
@@ -143,4 +156,4 @@ COMMON: Final = (
         "with linear_read: all files read from their beginning to their end",
     ),
 )
-"""The metrics that every workload can yield, by keys that all have."""
+"""The metrics that every workload can yield: the counts, and others by keys that all have."""

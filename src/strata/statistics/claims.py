@@ -93,7 +93,7 @@ def results_subject(results: StudyResults, kinds: Mapping[str, type[Workload]]) 
     found = {}
     for name in results.workloads:
         kind = kinds.get(str(declared.get(name, {}).get("workload")))
-        units = {each.name: each.unit for each in results.metrics(name)}
+        units = {each.name: each.unit for each in results.kinds(name)}
         found[name] = Yield(units, (*kind.metric_specs, *COMMON) if kind and units else ())
     snapshot, scale = results.snapshot, scale_of(results.snapshot)
     if scale == 1:
@@ -162,7 +162,7 @@ def _found(results: StudyResults, blank: Finding, among: set[str]) -> Finding:
     for cell in cells_of(blank):
         if not results.cells[cell].series(each.metric).values:
             return replace(blank, why=f"{cell}: {results.lacking(*cell) or 'no such metric'}")
-    kind = next(kind for kind in results.metrics(each.workload) if kind.name == each.metric)
+    kind = next(kind for kind in results.kinds(each.workload) if kind.name == each.metric)
     if blank.against is None:
         return _of_value(results, blank, kind)
     zone = each.within or PRACTICAL_ZONE

@@ -6,6 +6,7 @@ The first set is the baseline. Trials are paired by their seeds; where they shar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -60,6 +61,30 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A metric or a count that differs between trials of the same seed; without common seeds all do.
+
+    Attributes:
+        first: The level in the first set over the common seeds, or all; None if no trial has the metric.
+        second: In the second set.
+        ratio: The second to the first; None if one is 0 or missing.
+        is_count: Whether it is a count per operation.
+    """
+
+    cell: pairing.PairedCell
+    kind: MetricKind
+    first: float | None
+    second: float | None
+    ratio: float | None
+    is_count: bool
+
+    @property
+    def size(self) -> float:
+        """How far the ratio is from 1, as a logarithm."""
+        return abs(math.log(self.ratio)) if self.ratio else math.inf
+
+
+@dataclass(frozen=True)
 class Overall:
     """The geometric mean of the gains of the second set's cells, each by its first headline.
 
@@ -76,7 +101,11 @@ class Overall:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sets of results, compared; the cells and rows are in the first study's order."""
+    """Two sets of results, compared; the cells and rows are in the first study's order.
+
+    Attributes:
+        changes: Whatever differs in these cells, counts first and the largest first.
+    """
 
     first: pairing.Side
     second: pairing.Side
@@ -86,6 +115,7 @@ class Pair:
     overall: tuple[Overall, ...]
     absent: tuple[pairing.Absence, ...]
     differences: tuple[Difference, ...]
+    changes: tuple[Change, ...]
     survival: tuple[SurvivalRow, ...] = ()
 
     def count(self, likeness: pairing.Likeness) -> int:
@@ -125,6 +155,12 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
         overall=tuple(_overall(first.results, second.results, cells, options.zone)),
         absent=(*alone, *absent, *missing),
         differences=tuple(differences(first.results.snapshot, second.results.snapshot, pairs, named)),
+        changes=tuple(
+            sorted(
+                (change for cell in cells for change in _changes(first.results, second.results, cell)),
+                key=lambda change: (not change.is_count, -change.size),
+            )
+        ),
         survival=tuple(survival_rows(first.capabilities, second.capabilities, named)),
     )
 
@@ -138,13 +174,13 @@ def _rows(
     kinds = {
         workload: [
             kind
-            for kind in first.metrics(workload)
+            for kind in first.kinds(workload)
             if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
         ]
         for workload in dict.fromkeys(cell.workload for cell in cells)
     }
     if options.metrics and not any(kinds.values()):
-        known = {kind.name for workload in kinds for kind in first.metrics(workload)}
+        known = {kind.name for workload in kinds for kind in first.kinds(workload)}
         cause = f'no workload has a metric like "{", ".join(options.metrics)}"'
         raise ResultError(cause, place="--metric", remedy=f"there are: {', '.join(sorted(known))}")
     for cell in cells:
@@ -161,7 +197,7 @@ def _rows(
 
 def _unlike(second: StudyResults, cell: pairing.PairedCell, kind: MetricKind) -> str:
     """Why a metric of the first set cannot be compared with the second's; empty: it can."""
-    other = next((each for each in second.metrics(cell.other_workload) if each.name == kind.name), None)
+    other = next((each for each in second.kinds(cell.other_workload) if each.name == kind.name), None)
     if other is None:
         return "B has no such metric"
     if (other.unit, other.better) != (kind.unit, kind.better):
@@ -185,11 +221,39 @@ def _row(
     comparison = judge(kind, *sides, zone=zone)
     if comparison is None:
         return None
-    two, one = (side.series for side in sides)
-    shared = one.values.keys() & two.values.keys()
-    seeds = [sorted(shared or each.values) for each in (one, two)]
-    levels = (estimate(each.level(its), len(its)) for each, its in zip((one, two), seeds, strict=True))
-    return Row(cell, comparison, *levels)
+    second_level, first_level = _levels(*sides)
+    assert first_level is not None
+    assert second_level is not None
+    return Row(cell, comparison, first_level, second_level)
+
+
+def _levels(*sides: CellSeries) -> list[float | None]:
+    """The level of each side over the seeds that both have, or over all of its own."""
+    shared = set.intersection(*(set(side.series.values) for side in sides))
+    seeds = [sorted(shared or side.series.values) for side in sides]
+    return [
+        estimate(side.series.level(its), len(its)) if its else None
+        for side, its in zip(sides, seeds, strict=True)
+    ]
+
+
+def _changes(first: StudyResults, second: StudyResults, cell: pairing.PairedCell) -> Iterator[Change]:
+    """What differs in a cell; a count that only one set has was not counted by the Strata of the other."""
+    counts = {kind.name for kind in first.counts(cell.workload)}
+    kinds = {kind.name: kind for kind in (*first.kinds(cell.workload), *second.metrics(cell.other_workload))}
+    for kind in kinds.values():
+        upper, lower = _sides(first, second, cell, kind)
+        values = lower.series.values, upper.series.values
+        is_count = kind.name in counts
+        shared = values[0].keys() & values[1].keys()
+        if not any(values) or (is_count and not all(values)):
+            continue
+        if shared and all(values[0][seed] == values[1][seed] for seed in shared):
+            continue
+        two, one = _levels(upper, lower)
+        comparison = judge(kind, upper, lower)
+        ratio = comparison.ratio.ratio if comparison else None
+        yield Change(cell, kind, one, two, ratio, is_count)
 
 
 def _overall(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from strata.errors import ResultError
+from strata.results.counts import COUNT_NAMES, counts_of, metric_of
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.search import Search, searched, searches
 from strata.results.store import Reading, ResultsFolder
@@ -36,7 +37,7 @@ class Cell(Remembering):
         return self.once(metric, lambda: self._series_of(metric))
 
     def _series_of(self, metric: str) -> Series:
-        every = ((seed, record.metric(metric)) for seed, record in sorted(self.records.items()))
+        every = ((seed, metric_of(record, metric)) for seed, record in sorted(self.records.items()))
         found = {seed: each for seed, each in every if each is not None}
         quantile = next((each.quantile for each in found.values()), None)
         histograms = {seed: self.records[seed].histogram(each) for seed, each in found.items()}
@@ -129,6 +130,16 @@ class StudyResults(Remembering):
             if kinds_of_one and not kinds_of_one[0].headline:
                 kinds_of_one[0] = replace(kinds_of_one[0], headline=True)
         return ordered
+
+    def counts(self, workload: str) -> list[MetricKind]:
+        """The counts per operation of a workload's trials: no headlines, and not among its metrics."""
+        records = (record for stack in self.stacks for record in self.cells[stack, workload].records.values())
+        found = {each.name: MetricKind.of(each) for record in records for each in counts_of(record)}
+        return [found[name] for name in COUNT_NAMES if name in found]
+
+    def kinds(self, workload: str) -> list[MetricKind]:
+        """The metrics, and then the counts."""
+        return [*self.metrics(workload), *self.counts(workload)]
 
     def leading(self, workload: str) -> list[MetricKind]:
         """The metrics to show first: the headlines, and the 99th percentile of the latency.

@@ -111,6 +111,12 @@ class Series(Remembering):
         each = self.histograms or self.values
         return len(each) > 1 and len(set(each.values())) == 1
 
+    @property
+    def estimate(self) -> float | None:
+        """The level over all seeds, without an interval, which takes ten thousand times as long."""
+        seeds = sorted(self.values)
+        return estimate(self.level(seeds), len(seeds)) if seeds else None
+
     def level(self, seeds: list[int]) -> Level:
         """The metric's level over ``seeds``, made once for each set."""
         return self.once(tuple(seeds), lambda: self._level(seeds))
