@@ -44,9 +44,11 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import find_trial, runnable_trials  # noqa: PLC0415
     from strata.runners.base import Cancelled  # noqa: PLC0415
+    from strata.spec.consent import give_consent  # noqa: PLC0415
     from strata.spec.kernel import find_kernel  # noqa: PLC0415
     from strata.spec.load import load_study  # noqa: PLC0415
 
+    give_consent(kernel_source=True)  # of --tree
     read = load_study(study, catalogue(), scale=asked_scale(scale))
     chosen = find_trial(read, trial) if trial else runnable_trials(read)[0]
     find_kernel(f"{tree.absolute()}@{bad}")  # refuses a path without a git tree

@@ -242,7 +242,7 @@ class Cache:
             staged = (self.root / kind).glob(".*")
             left += [p for p in staged if not self.is_locked(f"{kind}-{p.name.split('.')[1]}")]
         if everything:
-            left += [self.root / name for name in ("apt", "git-objects", "logs")]
+            left += [self.root / name for name in ("apt", "git-objects", "git-indexes", "logs")]
         freed_bytes = sum(size_bytes(p) for p in left)
         for path in left:
             shutil.rmtree(path, ignore_errors=True)

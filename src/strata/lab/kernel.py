@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 
 from strata.errors import LabError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash, is_sound
+from strata.lab.confined import can_confine, confined, copy_from, refuse_strange, require_confinement
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import Step
 from strata.lab.recipe import Recipe
@@ -51,8 +52,10 @@ def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
     """
     recipe = shop.recipe
     if tarball is not None:
+        require_confinement(tarball)
         source = source_from_tarball(shop, tarball)
     elif recipe.own is not None:
+        require_confinement(recipe.own.path)
         source = source_of_user(shop, recipe.own)
     else:
         source = source_from_debian(shop)
@@ -66,13 +69,14 @@ def build_kernel(shop: Workshop, tarball: Path | None = None) -> Entry:
     def make(folder: Path) -> Mapping[str, Any]:
         with _compiled_tree(shop, found, shop.cache.log("kernel", inputs)) as tree:
             executable = folder / "linux"
-            shutil.copyfile(tree / recipe.target, executable)
+            copy_from(tree, recipe.target, executable)
             executable.chmod(0o755)
-            shutil.copyfile(tree / ".config", folder / "config")
+            copy_from(tree, ".config", folder / "config")
+            copy_from(tree, "include/config/kernel.release", folder / "release")
             return {
                 "sha256": file_hash(executable),
                 "size_bytes": executable.stat().st_size,
-                "release": (tree / "include/config/kernel.release").read_text().strip(),
+                "release": (folder / "release").read_text(errors="replace").strip(),
                 "objects": count_objects(tree),
                 "source": name,
                 "locked": name == shop.locked.get(recipe.package),
@@ -102,6 +106,7 @@ def _compiled_tree(shop: Workshop, found: Mapping[str, str], log: Path) -> Itera
     recipe, name = shop.recipe, _tree_name(shop.recipe)
     if recipe.own is not None:  # one tree for all its revisions
         name, found = "own-kernel-tree", {key: found[key] for key in found if not key.startswith("source")}
+        found["of"] = str(recipe.own.path)  # no source's build continues what another's has made
     with shop.cache.kept_work(name, Inputs(recipe.tree_wanted(), found)) as work:
         tree = work / "linux"
         if recipe.own is not None and not tree.exists():
@@ -125,7 +130,7 @@ def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> N
         alike = wanted.get("series") == shop.recipe.series and "own" not in wanted
         key = Inputs(shop.recipe.tree_wanted(), known).key
         compiled = shop.cache.root / "work" / f"{_tree_name(shop.recipe)}-{key}" / "linux"
-        if alike and found.items() <= known.items() and compiled.is_dir():
+        if alike and (found.items() - {("of", found["of"])}) <= known.items() and compiled.is_dir():
             copy = tree.with_name("copy")
             shutil.rmtree(copy, ignore_errors=True)
             with (
@@ -134,6 +139,8 @@ def _begin_as_default(shop: Workshop, tree: Path, found: Mapping[str, str]) -> N
             ):
                 output_of(["cp", "-a", "--reflink=auto", str(compiled), str(copy)])
             copy.rename(tree)
+            if _configured(compiled).exists():
+                shutil.copyfile(_configured(compiled), _configured(tree))
             return
 
 
@@ -189,8 +196,10 @@ RESUME_REMEDY: Final = "fix what it says and run the same command again: the bui
 
 def _prepare(shop: Workshop, sources: Sequence[Path], tree: Path, log: Path) -> None:
     """Patch and configure a tree as far as that is not done."""
-    recipe, configured = shop.recipe, tree / ".strata-configured"
+    recipe, configured = shop.recipe, _configured(tree)
     fragment = tree.with_name("fragment")
+    if tree.exists():
+        _discard_strange(tree)  # an earlier build may have left anything in it
     with shop.progress.step("kernel: copying, patching, configuring") as step:
         _patch(recipe, sources, tree, log, step)
         for name, place in recipe.copies:
@@ -204,6 +213,19 @@ def _prepare(shop: Workshop, sources: Sequence[Path], tree: Path, log: Path) -> 
             if on := check_config(fragment, tree / ".config"):
                 shop.progress.say(f"kernel: on, because other options need them: {', '.join(on)}")
             configured.write_text(digest)
+
+
+def _configured(tree: Path) -> Path:
+    """The hash of the options that a tree is configured with, beside it, where its programs cannot write."""
+    return tree.with_name(".strata-configured")
+
+
+def _discard_strange(tree: Path) -> None:
+    try:
+        refuse_strange(tree)
+    except LabError:
+        shutil.rmtree(tree)
+        raise
 
 
 def _patch(recipe: Recipe, sources: Sequence[Path], tree: Path, log: Path, step: Step) -> None:
@@ -231,6 +253,7 @@ def _patch(recipe: Recipe, sources: Sequence[Path], tree: Path, log: Path, step:
     (fresh / record.name).write_text("\n".join([digest, *sorted(files)]) + "\n")
     if not before:  # a new tree, or one whose making was interrupted
         shutil.rmtree(tree, ignore_errors=True)
+        _configured(tree).unlink(missing_ok=True)
         fresh.rename(tree)
         return
     record.write_text("\n".join(["unfinished", *sorted({*files, *before[1:]})]) + "\n")
@@ -293,7 +316,7 @@ def prepare_modules(recipe: Recipe, tree: Path, log: Path) -> None:
     """Make the files that modules outside a compiled tree need: headers, the list of exported symbols."""
     title = "preparing the kernel's tree for modules"
     run_in(tree, log, title, "make", *recipe.make_arguments[1:], "modules_prepare")
-    shutil.copyfile(tree / "vmlinux.symvers", tree / "Module.symvers")
+    run_in(tree, log, title, "cp", "vmlinux.symvers", "Module.symvers")
 
 
 def run_in(
@@ -304,13 +327,33 @@ def run_in(
     remedy: str = RESUME_REMEDY,
     environment: Mapping[str, str] = MappingProxyType({}),
     on_line: Callable[[str], None] = lambda line: None,
+    others: Sequence[Path] = (),
+    ours: bool = False,
 ) -> None:
-    """Run a program of a build in its tree, in the build's own environment and these variables."""
+    """Run a program of a build in its tree, in the build's own environment and these variables.
+
+    It is confined to the tree and ``others`` that it may write to, and to the files beside them, unless it is
+    ``ours``: no program of the source's.
+    """
     # The complete environment of the kernel's build: nothing of the user's may reach the binary.
     # -w: looking for what to warn of takes a twentieth of the time.
     path = os.environ.get("PATH", "/usr/bin:/bin")
     own = {**_SURROUNDINGS, "PATH": path, "HOME": str(tree.parent), "KCFLAGS": "-w", **environment}
-    run_logged(argv, log=log, title=title, remedy=remedy, cwd=tree, environment=own, on_line=on_line)
+    trees = (tree, *others)
+    free = (
+        ours or not can_confine()
+    )  # of `require_confinement` other sources than the project's get no further
+    within = () if free else confined(cwd=tree, writable=trees, readable=[each.parent for each in trees])
+    run_logged(
+        argv,
+        log=log,
+        title=title,
+        remedy=remedy,
+        cwd=tree,
+        environment=own,
+        on_line=on_line,
+        within=within,
+    )
 
 
 def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str) -> None:
@@ -322,7 +365,7 @@ def apply_patch(recipe: Recipe, name: str, tree: Path, log: Path, made_for: str)
     options = ("-p1", "--batch", "--forward", "--fuzz=0", "-i", str(path))
     remedy = f"the patches are for {made_for}; try "
     remedy += "the version of image/packages.lock" if recipe.own is None else "a source that is nearer to it"
-    run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy)
+    run_in(tree, log, f"applying {name}", "patch", *options, remedy=remedy, ours=True)
 
 
 def counter(step: Step) -> Callable[[str], None]:

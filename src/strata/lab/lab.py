@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from strata.errors import LabError
+from strata.errors import LabError, ToolError
 from strata.lab.cache import (
     Cache,
     Entry,
@@ -34,6 +34,7 @@ from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.source import Workshop
 from strata.lab.variant import find_variant, provide_variant
 from strata.plan.model import Plan
+from strata.spec.consent import consent
 from strata.spec.kernel import DEFAULT_KERNEL, Kernel
 from strata.spec.step import LOAD, QEMU_KERNEL, Prerequisites
 from strata.words import listed
@@ -285,6 +286,7 @@ def require_lab() -> Lab:
 
 def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
     """The lab with all parts that a plan needs: kernel, modules and load generator are built if missing."""
+    _require_consent(plan.kernel)
     if lab.of != plan.kernel:
         lab = replace(_built(lab, plan, ["kernel"], progress), variants=lab.variants)
     if (packages := plan.prerequisites.packages) and packages not in lab.variants:
@@ -292,6 +294,19 @@ def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
     if not (lacking := lab.lacks(plan)):
         return lab
     return replace(_built(lab, plan, lacking, progress), variants=lab.variants)
+
+
+def _require_consent(kernel: Kernel) -> None:
+    """Refuse a kernel of the user's source that the caller has not permitted, by a ToolError.
+
+    Its build is confined, but the kernel itself is a program that runs as the caller.
+    """
+    if kernel.path is not None and not consent().kernel_source:
+        raise ToolError(
+            f"the study has its own kernel built and run on this machine, as you: {kernel.name}",
+            place="kernel",
+            remedy="if you trust that source, add --allow-kernel-source",
+        )
 
 
 def _built(lab: Lab, plan: Plan, lacking: list[Part], progress: SetupProgress) -> Lab:

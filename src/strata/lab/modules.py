@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 
 from strata.errors import LabError
 from strata.lab.cache import Build, Entry, Inputs, file_hash
+from strata.lab.confined import copy_from, refuse_strange
 from strata.lab.kernel import (
     RESUME_REMEDY,
     apply_patch,
@@ -137,9 +138,10 @@ class _Build:
             "ARCH_UM": " ".join(self.shop.recipe.make_arguments[1:]),
             "KCFLAGS": " ".join(flag.format(source=tree, linux=linux) for flag in source.flags),
         }
-        done = tree / ".strata-configured"
+        done = tree.with_name(".strata-configured")  # where its programs cannot write
         if not done.exists():
             shutil.rmtree(tree, ignore_errors=True)
+            refuse_strange(unpacked)
             shutil.copytree(unpacked, tree, symlinks=True)
             title = f"{self.group.name}: patching, configuring"
             with self.shop.progress.step(title, total=_ESTIMATED_ZFS_CHECKS) as step:
@@ -148,7 +150,7 @@ class _Build:
         with self.shop.progress.step(f"{self.group.name}: compiling", total=_ESTIMATED_ZFS_OBJECTS) as step:
             step.advance(count_objects(tree / "module"))
             argv = (f"compiling {source.package}", "make", f"-j{self.shop.jobs}")
-            run_in(tree, self.log, *argv, environment=environment, on_line=counter(step))
+            run_in(tree, self.log, *argv, environment=environment, on_line=counter(step), others=(linux,))
 
     def _configure(
         self, source: ModuleSource, tree: Path, linux: Path, environment: Mapping[str, str], step: Step
@@ -163,20 +165,18 @@ class _Build:
 
         argv = ("sh", "configure", *source.configure, f"--with-linux={linux}", f"--with-linux-obj={linux}")
         title = f"configuring {source.package}"
-        run_in(tree, self.log, title, *argv, environment=environment, on_line=count)
+        run_in(tree, self.log, title, *argv, environment=environment, on_line=count, others=(linux,))
 
     def take(self, tree: Path, version: str, locked: bool, folder: Path) -> dict[str, Any]:
         """Copy the modules without their debugging symbols; returns the entry's manifest."""
         hashes = {}
         for file in self.group.files:
             path = folder / f"{PurePath(file).name}.ko"
-            try:
-                shutil.copyfile(tree / f"{file}.ko", path)
-            except FileNotFoundError as error:
-                raise LabError(
-                    f"the build made no {path.name}", place=str(self.log), remedy=RESUME_REMEDY
-                ) from error
-            run_in(tree, self.log, f"stripping {path.name}", "strip", "--strip-debug", str(path))
+            if not (tree / f"{file}.ko").is_file():
+                raise LabError(f"the build made no {path.name}", place=str(self.log), remedy=RESUME_REMEDY)
+            copied = 'cp "$0.ko" "$0.stripped" && exec strip --strip-debug "$0.stripped"'
+            run_in(tree, self.log, f"stripping {path.name}", "sh", "-c", copied, file)
+            copy_from(tree, f"{file}.stripped", path)
             hashes[path.stem] = file_hash(path)
         return {
             "sha256": hashlib.sha256(" ".join(hashes.values()).encode()).hexdigest(),

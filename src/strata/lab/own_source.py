@@ -2,27 +2,27 @@
 """The user's source of a kernel: a git tree, as it stands or at a revision, or a tarball.
 
 The hash of its content identifies a git tree, so that revisions with the same files are one source.
-Uncommitted files are hashed into a folder of the cache: nothing is written to the user's repository.
+Uncommitted files are hashed into a folder of the cache: nothing is written to the user's repository, and
+nothing of it is run.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
-import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError, ToolError
-from strata.lab.cache import cache_root, file_hash
+from strata.lab.cache import Cache, cache_root, file_hash
 from strata.spec.kernel import Kernel
-from strata.words import beginning_and_end
-
-_OF_REPOSITORY: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,77 @@ def own_source(kernel: Kernel) -> OwnSource:
     sha = (
         _tree_now(path) if kernel.revision is None else git(path, "rev-parse", f"{kernel.revision}^{{tree}}")
     )
-    return OwnSource(kernel, sha, kernel_version(git(path, "show", f"{sha}:Makefile"), kernel.name))
+    makefile = git_objects(path, "cat-file", "blob", f"{sha}:Makefile")
+    return OwnSource(kernel, sha, kernel_version(makefile, kernel.name))
 
 
-def git(path: Path, *argv: str, **environment: str) -> str:
-    """What git says about a repository. Raises LabError if it fails, ToolError without git."""
-    named = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(_objects()), **environment}
-    # Started by a hook of git's, Strata has variables of another repository.
-    others = {name: value for name, value in os.environ.items() if name not in _OF_REPOSITORY}
+def git(path: Path, *argv: str) -> str:
+    """What git says about the commits of a repository, of which it runs nothing: no hook, no monitor.
+
+    Raises LabError if it fails, ToolError without git.
+    """
+    return _git(path, argv, {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(_objects())})
+
+
+def git_objects(path: Path, *argv: str, **more: str) -> str:
+    """What git says about a repository's trees and files, without reading its settings.
+
+    Settings name programs: filters for files as they are read or written, among others. This git works in a
+    repository of its own, which has the other's objects. Raises what `git` raises.
+    """
+    objects = _objects()
+    objects.mkdir(parents=True, exist_ok=True)
+    form = git(path, "rev-parse", "--show-object-format")
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in ("objects", "refs"):
+            (Path(scratch) / name).mkdir()
+        (Path(scratch) / "HEAD").write_text("ref: refs/heads/main\n")
+        extension = f"\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = {form}\n"
+        (Path(scratch) / "config").write_text(f"[core]\n{extension}")
+        return _git(
+            path,
+            argv,
+            {
+                "GIT_DIR": scratch,
+                "GIT_WORK_TREE": str(path),
+                "GIT_OBJECT_DIRECTORY": str(objects),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": git(
+                    path, "rev-parse", "--path-format=absolute", "--git-path", "objects"
+                ),
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "GIT_CONFIG_NOSYSTEM": "1",
+                **more,
+            },
+        )
+
+
+# Settings by which git would run a program, or fetch what a repository lacks, for the commands used here.
+_NOTHING_RUN: Final = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.sshCommand": "false",
+    "core.pager": "cat",
+    "log.showSignature": "false",
+    "protocol.allow": "never",
+}
+_ALONE: Final = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_COUNT": str(len(_NOTHING_RUN)),
+    **{f"GIT_CONFIG_KEY_{at}": key for at, key in enumerate(_NOTHING_RUN)},
+    **{f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(_NOTHING_RUN.values())},
+}
+
+
+def _git(path: Path, argv: Sequence[str], environment: Mapping[str, str]) -> str:
+    # Started by a hook of git's, Strata has variables of another repository, and of git's own settings.
+    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
             ["git", "-C", str(path), *argv],
-            env={**others, **named},
+            env={**others, **_ALONE, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -76,7 +135,7 @@ def git(path: Path, *argv: str, **environment: str) -> str:
         raise ToolError("git is missing", remedy="install the package git") from error
     if done.returncode != 0:
         raise LabError(
-            f"git {argv[0]} failed: {beginning_and_end(done.stderr, 300, ' ') or '?'}",
+            f"git {argv[0]} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else '?'}",
             place=str(path),
             remedy="name a git tree of Linux and a revision that it has",
         )
@@ -88,24 +147,30 @@ def _objects() -> Path:
 
 
 def _tree_now(path: Path) -> str:
-    """The hash of a working tree, with its changes and new files that are not committed."""
-    objects = _objects()
-    objects.mkdir(parents=True, exist_ok=True)
-    known = Path(git(path, "rev-parse", "--absolute-git-dir"))
-    with tempfile.TemporaryDirectory() as scratch:
-        index = Path(scratch) / "index"
-        if (known / "index").is_file():
-            # With its date: git compares the content of files that are as new as the index.
-            shutil.copy2(known / "index", index)
-        written = {
-            "GIT_INDEX_FILE": str(index),
-            "GIT_OBJECT_DIRECTORY": str(objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": git(
-                path, "rev-parse", "--path-format=absolute", "--git-path", "objects"
-            ),
-        }
-        git(path, "add", "--all", **written)
-        return git(path, "write-tree", **written)
+    """The hash of a working tree, with its changes and new files that are not committed.
+
+    The index is Strata's own, kept for the dates of unchanged files: git compares no other files.
+    """
+    kept = hashlib.sha256(os.fsencode(path)).hexdigest()[:20]
+    with Cache(cache_root()).locked(f"index-{kept}"):
+        index = _objects().with_name("git-indexes") / kept
+        index.parent.mkdir(parents=True, exist_ok=True)
+        own = partial(git_objects, path, GIT_INDEX_FILE=str(index))
+        try:
+            head = git(path, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
+        except LabError:  # nothing is committed
+            head = None
+        if head is not None:  # so that files are known that are ignored and committed all the same
+            own("read-tree", *(["--reset"] if index.exists() else []), head)
+        own("add", "--all")
+        if nested := [line for line in own("ls-files", "--stage").splitlines() if line.startswith("160000")]:
+            index.unlink()  # git would run programs of such a repository
+            raise LabError(
+                f"{nested[0].partition(chr(9))[2]} is another git repository",
+                place=str(path),
+                remedy="a kernel's source has none: move it away",
+            )
+        return own("write-tree")
 
 
 def kernel_version(makefile: str, place: str) -> str:

@@ -30,17 +30,19 @@ def run_logged(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] = lambda line: None,
+    within: Sequence[str] = (),
 ) -> None:
     """Run a program, appending its output to a log, and wait for it.
 
-    ``title`` is the subject of "… failed". ``on_line`` gets every line of output.
+    ``title`` is the subject of "… failed". ``on_line`` gets every line of output. ``within`` is the beginning
+    of the command line, such as `strata.lab.confined.confined` gives it.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     tail: collections.deque[str] = collections.deque(maxlen=200)
     with log.open("a", encoding="utf-8") as record:
         record.write(f"$ {' '.join(argv)}\n")
         record.flush()
-        with _started(argv, cwd, environment) as process:
+        with _started(argv, cwd, environment, within) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 record.write(line)
@@ -59,14 +61,15 @@ _running: Final[set[subprocess.Popen[str]]] = set()
 
 @contextlib.contextmanager
 def _started(
-    argv: Sequence[str], cwd: Path | None, environment: Mapping[str, str] | None
+    argv: Sequence[str], cwd: Path | None, environment: Mapping[str, str] | None, within: Sequence[str]
 ) -> collections.abc.Iterator[subprocess.Popen[str]]:
     """Start a program in a process group of its own and, if this process must stop, end the whole group."""
     if shutil.which(argv[0], path=(environment or os.environ).get("PATH")) is None:
         raise _missing(argv[0])
     try:
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", *argv],  # a killed set-up leaves nothing running
+            # A killed set-up leaves nothing running; of a confined program the first process ignores SIGTERM.
+            ["setpriv", "--pdeathsig", "KILL" if within else "TERM", *within, *argv],
             cwd=cwd,
             env=None if environment is None else dict(environment),
             stdin=subprocess.DEVNULL,

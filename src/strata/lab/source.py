@@ -17,7 +17,8 @@ from typing import Any, Final, Self
 from strata.errors import LabError
 from strata.lab.apt import Apt
 from strata.lab.cache import Cache, Entry, Inputs, file_hash, is_sound
-from strata.lab.own_source import OwnSource, git, kernel_version
+from strata.lab.confined import refuse_strange
+from strata.lab.own_source import OwnSource, git_objects, kernel_version
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import ModuleSource, Recipe
@@ -139,7 +140,9 @@ def source_of_user(shop: Workshop, own: OwnSource) -> Entry:
 def _changed(own: OwnSource, base: str) -> dict[str, str] | None:
     """The paths that differ from another tree, each with git's letter; None if git lacks that tree."""
     try:
-        listed = git(own.path, "diff-tree", "-r", "-z", "--no-renames", "--name-status", base, own.sha)
+        listed = git_objects(
+            own.path, "diff-tree", "-r", "-z", "--no-renames", "--name-status", base, own.sha
+        )
     except LabError:
         return None
     fields = listed.split("\0")
@@ -150,8 +153,18 @@ def _write(own: OwnSource, paths: list[str], tree: Path, shop: Workshop) -> None
     """Write files of the source that the lab may compile: these paths, or all for no paths."""
     with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
         archive = Path(scratch) / "source.tar"
-        git(own.path, "archive", "--prefix=linux/", f"--output={archive}", own.sha, "--", *paths)
+        git_objects(
+            own.path,
+            "archive",
+            "--format=tar",
+            "--prefix=linux/",
+            f"--output={archive}",
+            own.sha,
+            "--",
+            *paths,
+        )
         _untar(archive, tree, shop.cache.root / "logs" / "unpack.log", "check the free space")
+    refuse_strange(tree)
 
 
 def source_from_debian(shop: Workshop) -> Entry:
@@ -233,6 +246,7 @@ def _unpack(tarball: Path, tree: Path, progress: SetupProgress) -> str:
         remedy = "check the free space, and that the tarball is complete"
         _untar(tarball, tree, tree.parent / "unpack.log", remedy, lambda _: step.advance())
     (tree.parent / "unpack.log").unlink()
+    refuse_strange(tree)
     makefile = tree / "Makefile"
     return kernel_version(makefile.read_text(errors="replace") if makefile.is_file() else "", str(tarball))
 
@@ -242,7 +256,17 @@ def _untar(
 ) -> None:
     names = ["-v"] if on_file else []
     exclude = [f"--exclude={pattern}" for pattern in LEFT_OUT]
-    argv = ["tar", "-x", *names, "-f", str(archive), "--strip-components=1", "--no-same-owner", *exclude]
+    argv = [
+        "tar",
+        "-x",
+        *names,
+        "-f",
+        str(archive),
+        "--strip-components=1",
+        "--no-same-owner",
+        "--no-same-permissions",
+    ]
+    argv += exclude
     title, on_line = "unpacking the kernel's source", on_file or (lambda line: None)
     run_logged(argv, log=log, title=title, remedy=remedy, cwd=tree, on_line=on_line)
 

@@ -20,6 +20,8 @@ from strata.spec.workload import Workload, loads_of
 
 # Debian's policy, 5.6.1
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9+.-]+", re.ASCII)
+# The same, 5.6.12; a version becomes part of a script that root runs
+_VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.+~:-]*", re.ASCII)
 _SUFFIX: Final = ".packages.lock"
 
 PackageName = Annotated[
@@ -63,7 +65,11 @@ def read_lock(study: Path) -> PackageLock:
     asked: Any = tables.get("asked")
     versions: Any = tables.get("packages")
     is_lock = isinstance(asked, list) and isinstance(versions, dict)
-    if not is_lock or not all(isinstance(each, str) for each in (*asked, *versions.values())):
+    if (
+        not is_lock
+        or not all(isinstance(each, str) and _NAME.fullmatch(each) for each in (*asked, *versions))
+        or not all(isinstance(each, str) and _VERSION.fullmatch(each) for each in versions.values())
+    ):
         remedy = "delete it: the next run in the lab writes it anew"
         raise StudyError("it is no lock of packages", place=str(path), remedy=remedy)
     return PackageLock(tuple(asked), dict(versions))
