@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DuckDB in memory, for Parquet files: it loads no extension and reaches no network."""
+"""DuckDB in memory, for Parquet files and strangers' patterns: no extension is loaded, no network reached."""
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import duckdb
@@ -29,3 +31,24 @@ def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBP
         yield connection
     finally:
         connection.close()
+
+
+def table_file(path: Path) -> str:
+    """The name of one file for DuckDB, which takes names for patterns: ``a[1]`` would read ``a1``."""
+    return glob.escape(str(path))
+
+
+def found_by(pattern: str, text: str) -> list[str]:
+    """The text of a pattern's first group in each of its matches; ``^`` and ``$`` are those of lines.
+
+    The engine is RE2: its time grows with the text, whatever the pattern. Python's may never end. Raises
+    ValueError for what is no pattern of RE2, such as one that looks ahead.
+    """
+    with offline_connection(threads=1) as connection:
+        try:
+            row = connection.execute(
+                "SELECT regexp_extract_all(?, ?, 1)", [text, f"(?m){pattern}"]
+            ).fetchone()
+        except duckdb.Error as error:
+            raise ValueError(str(error).partition("Error: ")[2].partition(": (?m)")[0]) from error
+    return [each for each in (row[0] if row else ()) if each is not None]

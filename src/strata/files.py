@@ -33,6 +33,7 @@ _KINDS: Final = {
     stat.S_IFBLK: "a block device",
     stat.S_IFCHR: "a character device",
 }
+_HARM: Final = "write, delete or run something else"
 _LINKS_MAX: Final = 40  # as in the kernel
 _NAMED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -48,8 +49,10 @@ def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bo
     Symbolic links on the path are followed once; as root only the links of root and the caller. ``sticky``
     permits a folder like ``/tmp``. Raises ``kind`` if another user could exchange a component, else OSError.
     """
-    if os.geteuid() != 0:
-        return os.open(path, _LISTED)
+    return _open_judged(path, kind, sticky=sticky) if os.geteuid() == 0 else os.open(path, _LISTED)
+
+
+def _open_judged(path: Path, kind: type[StrataError], *, sticky: bool) -> int:
     left, links = deque(path.absolute().parts), 0
     with ExitStack() as opened:
         descriptor = -1
@@ -66,14 +69,19 @@ def open_folder(path: Path, kind: type[StrataError] = ResultError, *, sticky: bo
         return os.open(".", _LISTED, dir_fd=descriptor)
 
 
-def refuse_exchangeable_path(path: Path, kind: type[StrataError] = ResultError) -> None:
-    """Refuse, as root, a folder that another user can exchange, even before it exists. Raises ``kind``."""
-    if os.geteuid() != 0:
+def refuse_exchangeable_path(
+    path: Path, kind: type[StrataError] = ResultError, *, as_anybody: bool = False
+) -> None:
+    """Refuse a folder that another user can exchange, even before it exists. Raises ``kind``.
+
+    Only root is refused one, unless ``as_anybody``: what lies there is executed.
+    """
+    if os.geteuid() != 0 and not as_anybody:
         return
     wanted = path.absolute()
     there = next(each for each in (wanted, *wanted.parents) if os.path.lexists(each))
     try:
-        os.close(open_folder(there, kind, sticky=there != wanted))
+        os.close(_open_judged(there, kind, sticky=there != wanted))
     except OSError as error:
         raise kind(f"cannot use the folder: {error.strerror}", place=str(there)) from error
 
@@ -86,10 +94,10 @@ def refuse_exchangeable(descriptor: int, kind: type[StrataError], *, sticky: boo
         return
     place = Path(f"/proc/self/fd/{descriptor}").readlink()
     if stranger:
-        cause = f"it belongs to {_name(state.st_uid)}, who could have root write or delete something else"
-        remedy = f"work as that user, use a folder of your own, or run `chown root {place}`"
+        cause = f"it belongs to {_name(state.st_uid)}, who could have {_name(os.geteuid())} {_HARM}"
+        remedy = f"work as that user, use a folder of your own, or run `chown {_name(os.geteuid())} {place}`"
     elif not state.st_mode & stat.S_ISVTX:
-        cause = "other users may write to this folder, so they could have root write or delete something else"
+        cause = f"other users may write to this folder, so they could have {_name(os.geteuid())} {_HARM}"
         remedy = f"run `chmod go-w {place}`, or use another folder"
     elif not sticky:
         cause = "everybody may write to this folder"

@@ -18,9 +18,10 @@ from strata.errors import ResultError
 from strata.explanation.replay import replay
 from strata.spec.device import find_device
 from strata.traces.blkparse import blkparse_lines
-from strata.traces.foreign import read_foreign
+from strata.traces.foreign import files_of, read_foreign
 from strata.traces.kinds import KINDS, OPS
-from strata.traces.table import Records, Trace
+from strata.traces.requests import read_any
+from strata.traces.table import Records, Trace, write_parquet
 from traces import request, trace
 
 US = 1000
@@ -181,3 +182,30 @@ def test_a_bad_file_is_refused_with_the_place(tmp_path: Path, content: str | byt
         read_foreign(written(tmp_path, content))
 
     assert said in str(raised.value)
+
+
+def test_a_name_is_no_pattern(tmp_path: Path) -> None:
+    """``disk[1].blktrace.0`` is not ``disk1.blktrace.0``, and what is no part of a recording is left out."""
+    own, other = (event(0, QUEUE | READ, sector, 4096) for sector in (8, 16))
+    for name, content in (
+        ("disk[1].blktrace.0", own),
+        ("disk1.blktrace.0", other),
+        ("disk1.blktrace.1", other),
+        ("disk[1].blktrace.bak", other),
+        ("d*.blktrace.0", own),
+    ):
+        written(tmp_path, content, name)
+
+    for name in ("disk[1].blktrace.0", "d*.blktrace.0"):
+        assert [each.name for each in files_of(tmp_path / name)] == [name]
+        assert [row[2] for row in rows(read_foreign(tmp_path / name))] == [8]
+
+
+@pytest.mark.parametrize("name", ["t[1].parquet", "t*.parquet", "t?.parquet", "a=1/t.parquet"])
+def test_nor_is_the_name_of_a_table(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a=1").mkdir()
+    write_parquet(tmp_path / "t1.parquet", trace(request(0, sector=8)))
+    write_parquet(tmp_path / "plain.parquet", trace(request(0, sector=16), request(1, sector=24)))
+    (tmp_path / "plain.parquet").rename(tmp_path / name)
+
+    assert [int(each) for each in read_any(tmp_path / name).records["sector"]] == [16, 24]

@@ -16,7 +16,7 @@ import pytest
 
 from strata.cli.lab import _row
 from strata.errors import LabError
-from strata.lab.cache import KINDS, Cache, Entry, Inputs, shared_cache, tree_hashes
+from strata.lab.cache import KINDS, Cache, Entry, Inputs, cache_root, shared_cache, tree_hashes
 
 INPUTS = Inputs({"source": "1"}, {"compiler": "gcc 12"})
 
@@ -226,6 +226,36 @@ def test_a_shared_cache_that_anybody_can_write_is_not_trusted(
     tmp_path.chmod(0o777)
 
     assert shared_cache() is None
+
+
+@pytest.mark.parametrize("uid", [0, 1234])
+@pytest.mark.parametrize("place", ["cache", "above", "link"])
+def test_a_cache_that_others_may_write_to_is_refused_for_everybody(
+    place: str, uid: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = tmp_path / "above"
+    (above / "cache").mkdir(parents=True)
+    (above / "link").symlink_to("cache")
+    monkeypatch.setenv("STRATA_CACHE", str(above / ("link" if place == "link" else "cache")))
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    assert cache_root().parent == above
+
+    (above if place == "above" else above / "cache").chmod(0o777)
+
+    with pytest.raises(LabError, match="other users may write to this folder") as caught:
+        cache_root()
+    assert "chmod go-w" in (caught.value.remedy or "")
+
+
+@pytest.mark.parametrize("open_folder", ["kind", "entry"])
+def test_an_entry_that_others_could_have_put_there_is_not_used(open_folder: str, cache: Cache) -> None:
+    entry = cache.build("kernel", INPUTS, fill)
+    assert cache.find("kernel", INPUTS) == entry
+
+    (entry.path.parent if open_folder == "kind" else entry.path).chmod(0o777)
+
+    assert cache.find("kernel", INPUTS) is None
+    assert cache.entries("kernel") == []
 
 
 def test_a_cache_that_cannot_be_written_says_so_and_what_to_do(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -111,6 +112,8 @@ class Cache:
 
     def _read(self, kind: str, path: Path) -> Entry | None:
         try:
+            if _can_be_anothers(path) or _can_be_anothers(path.parent):
+                return None
             inputs = json.loads((path / "inputs.json").read_text())
             manifest = json.loads((path / "manifest.json").read_text())
             return Entry(kind, path.name, path, Inputs(**inputs), manifest)
@@ -277,7 +280,7 @@ def damage_of(folder: Path) -> str | None:
 def cache_root() -> Path:
     """The user's cache folder: ``STRATA_CACHE``, or the platform's (``~/.cache/strata``)."""
     root = Path(os.environ.get("STRATA_CACHE") or platformdirs.user_cache_dir("strata")).absolute()
-    refuse_exchangeable_path(root, LabError)
+    refuse_exchangeable_path(root, LabError, as_anybody=True)
     return root
 
 
@@ -296,6 +299,11 @@ def shared_cache() -> Cache | None:
     if state.st_uid not in (0, os.geteuid()) or state.st_mode & 0o022:
         return None  # a kernel that anybody could have put there must not be run
     return Cache(root)
+
+
+def _can_be_anothers(folder: Path) -> bool:
+    state = folder.stat()
+    return state.st_uid not in (0, os.geteuid()) or bool(state.st_mode & stat.S_IWOTH)
 
 
 def file_hash(path: Path) -> str:

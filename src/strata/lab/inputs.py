@@ -15,9 +15,7 @@ installer brings to an empty filesystem, so that a plan needs no package's name:
 
 from __future__ import annotations
 
-import bz2
 import errno
-import gzip
 import hashlib
 import io
 import lzma
@@ -27,11 +25,11 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from strata.errors import LabError, StrataError, StudyError
 from strata.files import open_named
@@ -43,7 +41,9 @@ from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
 from strata.plan.model import Plan, PlanInput
+from strata.spec.archives import Unpacked
 from strata.spec.inputs import CONTENT, LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
+from strata.spec.names import Diagnostic
 from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
@@ -156,14 +156,14 @@ def _unpacked(archive: Path, sha256: str | None, target: Path, progress: SetupPr
     """Write an archive as a plain tar; returns its part of the entry's manifest."""
     packed_bytes = archive.stat().st_size
     with open_named(archive) as file:
-        magic = file.read(8)
-        file.seek(0)
-        opened, growth = next((opened, growth) for mark, opened, growth in _PACKED if magic.startswith(mark))
-        _require_room(archive, packed_bytes * growth)
+        content = Unpacked(file)
+        _require_room(archive, packed_bytes * content.growth)
         with progress.step(f"input: unpacking {archive.name}", packed_bytes) as step:
             try:
                 free_bytes = shutil.disk_usage(cache_root()).free
-                _copy(opened(file), file, target, step, max(0, free_bytes - _KEPT_FREE_BYTES))
+                _copy(content, target, step, max(0, free_bytes - _KEPT_FREE_BYTES))
+            except Diagnostic as error:
+                raise StudyError(error.cause, place=str(archive), remedy=error.remedy) from error
             except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
                 raise _unreadable(archive, error) from error
         file.seek(0)
@@ -229,26 +229,16 @@ def _made(target: Path) -> dict[str, Any]:
     return {"sha256": file_hash(target), "size_bytes": target.stat().st_size}
 
 
-# A file's first bytes, its decompression, and an estimate of how many times larger it becomes at most.
-_PACKED: Final[tuple[tuple[bytes, Callable[[BinaryIO], Any], int], ...]] = (
-    (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file), 5),
-    (b"BZh", bz2.BZ2File, 6),
-    (b"\xfd7zXZ\x00", lzma.LZMAFile, 12),  # the kernel's sources: 10 to 11 times
-    (b"\x5d\x00\x00", lzma.LZMAFile, 12),
-    (b"", lambda file: file, 1),
-)
-
-
-def _copy(content: BinaryIO, file: BinaryIO, target: Path, step: Step, limit_bytes: int) -> None:
-    """Write ``content``, which is read from ``file``, and zeros to the end of the last sector."""
+def _copy(content: Unpacked, target: Path, step: Step, limit_bytes: int) -> None:
+    """Write ``content``, and zeros to the end of the last sector."""
     before_bytes = 0
     with target.open("wb") as out:
         while chunk := content.read(_CHUNK_BYTES):
             if out.tell() + len(chunk) > limit_bytes:
                 raise OSError(errno.ENOSPC, f"it has more than the {format_size(limit_bytes)} that are free")
             out.write(chunk)
-            step.advance(file.tell() - before_bytes)
-            before_bytes = file.tell()
+            step.advance(content.consumed_bytes - before_bytes)
+            before_bytes = content.consumed_bytes
         out.write(b"\0" * (-out.tell() % SECTOR_BYTES))
 
 

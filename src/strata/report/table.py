@@ -265,12 +265,12 @@ def csv_text(table: Table) -> str:
 
 def parquet(table: Table) -> bytes:
     """A Parquet file, in the order of the rows; its bytes are the same with one version of DuckDB."""
-    from strata.database import offline_connection  # noqa: PLC0415  DuckDB takes half a second to load
+    from strata.database import offline_connection, table_file  # noqa: PLC0415  DuckDB takes half a second to load
 
     with TemporaryDirectory(prefix="strata-export-") as folder, offline_connection(threads=1) as connection:
         lines, file = Path(folder) / "rows.jsonl", Path(folder) / "table.parquet"
         lines.write_text("".join(json.dumps(row) + "\n" for row in objects(table)), encoding="utf-8")
         types = {each.key: _TYPES.get(each.unit, "DOUBLE") for each in table.columns}
-        found = connection.read_json(str(lines), format="newline_delimited", columns=types)
+        found = connection.read_json(table_file(lines), format="newline_delimited", columns=types)
         found.write_parquet(str(file))
         return file.read_bytes()

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import duckdb
 
-from strata.database import offline_connection
+from strata.database import offline_connection, table_file
 from strata.errors import ResultError
 from strata.files import explained, read_plain, refuse_link, write_durably
 from strata.results.counts import every_metric
@@ -102,7 +102,7 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
         files = {table: (parquet / f"{table}.parquet").absolute() for table in TABLES}
         with _derivable(parquet):
             for table, file in files.items():
-                connection.read_parquet(str(file)).create_view(table)
+                connection.read_parquet(table_file(file), hive_partitioning=False).create_view(table)
         confine(connection, files.values())
         try:
             if any(each.type != duckdb.StatementType.SELECT for each in connection.extract_statements(sql)):
@@ -188,7 +188,7 @@ def _derive(folder: ResultsFolder, target: Path) -> None:
                     head = {"trial": each.trial_id, **each.trial._asdict()}
                     file.writelines(f"{json.dumps(head | row)}\n" for row in _ROWS[table](each))
             types = {name: kind for name, kind, _ in columns}
-            derived = connection.read_json(str(lines), format="newline_delimited", columns=types)
+            derived = connection.read_json(table_file(lines), format="newline_delimited", columns=types)
             derived.write_parquet(str(target / f"{table}.parquet"))
             lines.unlink()
 

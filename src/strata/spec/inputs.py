@@ -23,15 +23,10 @@ from typing import BinaryIO, Final, Protocol
 
 from strata.errors import ResultError
 from strata.files import is_private, open_named
+from strata.spec.archives import MEMBERS_MAX, members
 from strata.spec.consent import consent
 from strata.spec.names import Diagnostic, nearest
 from strata.spec.workload import InputKind, Workload, loads_of
-from strata.units import format_size
-
-# Sources are compressed by ten times and less.
-_GROWTH_MAX: Final = 100
-_SWOLLEN_BYTES_MIN: Final = 1 << 30
-_MEMBERS_MAX: Final = 4_000_000
 
 BUILT_IN: Final = "strata:"
 LINUX_SOURCE: Final = "strata:linux-source"
@@ -130,8 +125,8 @@ def pack_folder(folder: Path, out: _Sink) -> dict[str, int]:
     sizes: dict[str, int] = {}
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
         for count, path in enumerate(sorted(folder.rglob("*"))):
-            if count >= _MEMBERS_MAX:
-                raise Diagnostic(f"the folder holds more than {_MEMBERS_MAX} files", remedy="leave some out")
+            if count >= MEMBERS_MAX:
+                raise Diagnostic(f"the folder holds more than {MEMBERS_MAX} files", remedy="leave some out")
             name = str(path.relative_to(folder))
             kind = path.lstat().st_mode
             member = tarfile.TarInfo(name)
@@ -190,22 +185,7 @@ def trace_hash(path: Path) -> str:
 
 
 def _member_sizes(file: BinaryIO) -> dict[str, int]:
-    packed_bytes = os.fstat(file.fileno()).st_size
-    sizes: dict[str, int] = {}
-    unpacked_bytes = 0
-    with tarfile.open(fileobj=file) as tar:
-        for count, member in enumerate(tar, start=1):
-            unpacked_bytes += max(0, member.size)
-            swells = unpacked_bytes > _SWOLLEN_BYTES_MIN and unpacked_bytes > _GROWTH_MAX * packed_bytes
-            if swells or count > _MEMBERS_MAX:
-                raise Diagnostic(
-                    f"the archive holds more than any tree of files: {count} members so far, "
-                    f"{format_size(unpacked_bytes)} in {format_size(packed_bytes)}",
-                    remedy="split it, or leave out files of zeros",
-                )
-            if member.isreg():
-                sizes[member.name] = member.size
-    return sizes
+    return {member.name: member.size for member in members(file) if member.isreg()}
 
 
 def read_inputs(

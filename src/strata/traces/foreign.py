@@ -6,6 +6,7 @@ What such a trace does not tell is 0: the parts of a request's time, and in an i
 
 from __future__ import annotations
 
+import glob
 import re
 import struct
 from collections import defaultdict, deque
@@ -57,7 +58,10 @@ class _Event:
 def files_of(path: Path) -> list[Path]:
     """The files of a trace: of blktrace's ``sda.blktrace.0`` all ``sda.blktrace.*``, one for each CPU."""
     is_one_of_several = path.name.endswith(f".blktrace{path.suffix}") and path.suffix[1:].isdecimal()
-    return sorted(path.parent.glob(f"{path.stem}.*")) if is_one_of_several else [path]
+    if not is_one_of_several:
+        return [path]
+    beside = path.parent.glob(f"{glob.escape(path.stem)}.*")
+    return sorted(each for each in beside if each.suffix[1:].isdecimal())
 
 
 def read_foreign(path: Path) -> Trace:

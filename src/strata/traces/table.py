@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from strata.database import offline_connection
+from strata.database import offline_connection, table_file
 from strata.errors import ResultError
 from strata.files import create, explained, open_plain, opened_inside, refuse_link, sync, temporary_name
 from strata.traces.kinds import FLAGS, KINDS, OPS, TIME_PARTS
@@ -148,7 +148,8 @@ def read_parquet(path: Path) -> Trace:
         if not path.is_file():
             raise ResultError("there is no such trace", place=str(path), remedy="check the path")
     with _reported(path, "read the trace", DAMAGED), offline_connection(threads=1) as connection:
-        place = _quoted(str(path))
+        name = table_file(path)
+        place = _quoted(name)
         asked = f"select decode(key), decode(value) from parquet_kv_metadata({place})"  # noqa: S608
         notes = dict(connection.execute(asked).fetchall())
         if notes.get("trace_version") != str(TRACE_VERSION):
@@ -159,11 +160,11 @@ def read_parquet(path: Path) -> Trace:
         disks = tuple(json.loads(notes["disks"]))
         bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
         numbered = "list_position({names}, {column}) - 1"
-        table = connection.read_parquet(str(path))
+        table = connection.read_parquet(name, hive_partitioning=False)
         records: Records = np.zeros(len(table), dtype=RECORD)
-        for name, column in _converted(disks, numbered, {"flags": bits}).items():
-            found = table.project(f"{column} as {name}").fetchnumpy()  # one column at a time: see `batches`
-            records[name] = np.ma.getdata(found[name])
+        for field, column in _converted(disks, numbered, {"flags": bits}).items():
+            found = table.project(f"{column} as {field}").fetchnumpy()  # one column at a time: see `batches`
+            records[field] = np.ma.getdata(found[field])
     return Trace(records, disks)
 
 

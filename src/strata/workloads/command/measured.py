@@ -54,7 +54,7 @@ class MetricTable(BaseModel):
     )
     regex: StrictStr | None = key(
         None,
-        "A regular expression of Python with one group around the number; of several matches in the output "
+        "A regular expression (RE2) with one group around the number; of several matches in the output "
         "the last counts",
         "throughput: ([0-9.]+)",
     )
@@ -113,10 +113,14 @@ class MetricTable(BaseModel):
         if self.json_path is not None and not all(self.json_path.split(".")):
             yield Diagnostic("the path has an empty part", remedy='such as "latency.p99"', key="json")
         if self.regex is not None:
+            from strata.database import found_by  # noqa: PLC0415  DuckDB loads slowly
+
             try:
                 groups = re.compile(self.regex).groups
-            except (re.error, RecursionError, OverflowError) as error:
-                yield Diagnostic(f"it is no regular expression: {error}", key="regex")
+                found_by(self.regex, "")
+            except (re.error, RecursionError, OverflowError, ValueError) as error:
+                remedy = "write it for RE2, which has no looking ahead or behind and no back references"
+                yield Diagnostic(f"it is no regular expression: {error}", remedy=remedy, key="regex")
             else:
                 if groups != 1:
                     cause = f"it has {groups} groups"
@@ -150,8 +154,10 @@ class MetricTable(BaseModel):
     def _printed(self, found: Sequence[StepOutput], steps: Sequence[str]) -> float:
         texts = [text for each in found for text in (each.stdout, each.stderr)]
         if self.regex is not None:
-            pattern, what = re.compile(self.regex, re.MULTILINE), f"nothing matches {self.regex!r}"
-            groups = [match[1] for text in texts for match in pattern.finditer(text) if match[1] is not None]
+            from strata.database import found_by  # noqa: PLC0415  DuckDB loads slowly
+
+            what = f"nothing matches {self.regex!r}"
+            groups = [group for text in texts if text for group in found_by(self.regex, text)]
             number: Any = groups[-1].replace(",", "") if groups else None
         else:
             path = (self.json_path or "").split(".")
