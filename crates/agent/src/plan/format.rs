@@ -192,6 +192,7 @@ fn expect_exit() -> Vec<i32> {
 fn ready_interval_ns() -> u64 {
     100 * NS_PER_MS
 }
+#[expect(clippy::unnecessary_wraps, reason = "the default of a key that may be null")]
 fn stop_signal() -> Option<String> {
     Some("TERM".into())
 }
