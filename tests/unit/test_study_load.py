@@ -175,7 +175,7 @@ def test_a_file_that_fits_the_disks_but_not_their_profile_is_refused(tmp_path: P
     text = text.replace('workload = "fio"', 'workload = "fio"\nsize = "5GiB"')
 
     assert read(tmp_path, text.replace('data = "raid1"', 'data = "raid0"')).trial_count == 8
-    assert "holds 4GiB" in mistakes(tmp_path, text)["workloads.mix.size"]
+    assert "has room for 3686MiB" in mistakes(tmp_path, text)["workloads.mix.size"]
 
 
 README = Path(__file__).parents[2] / "README.md"

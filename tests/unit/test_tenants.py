@@ -132,7 +132,9 @@ def test_a_share_of_an_odd_number_of_bytes_is_shown_in_whole_mib(tmp_path: Path)
     found = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
 
     assert re.search(
-        r"a tenant's part of it\) holds \d{4}MiB$", found["workloads.two.tenants[0].load.size"], re.M
+        r"a tenant's part of it\) has room for \d{4}MiB; of",
+        found["workloads.two.tenants[0].load.size"],
+        re.M,
     )
 
 

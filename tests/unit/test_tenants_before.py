@@ -56,7 +56,7 @@ def test_a_server_before_a_load_shares_no_folder_with_the_loads_own(tmp_path: Pa
 def test_servers_of_before_are_down_when_the_loads_begin(tmp_path: Path) -> None:
     steps = plan(tmp_path, "db", "sql", layers='{ layer = "ext4" }').steps
     settled = next(step for step in steps if step.id == "settled")
-    servers = [step.id for step in steps if step.background and "-before-" in step.id]
+    servers = [step.id for step in steps if step.background and step.id.endswith("-before-pgbench-server")]
 
     assert len(servers) == 2
     assert settled.takes_down == tuple(servers)

@@ -9,10 +9,13 @@ import pytest
 from workload_factory import refused
 
 from strata.errors import RunError
+from strata.plan.compile import compile_trial
 from strata.spec.histogram import decode
 from strata.spec.metric import Metric
+from strata.spec.study import Study
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.fio import PRESETS, Fio
+from study_texts import mistakes, read
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"
 MIX = {"preset": "random-mix-4k", "duration": "10s"}
@@ -138,3 +141,117 @@ def test_a_run_without_requests_is_no_result() -> None:
 
     with pytest.raises(RunError, match="no request"):
         metrics(json.dumps(saved, indent=1))
+
+
+WRITES: dict[str, Any] = {"preset": None, "options": {"rw": "write", "bs": 2300, "fdatasync": 1}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "measured"),
+    [
+        (WRITES, "preallocated"),
+        (WRITES | {"file": "new"}, "new"),
+        (WRITES | {"file": "overwritten"}, "overwritten"),
+        ({"preset": None, "options": {"rw": "randwrite", "overwrite": 1}}, "overwritten"),
+        ({"preset": None, "options": {"rw": "write", "fallocate": "none"}}, "new"),
+        ({"preset": None, "options": {"rw": "write", "file_append": True}}, "new"),
+        ({"preset": None, "options": {"rw": "write", "create_on_open": 1}}, "new"),
+        ({"preset": None, "options": {"rw": "randrw"}}, "overwritten"),
+        ({"preset": None, "options": {"rw": "randread"}}, "overwritten"),
+        ({"preset": "fsync-write-4k"}, "overwritten"),
+        ({"preset": "fsync-write-4k", "file": "preallocated"}, "preallocated"),
+    ],
+)
+def test_a_write_finds_what_fio_itself_would_have_it_find_or_what_the_study_says(
+    keys: dict[str, object], measured: str
+) -> None:
+    load = fio(**keys)
+    steps = {step.id: step for step in load.steps(WorkloadContext(name="mix", seed=1))}
+
+    assert load.measured_file == measured
+    assert ("fio-layout" in steps) == (measured == "overwritten")
+    assert load.streamed_bytes == (load.size_bytes if measured == "overwritten" else 0)
+    assert not list(load.diagnostics(1 << 40))
+    is_reading = str(load.all_options.get("rw")).endswith("read")
+    assert [f'(file = "{measured}")' in text for text in load.remarks("filesystem")] == [True] * (
+        not is_reading
+    )
+
+
+def test_a_key_for_the_file_reaches_fio_and_fios_own_default_is_left_to_fio() -> None:
+    def words(window: str = "", **keys: Any) -> dict[str, tuple[str, ...]]:
+        steps = fio(warmup="1s", **keys).steps(WorkloadContext(name="mix", seed=1, window=window))
+        return {step.id: step.argv for step in steps}
+
+    assert "--fallocate=none" in words(**WRITES, file="new")["fio-measure"]
+    assert "--fallocate=native" in words(**WRITES, file="preallocated")["fio-measure"]
+    plain = words(**WRITES)
+    assert not [word for word in plain["fio-measure"] if "fallocate" in word or "unlink" in word]
+    # A file is new once.
+    assert "--unlink=1" in plain["fio-warmup"]
+    assert "--unlink=1" in words("alone", **WRITES)["fio-measure"]
+    assert not [word for argv in words(preset="fsync-write-4k").values() for word in argv if "unlink" in word]
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"preset": "random-read-4k", "file": "new"}, "file"),
+        ({"preset": None, "options": {"rw": "randrw"}, "file": "preallocated"}, "file"),
+        (WRITES | {"options": {"rw": "write", "fallocate": "none"}, "file": "overwritten"}, "options"),
+        (WRITES | {"options": {"rw": "write", "overwrite": 1}, "file": "new"}, "options"),
+    ],
+)
+def test_a_key_for_the_file_that_contradicts_the_rest_is_refused(keys: dict[str, object], key: str) -> None:
+    assert [each.key for each in fio(**keys).diagnostics(1 << 40)] == [key]
+
+
+BARE = """
+[study]
+name = "raw"
+question = "Which?"
+seeds = [1]
+[devices.disk0]
+model = "{model}"
+{keys}
+[stacks.raw]
+layers = []
+[workloads.rr]
+workload = "fio"
+size = "{size}"
+duration = "60s"
+options = {{ rw = "randread" }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "is_written"),
+    [
+        ("generic-desktop-hdd", "", False),
+        ("samsung-870-evo-1tb", "", True),
+        ("samsung-870-evo-1tb", 'precondition = "filled"', False),
+    ],
+)
+def test_a_disk_without_layers_is_written_before_only_where_a_read_would_cost_less_without(
+    tmp_path: Path, model: str, keys: str, is_written: bool
+) -> None:
+    study = read(tmp_path, BARE.format(model=model, keys=keys, size="100GiB"))
+
+    def written(of: Study) -> bool:
+        return "fio-layout" in [step.id for step in compile_trial(of, "raw", "rr", 1).steps]
+
+    assert written(study) == is_written
+    assert written(study.on_host())  # of a loop device's file nothing is read where nothing is
+
+
+def test_all_of_a_disk_without_layers_is_room_for_data_and_nine_tenths_of_a_filesystem(
+    tmp_path: Path,
+) -> None:
+    whole = BARE.format(model="generic-desktop-hdd", keys="", size="931GiB")
+    [(place, said)] = mistakes(
+        tmp_path, whole.replace("layers = []", 'layers = [{ layer = "ext4" }]')
+    ).items()
+
+    assert mistakes(tmp_path, whole) == {}
+    assert place == "workloads.rr.size"
+    assert "of a filesystem or pool 90 % count" in said

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 from workload_factory import refused
 
+from strata.spec.stack import room_bytes
 from strata.spec.workload import Workload
 from strata.workloads.bonnie import Bonnie
 from strata.workloads.dd import Dd
@@ -174,10 +175,10 @@ ROOM: Final[list[tuple[type[Workload], dict[str, Any], int, int, str]]] = [
 ]
 
 
-def refusal(workload: type[Workload], keys: dict[str, Any], capacity_bytes: int = 1 << 40) -> str:
+def refusal(workload: type[Workload], keys: dict[str, Any], held_bytes: int = 1 << 40) -> str:
     stated = {key: value for key, value in {**SOUND[workload], **keys}.items() if value is not None}
     try:
-        return refused(workload.model_validate(stated), capacity_bytes)
+        return refused(workload.model_validate(stated), room_bytes("filesystem", held_bytes))
     except ValidationError as error:
         return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
 

@@ -149,7 +149,8 @@ def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
         lacking = {"lab_only": checked.lab_only, "host_only": checked.host_only}
         only = {key: stacks for key, stacks in lacking.items() if stacks}
         estimate = _estimate_plain(checked.estimate)
-        return {**head, **shared, **only, "estimate": estimate, "study": checked.study.describe()}
+        remarks = {"remarks": found} if (found := _remarks(checked.study)) else {}
+        return {**head, **shared, **only, **remarks, "estimate": estimate, "study": checked.study.describe()}
     mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
     described = []
     for each in mistakes:
@@ -181,6 +182,8 @@ def _print_more(checked: _Sound) -> None:
         if (find := find_of(load)) is not None:
             text = f"{name}: on each stack with each seed the highest rate with {find}: several trials each"
             print(printable(f"  {text}"))
+    for text, names in _remarks(study).items():
+        print(printable(f"  {listed(names)} {text}"))
     for name, kept in study.matrix.same.items():
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
     for cell, why in checked.skipped.items():
@@ -193,6 +196,19 @@ def _print_more(checked: _Sound) -> None:
         _print_estimate(checked.estimate)
     for warning in checked.warnings:
         print(printable(f"  {warning.text}\n    {warning.remedy}"))
+
+
+def _remarks(study: Study) -> dict[str, list[str]]:
+    """What workloads and tenants say of themselves, with their names."""
+    found: dict[str, dict[str, None]] = {}
+    for name, workload in study.workloads.items():
+        loads = {f"{name}.{tenant}": each.load for tenant, each in workload.tenants().items()}
+        for stack in study.stacks.values():
+            on = stack.at(workload.place).provides
+            for whose, load in (loads or {name: workload}).items():
+                for text in load.remarks(on):
+                    found.setdefault(text, {})[whose] = None
+    return {text: [*names] for text, names in found.items()}
 
 
 def _print_only(where: str, stacks: dict[str, list[str]]) -> None:

@@ -19,6 +19,7 @@ from strata.errors import StrataError
 from strata.execution.forecast import Took
 from strata.execution.run import lab_bytes, lab_jobs, memory_available_bytes
 from strata.plan.model import Trial
+from strata.plan.placement import is_read_alike
 from strata.results.store import ResultsFolder
 from strata.spec.find import probed, searched_workload
 from strata.spec.study import Study
@@ -174,7 +175,8 @@ def _cell(  # noqa: PLR0917
         real_s = sum(each.took.real_s for each in same) / len(same)
         return CellEstimate(cell, count, trial_ns, real_s, "same cell")
     load = study.workload(cell.workload)
-    data_bytes = sum(each.streamed_bytes for each in loads_of(load)) / (shared_by or 1)
+    streaming = [] if is_read_alike(study, cell.stack) else loads_of(load)
+    data_bytes = sum(each.streamed_bytes for each in streaming) / (shared_by or 1)
     busy_ns = load.duration_ns_min + _AROUND_NS // (shared_by or 1)
     # A pause takes no real time.
     trial_ns = (
@@ -197,7 +199,7 @@ def _cell(  # noqa: PLR0917
     work_s = sum(each.work_real_s for each in loads_of(load)) * max(
         (each.slowness for each in layers), default=1
     )
-    filled_s = sum(each.fill_real_s for each in loads_of(load)) / (shared_by or 1)
+    filled_s = sum(each.fill_real_s for each in streaming) / (shared_by or 1)
     real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
 

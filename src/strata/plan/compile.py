@@ -162,7 +162,7 @@ def skipped(study: Study) -> dict[CellKey, str]:
         for name, workload in study.workloads.items():
             here = stack.at(workload.place)
             placed = placed_layers(own, here)
-            target = here.layers[-1].provides if here.layers else "block"
+            target = here.provides
             why = EXCLUDED if study.matrix.excludes(stack.name, name) else None
             why = why or stack.unavailable() or unmet_interventions(placed, workload)
             why = why or unmet_fragmentation(target, workload)

@@ -35,6 +35,7 @@ class Placement:
     base: Site = HERE  # above the layers that are shared
     places: Mapping[str, str] = field(default_factory=dict, hash=False)  # further filesystems' mount points
     restarts: bool = False  # whether the machine starts anew between preparing and measuring
+    is_read_alike: bool = False  # see `is_read_alike`
     is_cut: bool = False  # whether the power will be cut during its load
     is_limited: bool = False  # whether the control group of `load_site` is its own, which limits its memory
 
@@ -72,6 +73,7 @@ class Placement:
             memory_bytes=self.memory_bytes,
             layers=tuple(self.placed),
             restarts=self.restarts,
+            is_read_alike=self.is_read_alike,
             is_cut=self.is_cut,
         )
 
@@ -84,6 +86,15 @@ class Placement:
         if self.restarts:
             return self.load.workload
         return self.name if self.tenant is None else f"{self.name}.{self.tenant}"
+
+
+def is_read_alike(study: Study, stack: str) -> bool:
+    """Whether a stack is a disk that costs a read the same, whether or not something was written there.
+
+    Not on a host: of the file of a loop device nothing is read then.
+    """
+    disks = [used.device for used in study.stack_devices(stack)]
+    return not study.stacks[stack].layers and not study.is_on_host and all(d.reads_alike for d in disks)
 
 
 def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
@@ -152,6 +163,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
         load=load,
         places=places,
         restarts=study.prepare == "once",
+        is_read_alike=is_read_alike(study, stack.name),
         layers=tuple(layers),
         target=target,
         target_kind=kind,

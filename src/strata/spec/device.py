@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 from strata.errors import StudyError
 from strata.spec.device_kind import PUBLISHED, DeviceKind, Parameter, ParameterSpec
 from strata.spec.device_kinds import KINDS
+from strata.spec.device_kinds.flash import READ_ALIKE
 from strata.spec.diagnostics import Diagnostics, read_toml
 from strata.spec.faults import Fault
 from strata.spec.names import Diagnostic, is_kebab, nearest
@@ -55,6 +56,12 @@ class Device:
     faults: tuple[Fault, ...] = ()
     machine: Machine = field(default_factory=Machine)
     drawn: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def reads_alike(self) -> bool:
+        """Whether a read costs the same where nothing was ever written: flash has no cells to read there."""
+        state = (self.member or self).parameters.get("precondition")
+        return self.kind in KINDS and (state is None or state.value in READ_ALIKE)
 
     @property
     def model(self) -> DeviceKind:

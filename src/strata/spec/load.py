@@ -43,7 +43,7 @@ from strata.spec.processor import Processor, find_processor
 from strata.spec.provisioning import Machine, provision
 from strata.spec.registry import Catalogue, read_entry, read_workload
 from strata.spec.scale import scaled
-from strata.spec.stack import Stack
+from strata.spec.stack import Stack, room_bytes
 from strata.spec.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.spec.study import (
     RESERVED_NAMES,
@@ -399,7 +399,8 @@ class _Reader:
             if held_bytes is None:
                 continue
             head = self.heads.get(stack.name, declared)
-            least_bytes = min(least_bytes, self.left_by_age(held_bytes, stack, head))
+            left_bytes = self.left_by_age(held_bytes, stack, head)
+            least_bytes = min(least_bytes, room_bytes(stack.provides, left_bytes))
             placed = list(zip(stack.layers, stack.contexts(capacities, 1), strict=True))
             self.found.extend(path, room_diagnostics(stack.name, placed, workload))
             self.found.extend(path, name_diagnostics(stack, workload))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from strata.spec.layer import Layer, LayerContext, Part, Provided, Share
+from strata.spec.layer import Interface, Layer, LayerContext, Part, Provided, Share
 from strata.spec.names import Diagnostic, disk_of
 from strata.units import MIB, SECTOR_BYTES, describe_size
 
@@ -95,6 +95,11 @@ class Stack:
     @property
     def writes_whole_blocks(self) -> bool:
         return bool(self.layers) and self.layers[-1].writes_whole_blocks
+
+    @property
+    def provides(self) -> Interface:
+        """The interface that workloads run on."""
+        return self.layers[-1].provides if self.layers else "block"
 
     @property
     def common(self) -> tuple[Layer, ...]:
@@ -249,12 +254,17 @@ def with_parts(
     return found
 
 
-def space_diagnostics(what: str, needed_bytes: int, capacity_bytes: int, *, key: str) -> Iterable[Diagnostic]:
-    """Refuse ``what`` of ``needed_bytes`` if it does not fit the smallest stack."""
-    if needed_bytes * 10 > capacity_bytes * USABLE_TENTHS:
+def room_bytes(kind: Interface, held_bytes: int) -> int:
+    """The room for data on what holds so much: all of a block device, nine tenths of a filesystem."""
+    return held_bytes if kind == "block" else held_bytes * USABLE_TENTHS // 10
+
+
+def space_diagnostics(what: str, needed_bytes: int, room_bytes: int, *, key: str) -> Iterable[Diagnostic]:
+    """Refuse ``what`` of ``needed_bytes`` if it does not fit the smallest stack's `room_bytes`."""
+    if needed_bytes > room_bytes:
         yield Diagnostic(
-            f"{what} of {_rounded(needed_bytes, up=True)} do not fit: "
-            f"the smallest stack (or a tenant's part of it) holds {_rounded(capacity_bytes)}",
+            f"{what} of {_rounded(needed_bytes, up=True)} do not fit: the smallest stack (or a tenant's part "
+            f"of it) has room for {_rounded(room_bytes)}; of a filesystem or pool 90 % count",
             remedy=f"shrink {key}, or raise the `capacity` of the devices",
             key=key,
         )

@@ -301,6 +301,7 @@ class Study:
     survival: Survival | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scale: float = 1.0
+    is_on_host: bool = False
     _of: dict[str, Study] = field(default_factory=dict, init=False, repr=False, compare=False)
     # Drawn once for each seed; a changed copy of the study begins anew.
     _processors: dict[int, Processor] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -315,7 +316,8 @@ class Study:
 
     def on_host(self) -> Study:
         """The study as its stacks are built on a host."""
-        return replace(self, stacks={name: stack.on_host() for name, stack in self.stacks.items()})
+        stacks = {name: stack.on_host() for name, stack in self.stacks.items()}
+        return replace(self, stacks=stacks, is_on_host=True)
 
     @property
     def memory_bytes_max(self) -> int:

@@ -69,6 +69,7 @@ class WorkloadContext:
     """The mount points of the stack's further filesystems, by name."""
     memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
     restarts: bool = False  # before the load the machine starts anew, with an empty scratch folder
+    is_read_alike: bool = False  # a disk, of which a read costs the same whether or not something was written
     is_cut: bool = False  # the power will be cut: the load keeps count of what is acknowledged to it
     layers: tuple[Placed, ...] = ()  # below it, from the lowest on, for a workload that acts on layers itself
 
@@ -289,6 +290,10 @@ class Workload(BaseModel, Allowing, ABC):
     @property
     def bypasses_page_cache(self) -> bool:
         return False
+
+    def remarks(self, on: Interface) -> Iterable[str]:
+        """What `strata check` says of it on such a target, as clauses: how it reads unclear keys."""
+        return ()
 
     @property
     def is_paced(self) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
@@ -19,7 +19,7 @@ from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
-from strata.workloads.fio_options import OPTIONS, buffer_bytes
+from strata.workloads.fio_options import OPTIONS, buffer_bytes, owned
 from strata.workloads.keys import (
     WholeMilliseconds,
     key,
@@ -45,45 +45,29 @@ PRESETS: Final[dict[str, dict[str, Option]]] = {
         "verify": "crc32c", "verify_fatal": 1,
     },
 }  # fmt: skip
-"""The presets: sets of fio options, which ``options`` overrides singly."""
+"""The presets: sets of fio options, which ``options`` overrides singly. All of them measure overwriting."""
 
-_OWNED: Final = {
-    option: remedy
-    for options, remedy in (
-        ("runtime timeout time_based", 'write duration = "60s" beside it instead'),
-        ("ramp_time", 'write warmup = "10s" beside it instead; it is a run of its own'),
-        ("size filesize io_size io_limit", 'write size = "2GiB" beside it instead'),
-        (
-            "filename directory filename_format nrfiles openfiles opendir unlink create_only",
-            "the workload has one file on the measured stack: leave it out",
-        ),
-        (
-            "output output_format minimal append_terse terse_version eta eta_newline status_interval "
-            "group_reporting lat_percentiles clat_percentiles slat_percentiles percentile_list disable_lat "
-            "gtod_reduce name section thread",
-            "the metrics are read from fio's output. Strata gives it itself: leave it out",
-        ),
-        (
-            "write_bw_log write_lat_log write_iops_log write_hist_log write_iolog bandwidth_log aux_path "
-            "verify_state_save verify_state_load",
-            "a trial neither takes such files from the machine nor leaves them there: leave it out",
-        ),
-        (
-            "clocksource gtod_cpu",
-            "in the lab only clock_gettime shows virtual time. Strata gives it itself: leave it out",
-        ),
-        (
-            "randseed randrepeat allrandrepeat random_generator_seed use_os_rand",
-            "it derives from the trial's seed: leave it out",
-        ),
-        (
-            "client server daemonize remote_config trigger trigger_file exec_prerun exec_postrun profile "
-            "showcmd cmdhelp parse_only idle_prof max_jobs",
-            "it does not go with a step of a plan: leave it out",
-        ),
-    )
-    for option in options.split()
+File = Literal["new", "preallocated", "overwritten"]
+
+_FILES: Final[Mapping[File, str]] = {
+    "new": "a new file, block by block",
+    "preallocated": "a new file, whose space fio has set aside (fallocate): each block's first write changes "
+    "the filesystem's extents",
+    "overwritten": "blocks that were written before",
 }
+_READING: Final = (
+    "read",
+    "randread",
+    "rw",
+    "readwrite",
+    "randrw",
+    "trim",
+    "randtrim",
+    "trimwrite",
+    "randtrimwrite",
+)
+_OF_NEW_FILES: Final = ("create_on_open", "file_append", "fallocate")
+
 _STATED: Final = (
     *("buffer_compress_percentage", "buffer_compress_chunk"),
     *("dedupe_percentage", "dedupe_mode", "dedupe_working_set_percentage"),
@@ -105,22 +89,17 @@ FileSize = Annotated[
 ]
 
 
-def _owned(name: str) -> str | None:
-    """Why an option cannot be given, or None: fio takes any beginning of an option's name for the option."""
-    plain = name.replace("-", "_")
-    if name in OPTIONS or not plain:
-        return None
-    return next((remedy for owned, remedy in _OWNED.items() if owned.startswith(plain)), None)
-
-
 class Fio(OpenLoop):
     """fio on one file of the measured stack.
 
-    Prepare: the file is written from end to end and synced, so that reads do not meet holes. Warm-up and
-    measured window are runs of their own with different seeds, so that the disks' accounts of the measured
-    phase hold the window alone. Without ``duration`` the window is one pass over the file, which ``verify``
-    needs. fio's buffers hold random bytes, unless ``options`` say otherwise; the file is as compressible and
-    as full of copies as they say.
+    Prepare: a file that is read or overwritten is written from end to end and synced. In the lab a disk
+    without layers is not, where a read costs the same whether or not something was written: flash needs
+    ``precondition = "filled"`` for that. ``file`` says what writes find: fio itself overwrites nothing unless
+    it is asked to. Warm-up and measured window are runs of their own with different seeds, so that the
+    disks' accounts of the measured phase hold the window alone; fio has no sessions that would be cold.
+    Without ``duration`` the window is one pass over the file, which ``verify`` needs. fio's buffers hold
+    random bytes, unless ``options`` say otherwise; the file is as compressible and as full of copies as they
+    say.
     """
 
     rationale: ClassVar[str] = (
@@ -149,8 +128,17 @@ class Fio(OpenLoop):
     )
 
     workload: Literal["fio"] = "fio"
-    preset: StrictStr | None = preset_key("A set of options", PRESETS, "random-mix-4k")
+    preset: StrictStr | None = preset_key(
+        "A set of options, by which writes overwrite", PRESETS, "random-mix-4k"
+    )
     options: dict[str, Option] = key({}, "fio's options, over those of the preset", {"iodepth": 32})
+    file: File | None = key(
+        None,
+        "What the writes find: a new file, one whose space is set aside before (fallocate), or one that was "
+        "written before. Default: of a preset overwritten, else fio's own for what is asked, so preallocated "
+        "if nothing is read",
+        "new",
+    )
     size_bytes: FileSize = key(1 << 30, "Size of the file", "2GiB", alias="size")
     warmup_ns: WholeMilliseconds | None = key(
         None, "Load before the measured window; default: none", "5s", alias="warmup"
@@ -187,6 +175,33 @@ class Fio(OpenLoop):
     def all_options(self) -> dict[str, Option]:
         return PRESETS.get(self.preset or "", {}) | self.options
 
+    def _is_set(self, name: str, default: str = "0") -> bool:
+        # A TOML boolean becomes 0 or 1 on the command line.
+        return str(self.all_options.get(name, default)) not in ("0", "False")
+
+    @property
+    def _pattern(self) -> str:
+        return str(self.all_options.get("rw", self.all_options.get("readwrite", "read"))).partition(":")[0]
+
+    @property
+    def measured_file(self) -> File:
+        """What its writes find, as fio itself would have it unless the study says otherwise."""
+        if self.file is not None:
+            return self.file
+        if self.preset is not None or self._pattern in _READING or self._is_set("overwrite"):
+            return "overwritten"
+        is_extended = self._is_set("create_on_open") or self._is_set("file_append")
+        return "new" if is_extended or self.all_options.get("fallocate") == "none" else "preallocated"
+
+    @property
+    def streamed_bytes(self) -> int:
+        return self.size_bytes if self.measured_file == "overwritten" else 0
+
+    def remarks(self, on: Interface) -> Iterable[str]:
+        is_writing = "write" in self._pattern or self._pattern in ("rw", "randrw")
+        if is_writing and on == "filesystem":
+            yield f'writes {_FILES[self.measured_file]} (file = "{self.measured_file}")'
+
     @property
     def _content(self) -> dict[str, object]:
         """The options of the file's content.
@@ -206,13 +221,14 @@ class Fio(OpenLoop):
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
         yield from preset_diagnostics(self.preset, PRESETS)
+        yield from self._file_diagnostics()
         if self.preset is None and not {"rw", "readwrite"} & set(self.options):
             cause = "the study does not say what fio shall do"
             yield Diagnostic(cause, remedy='write preset = "random-mix-4k", or options with rw')
-        given = {name: value for name, value in self.options.items() if _owned(name) is None}
+        given = {name: value for name, value in self.options.items() if owned(name) is None}
         for name in self.options.keys() - given.keys():
             cause = f'the fio option "{name[:60]}" cannot be given here'
-            yield Diagnostic(cause, remedy=_owned(name), key="options")
+            yield Diagnostic(cause, remedy=owned(name), key="options")
         wrong = list(pair_diagnostics("fio option", given, OPTIONS, key="options"))
         yield from wrong
         if not wrong and buffer_bytes(self.all_options) > _BUFFER_BYTES_MAX:
@@ -228,18 +244,40 @@ class Fio(OpenLoop):
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         size_limit_ns = self.size_bytes // _WRITE_BYTES_PER_S_MIN * NS_PER_S
+        warmup = [] if self.warmup_ns is None else self._run(context, "warmup", self.warmup_ns)
+        measured = [*warmup, *self._run(context, "measure", self.duration_ns)]
+        if context.is_read_alike or self.measured_file != "overwritten":
+            return measured
         # Space set aside beforehand would be unwritten extents, which cost at the first write.
         options = {"rw": "write", "bs": "1m", "ioengine": "psync", "fallocate": "none", "end_fsync": 1}
         title = f"Write the file of {describe_size(self.size_bytes)}"
         layout = self._fio(context, "prepare", title, options | self._content, _SLACK_NS + size_limit_ns)
-        warmup = [] if self.warmup_ns is None else self._run(context, "warmup", self.warmup_ns)
-        return [layout, *warmup, *self._run(context, "measure", self.duration_ns)]
+        return [layout, *measured]
+
+    def _file_diagnostics(self) -> Iterator[Diagnostic]:
+        if self.file in ("new", "preallocated") and self._pattern in _READING:
+            cause = f"what is read must have been written before, and rw = {self._pattern} reads"
+            yield Diagnostic(cause, remedy='write file = "overwritten", or leave it out', key="file")
+        for name in self.options if self.file is not None else ():
+            own = {"overwrite": ("overwritten",), "fallocate": ("preallocated", "new")}
+            if name in ("overwrite", *_OF_NEW_FILES) and self.file not in own.get(name, ("new",)):
+                cause = f'the option {name} contradicts file = "{self.file}"'
+                yield Diagnostic(cause, remedy="leave one of them out", key="options")
+
+    def _file_options(self, context: WorkloadContext, phase: Phase) -> dict[str, object]:
+        """A file is new once: what is measured again finds none."""
+        if self.measured_file == "overwritten" or context.target_kind == "block":
+            return {}
+        options: dict[str, object] = {"unlink": 1} if phase == "warmup" or context.window else {}
+        if self.file is not None and "fallocate" not in self.all_options:
+            options["fallocate"] = "none" if self.file == "new" else "native"
+        return options
 
     def _run(self, context: WorkloadContext, phase: Phase, time_ns: int | None) -> list[Step]:
         options: dict[str, object] = {
             name: literal(option_text(value)) for name, value in self.all_options.items()
         }
-        options |= self._rate_options()
+        options |= self._rate_options() | self._file_options(context, phase)
         if time_ns is None:
             # One pass, in 4 KiB blocks at ten a second.
             limit_ns = _SLACK_NS + self.size_bytes // 4096 * NS_PER_S // 10
@@ -261,7 +299,7 @@ class Fio(OpenLoop):
             return {}
         options = self.all_options
         each = self.rate_per_s / int(str(options.get("numjobs", 1)))
-        pattern = str(options.get("rw", options.get("readwrite", "read"))).partition(":")[0]
+        pattern = self._pattern
         reads = 1.0 if "write" not in pattern and "trim" not in pattern else 0.0
         if pattern in ("rw", "readwrite", "randrw"):
             reads = (
@@ -303,8 +341,7 @@ class Fio(OpenLoop):
             for direction in ("read", "write", "trim")
             if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
         }
-        pattern = str(self.all_options.get("rw", self.all_options.get("readwrite", "read"))).partition(":")[0]
-        reads = pattern in ("read", "randread", "rw", "readwrite", "randrw")
+        reads = self._pattern in ("read", "randread", "rw", "readwrite", "randrw")
         if self._is_verified and set(directions) >= {"read", "write"} and not reads:
             # The reads came after the writes, with a time of their own: their rates do not add up.
             directions["verify"] = directions.pop("read")

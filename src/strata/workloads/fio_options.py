@@ -74,9 +74,10 @@ OPTIONS: Final[Forms] = {
         "blocksize_unaligned bs_is_seq_rand end_fsync fsync_on_close pre_read zero_buffers refill_buffers "
         "scramble_buffers dedupe_global do_verify verify_fatal experimental_verify trim_verify_zero "
         "rate_ignore_thinktime hipri fixedbufs registerfiles sqthread_poll nonvectored uncached nowait "
-        "userspace_reap latency_run",
+        "userspace_reap latency_run overwrite file_append create_on_open",
         SWITCH,
     ),
+    "fallocate": one_of("none", "native", "posix", "keep"),
     **named("fsync fdatasync write_barrier force_async rate_cycle", _SMALL),
     "sync_file_range": form(
         r"(wait_before|write|wait_after)(,(wait_before|write|wait_after)){0,2}:\d{1,6}", "such as write:8"
@@ -125,6 +126,53 @@ OPTIONS: Final[Forms] = {
 _SIZES: Final = re.compile(r"(\d+)([kmg]?)", re.IGNORECASE)
 _FACTORS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SHARES: Final = re.compile(r"/\d*")
+
+
+_OWNED: Final = {
+    option: remedy
+    for options, remedy in (
+        ("runtime timeout time_based", 'write duration = "60s" beside it instead'),
+        ("ramp_time", 'write warmup = "10s" beside it instead; it is a run of its own'),
+        ("size filesize io_size io_limit", 'write size = "2GiB" beside it instead'),
+        (
+            "filename directory filename_format nrfiles openfiles opendir unlink create_only",
+            "the workload has one file on the measured stack: leave it out",
+        ),
+        (
+            "output output_format minimal append_terse terse_version eta eta_newline status_interval "
+            "group_reporting lat_percentiles clat_percentiles slat_percentiles percentile_list disable_lat "
+            "gtod_reduce name section thread",
+            "the metrics are read from fio's output. Strata gives it itself: leave it out",
+        ),
+        (
+            "write_bw_log write_lat_log write_iops_log write_hist_log write_iolog bandwidth_log aux_path "
+            "verify_state_save verify_state_load",
+            "a trial neither takes such files from the machine nor leaves them there: leave it out",
+        ),
+        (
+            "clocksource gtod_cpu",
+            "in the lab only clock_gettime shows virtual time. Strata gives it itself: leave it out",
+        ),
+        (
+            "randseed randrepeat allrandrepeat random_generator_seed use_os_rand",
+            "it derives from the trial's seed: leave it out",
+        ),
+        (
+            "client server daemonize remote_config trigger trigger_file exec_prerun exec_postrun profile "
+            "showcmd cmdhelp parse_only idle_prof max_jobs",
+            "it does not go with a step of a plan: leave it out",
+        ),
+    )
+    for option in options.split()
+}
+
+
+def owned(name: str) -> str | None:
+    """Why an option cannot be given, or None: fio takes any beginning of an option's name for the option."""
+    plain = name.replace("-", "_")
+    if name in OPTIONS or not plain:
+        return None
+    return next((remedy for option, remedy in _OWNED.items() if option.startswith(plain)), None)
 
 
 def buffer_bytes(options: Mapping[str, object]) -> int:

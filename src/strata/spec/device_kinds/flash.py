@@ -19,6 +19,8 @@ PAGE_TYPES: Final = ("lower", "middle", "upper", "top")
 
 _DAY_NS: Final = 86_400 * NS_PER_S
 PRECONDITIONS: Final = {"fresh": 0, "steady": 1, "filled": 2, "used": 3}
+READ_ALIKE: Final = (PRECONDITIONS["steady"], PRECONDITIONS["filled"])
+"""The states in which every unit was written."""
 """The states in which a study can start a drive."""
 
 
