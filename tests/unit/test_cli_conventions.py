@@ -99,6 +99,17 @@ def test_every_parameter_says_what_it_is(command: Command) -> None:
         assert each.help.rstrip().endswith((".", ")", "?")), f"{each.names}: {each.help}"
 
 
+@pytest.mark.parametrize("command", EVERYTHING[1:], ids=name_of)
+def test_a_help_page_has_every_word_of_the_docstring_whole_in_80_columns(command: Command) -> None:
+    words = [*command.words[1:], "--help"]
+    shown = CliRunner().invoke(app, words, env={"TERMINAL_WIDTH": "", "COLUMNS": "80"}).output
+
+    said = set(shown.split())
+    for text in (*command.description, *(each.help for each in (*command.arguments, *command.options))):
+        assert not {*text.split()} - said, f"the help page of {command.name} breaks or loses a word"
+    assert not re.search(r"<list\[[^\]\s]*\s", shown), "a type that does not fit: give the option a metavar"
+
+
 def test_the_help_is_wrapped_where_the_terminal_ends_and_not_where_the_source_does() -> None:
     narrow = CliRunner().invoke(app, ["serve", "--help"], env={"TERMINAL_WIDTH": "", "COLUMNS": "80"}).output
     text = narrow.split("╭")[0].splitlines()

@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from strata.cli.output import is_quiet, set_quiet
-from strata.cli.parameters import AllowInput, AllowKernelSource, Quiet
+from strata.cli.parameters import AllowInput, AllowKernelSource, Quiet, literal
 
 INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
@@ -30,11 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def examples(*lines: str, title: str = EXAMPLES_TITLE) -> str:
     """A command's epilogue with examples; `strata.cli.man` parses it for manual pages and documentation."""
-    shown = "\n".join(lines)
-    if "[" in shown:
-        from rich.markup import escape  # noqa: PLC0415  most examples do without, and rich loads slowly
-
-        shown = escape(shown)
+    shown = literal("\n".join(lines))
     return f"[bold]{title}[/bold]\n{shown}"
 
 
@@ -127,7 +123,7 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
     carried_out.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[*signature.parameters.values(), *more]
     )
-    carried_out.__doc__ = "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
+    carried_out.__doc__ = "\n\n".join(" ".join(each.split()) for each in literal(text).split("\n\n"))
     annotations = {name: each.annotation for name, each in signature.parameters.items()}
     carried_out.__annotations__ = annotations | {name: each for name, (_, each) in common.items()}
     return carried_out

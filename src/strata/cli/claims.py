@@ -19,6 +19,7 @@ from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argu
 from strata.errors import StudyError
 from strata.printable import printable
 from strata.results.tipping import SEEDS
+from strata.words import listed
 
 if TYPE_CHECKING:
     from strata.results.record import StudySnapshot
@@ -52,7 +53,13 @@ Beside = Annotated[
 Page = Annotated[
     Path | None, option("Write a page of Markdown, and a chart beside it as SVG.", "--page", "FILE")
 ]
-Failing = Annotated[list[FailOn] | None, option("Exit with 1 if a claim has this verdict. May be repeated.")]
+Failing = Annotated[
+    list[FailOn] | None,
+    option(
+        f"Exit with 1 if a claim is {listed([each.value for each in FailOn], 'or')}. May be repeated.",
+        "VERDICT",
+    ),
+]
 
 
 def claims(  # noqa: PLR0917  typer makes options of them

@@ -48,7 +48,8 @@ Failing = Annotated[
     list[FailOn] | None,
     option(
         "Exit with 1 if a cell is worse; is undecided, doubtful, without a rank or of too few seeds; is "
-        "missing; or if any metric or count per operation has changed. May be repeated."
+        "missing; or if any metric or count per operation has changed. May be repeated.",
+        "VERDICT",
     ),
 ]
 

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from strata.spec.names import require_known
-from strata.spec.study import Study
-
 if TYPE_CHECKING:
     from strata.spec.study import Study
     from strata.spec.trial import CellKey
@@ -115,8 +112,17 @@ def _matching(incomplete: str, paths: Iterable[Path]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def literal(text: str) -> str:
+    """Text for a help page, in which rich would take what stands in brackets for its markup."""
+    if "[" not in text:
+        return text
+    from rich.markup import escape  # noqa: PLC0415  most texts do without, and rich loads slowly
+
+    return escape(text)
+
+
 def argument(text: str, metavar: str) -> Any:
-    return typer.Argument(help=text, metavar=metavar, autocompletion=COMPLETERS.get(metavar))
+    return typer.Argument(help=literal(text), metavar=metavar, autocompletion=COMPLETERS.get(metavar))
 
 
 def option(
@@ -126,11 +132,13 @@ def option(
     names = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if word not in names), None)
     completer = autocompletion or COMPLETERS.get(metavar or "")
-    return typer.Option(*names, help=text, metavar=metavar, autocompletion=completer, **more)
+    return typer.Option(*names, help=literal(text), metavar=metavar, autocompletion=completer, **more)
 
 
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
     """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
+    from strata.spec.names import require_known  # noqa: PLC0415  the map of commands needs no pydantic
+
     require_known("stack", names or [], study.stacks, "--stack")
     return [name for name in study.stacks if not names or name in names]
 

@@ -3,24 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING, Annotated
 
 from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsCsv, AsJson, FromResults, argument, option
 from strata.errors import ResultError
-from strata.report.table import Column, Table, csv_text, facts, objects, terminal
+from strata.report.table import Column, Table, csv_text, objects, terminal
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
     from strata.results.query import Answer
-
-_GAP: Final = 2
-# Text folded into fewer columns is slower to read than a row written as a list.
-_FOLDED_WIDTH_MIN: Final = 24
 
 
 def query(
@@ -59,8 +51,7 @@ def query(
     elif as_csv:
         print_text(csv_text(table))
     else:
-        console = stdout()
-        console.print(_fitting(table, console.width))
+        stdout().print(terminal(table))
 
 
 def _table(answer: Answer) -> Table:
@@ -69,20 +60,3 @@ def _table(answer: Answer) -> Table:
         is_number = any(isinstance(row[index], int | float) for row in answer.rows)
         heads.append(Column(name, "figure" if is_number else "text"))
     return Table(tuple(heads), answer.rows)
-
-
-def _fitting(table: Table, width: int) -> RenderableType:
-    """A table whose widest column is folded if that is enough to fit; otherwise every row as a list."""
-    widths = [
-        max(len(column.title), *(len(str(row[index])) for row in table.rows), 0)
-        for index, column in enumerate(table.columns)
-    ]
-    excess = sum(widths) + _GAP * (len(widths) - 1) - width
-    if excess > 0 and table.rows and max(widths) - excess < _FOLDED_WIDTH_MIN:
-        names = [column.title for column in table.columns]
-        # An empty line stands between two rows.
-        lists = [terminal(facts(zip(names, row, strict=True))) for row in table.rows]
-        return Group(*[part for each in lists for part in (each, Text())][:-1])
-    widest = widths.index(max(widths)) if widths else 0
-    heads = (replace(column, is_whole=index != widest) for index, column in enumerate(table.columns))
-    return terminal(Table(tuple(heads), table.rows))

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from strata.execution.forecast import Countdown, Forecast, words_of
+from strata.fitted import Fitted, Head
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
@@ -306,19 +307,20 @@ class TableSoFar:
         self.blocks += 1
         return True
 
-    def table(self) -> Table | None:
+    def table(self) -> Fitted | None:
         """The table; None before a block is complete, for a single stack, or if it is too large to watch."""
         stacks = sorted({stack for stack, _ in self._found})
         workloads = sorted({workload for _, workload in self._found})
         if not 1 < len(stacks) <= _STACKS_MAX or len(workloads) > _WORKLOADS_MAX:
             return None
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column(f"{counted(self.blocks, 'seed')} so far")
-        for workload in workloads:
-            table.add_column(workload, justify="right")
-        for stack in stacks:
-            table.add_row(stack, *(_mean(self._found.get((stack, each), ())) for each in workloads))
-        return table
+        means = {stack: [_mean(self._found.get((stack, each), ())) for each in workloads] for stack in stacks}
+        return Fitted(
+            [
+                Head(f"{counted(self.blocks, 'seed')} so far"),
+                *(Head(each, is_left=False, is_whole=True) for each in workloads),
+            ],
+            [list(map(Text, (stack, *shown))) for stack, shown in means.items()],
+        )
 
 
 def _mean(metrics: Sequence[Metric]) -> str:

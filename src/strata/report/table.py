@@ -20,9 +20,9 @@ from typing import Any, Final, Literal
 from markupsafe import Markup, escape
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table as RichTable
 from rich.text import Text
 
+from strata.fitted import Fitted, Head
 from strata.units import format_value
 
 Tone = Literal["", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
@@ -73,7 +73,7 @@ class Column:
     name: str = ""  # the key in data, if other than the title
     meaning: str = ""  # for readers of the data
     is_stack: bool = False  # the heading is a stack's name
-    width: int | None = None  # the least width in a terminal, in characters
+    width: int | None = None  # the width in a terminal where there is room, in characters
     tone: Tone = ""  # of the cells without their own
     is_whole: bool = False  # its text is never folded in a terminal
 
@@ -126,33 +126,26 @@ def _text(cell: Cell, column: Column) -> str:
     return f"{value:,}" if unit == "count" else format_value(value, unit)
 
 
-def terminal(table: Table, *, indent: int = 0, is_cut: bool = False) -> RenderableType:
-    """For a terminal; with ``is_cut``, text that does not fit ends in an ellipsis instead of being folded."""
-    made = RichTable(
-        box=None, pad_edge=False, show_header=table.is_headed, header_style="dim", padding=(0, 2, 0, 0)
-    )
-    rows = [[_rich(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows]
-    for index, column in enumerate(table.columns):
-        is_text = column.is_left or index == 0
-        # A heading is folded between its words, a number never.
-        words = column.title.split()
-        words += [] if is_text else [line for row in rows for line in str(row[index]).splitlines()]
-        made.add_column(
-            Text(column.title),
-            justify="left" if column.is_left else "right",
-            overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut or column.is_whole,
-            min_width=max(column.width or 0, *map(len, words), 0),
+def terminal(table: Table, *, indent: int = 0) -> RenderableType:
+    """For a terminal of any width."""
+    heads = [
+        Head(
+            column.title,
+            is_left=column.is_left,
+            is_whole=column.is_whole or not (column.is_left or index == 0),
+            wanted=column.width or 0,
         )
-    for cells in rows:
-        made.add_row(*cells)
+        for index, column in enumerate(table.columns)
+    ]
+    rows = [[_rich(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows]
+    made = Fitted(heads, rows, is_headed=table.is_headed)
     body = Padding(made, (0, 0, 0, indent)) if indent else made
     if not table.title:
         return body
     return Group(Text.assemble((table.title, "bold"), (f"  {table.note}" if table.note else "", "dim")), body)
 
 
-def _rich(value: Any, column: Column) -> RenderableType:
+def _rich(value: Any, column: Column) -> Text:
     if isinstance(value, Text):
         return value
     cell = _cell(value, column)
