@@ -137,7 +137,7 @@ def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: P
         (("explain", "RESULTS", "zfs.oltp.s1"), 'has no trial "zfs.oltp.s1"'),
         (("explain", "RESULTS"), "no trial was named"),
         (("explain", "RESULTS", *["ext4.oltp.s1"] * 3), "3 trials were named"),
-        (("explain", "RESULTS", "ext4.oltp.s1", "ext4.random-mix.s1"), "different workloads"),
+        (("explain", "RESULTS", "ext4.oltp.s1", "ext4.random-mix.s1"), "no common unit of work"),
         (("explain", "RESULTS", "ext4.random-mix.s1", "btrfs.random-mix.s1"), "no trace of its requests"),
         (("explain", "RESULTS", "ext4.oltp.s1", "ext4.oltp.s1"), "the same trial is named twice"),
         (("trace", "RESULTS", "ext4.oltp.s1", "--whole", "--format", "csv"), "csv always holds the whole"),

@@ -13,8 +13,9 @@ from results_factory import FINGERPRINT, S, plan_of
 
 from strata.errors import ResultError
 from strata.explanation.analysis import Explanation, explain
-from strata.explanation.comparison import IDLE, compare, sentences
+from strata.explanation.comparison import IDLE, compare
 from strata.explanation.page import address_map, render
+from strata.explanation.sentences import sentences
 from strata.explanation.source import Source
 from strata.explanation.tables import explanation_plain, tables
 from strata.results.record import (
@@ -46,7 +47,7 @@ def explained(
     **changed: Any,
 ) -> Explanation:
     """A trial with this trace, whose window goes from 0 on."""
-    plan = plan_of(stack, workload, 1)
+    plan, tenant = plan_of(stack, workload, 1), changed.pop("tenant", None)
     metrics = [Metric(name="transactions", value=operations, unit="1", better="higher")] if operations else []
     record = ResultRecord(
         trial=plan.trial,
@@ -68,7 +69,10 @@ def explained(
         real_time=RealTime(started_at="", duration_s=1.0),
     ).model_copy(update=changed)
     attempt = Attempt(plan.trial.key, 1, Path())
-    return explain(Source(plan.trial.id, attempt, record, plan, (0, window_ms * MS), workload), found)
+    return explain(Source(plan.trial.id, attempt, record, plan, (0, window_ms * MS), workload), found, tenant)
+
+
+OPERATIONS = (Metric(name="operations", value=10, unit="1", better="higher"),)
 
 
 def share(found: Any, kind: str, part: str) -> float:
@@ -221,7 +225,7 @@ def slow_and_fast() -> tuple[Explanation, Explanation]:
     fast = explained(
         FAST, stack="ext4", operations=2, window_ms=50, account=ACCOUNTS["fast"], application_bytes=2048
     )
-    return slow, fast
+    return fast, slow
 
 
 def test_the_contributions_add_up_to_the_difference() -> None:
@@ -229,7 +233,7 @@ def test_the_contributions_add_up_to_the_difference() -> None:
 
     # 100 ms / 2 against 50 ms / 2; journal 20 ms / 2 against 4 ms / 2; flushes 8 / 2 against 4 / 2.
     by_kind = {each.kind: each for each in found.contributions}
-    assert (found.faster.stack, found.difference_ns) == ("ext4", 25 * MS)
+    assert (found.first.stack, found.second.stack, found.difference_ns) == ("ext4", "btrfs", 25 * MS)
     assert by_kind["write_journal"].difference_ns == 8 * MS
     assert by_kind["flush"].difference_ns == 2 * MS
     assert by_kind[IDLE].difference_ns == 15 * MS
@@ -241,9 +245,9 @@ def test_a_load_of_a_studys_own_programs_is_one_operation_where_nothing_counts_t
     slow = explained(SLOW, stack="btrfs", operations=None, metrics=took)
     fast = explained(FAST, stack="ext4", operations=None, window_ms=50, metrics=took)
 
-    found = compare(slow, fast)
+    found = compare(fast, slow)
 
-    assert (found.faster.stack, found.difference_ns) == ("ext4", 50 * MS)
+    assert found.difference_ns == 50 * MS
     assert "ext4 is 2.0 × as fast as btrfs: 50.0 ms per load against 100 ms" in sentences(found)[0]
     assert tables(slow)[0].note == "1 load"
 
@@ -264,15 +268,16 @@ def test_the_sentences_name_the_causes_with_their_figures() -> None:
         "ext4 is 2.0 × as fast as btrfs: 25.0 ms per transaction against 50.0 ms of the measured window.",
         "Of the 25.0 ms that btrfs takes more, its disks spend 8.00 ms (32 %) on journal writes and commits "
         "and 2.00 ms (8.0 %) on flushes.",
-        "Journal writes and commits: btrfs makes 2.00 per transaction (5.00 ms of the disk's time each), "
-        "ext4 0.500 (4.00 ms each). That there are more costs 6.75 ms, that each takes longer costs 1.25 ms; "
-        "the difference is seeking +4.00 ms and rotation +4.00 ms.",
-        "Flushes: btrfs makes 1.00 per transaction (4.00 ms of the disk's time each), ext4 0.500 (4.00 ms "
-        "each). That there are more costs 2.00 ms; the difference is emptying the write cache +2.00 ms.",
-        "Per transaction btrfs makes 2.00 writes (1.50 more than ext4), 1.00 flushes (0.500 more), "
-        "2.00 seeks that requests waited for (2.00 more) and 2.00 journal writes (1.50 more).",
-        "Written to the disks per transaction: btrfs 8.00 KiB for 1.00 KiB by the application (8.0 ×) and "
-        "ext4 2.00 KiB for 1.00 KiB by the application (2.0 ×).",
+        "Journal writes and commits: ext4 makes 0.500 per transaction (4.00 ms of the disk's time each), "
+        "btrfs 2.00 (5.00 ms each). Under btrfs, that there are more costs 6.75 ms, that each takes longer "
+        "costs 1.25 ms; the difference is seeking +4.00 ms and rotation +4.00 ms.",
+        "Flushes: ext4 makes 0.500 per transaction (4.00 ms of the disk's time each), btrfs 1.00 (4.00 ms "
+        "each). Under btrfs, that there are more costs 2.00 ms; the difference is emptying the write cache "
+        "+2.00 ms.",
+        "Per transaction ext4 and btrfs make 0.500 and 2.00 writes, 0.500 and 1.00 flushes, 0 and 2.00 seeks "
+        "that requests waited for and 0.500 and 2.00 journal writes.",
+        "Written to the disks per transaction: ext4 2.00 KiB for 1.00 KiB by the application (2.0 ×) and "
+        "btrfs 8.00 KiB for 1.00 KiB by the application (8.0 ×).",
         "Not explained by the disks: per transaction they stand idle 15.0 ms more under btrfs (60 % of the "
         "difference), while programs compute, sleep or wait for each other.",
     ]
@@ -284,26 +289,26 @@ def test_the_processors_time_is_said_where_it_makes_a_difference() -> None:
         numbers = {"processors": 1, "window_ns": 100 * MS, "busy_ns": busy_ms * MS, "queued_ns": 0}
         return ProcessorUse.model_validate({"name": "p", "counts": {}, "time_ns": time_ns, **numbers})
 
-    slow, fast = slow_and_fast()
+    fast, slow = slow_and_fast()
     said = sentences(
-        compare(replace(slow, processor=computing(30, 18)), replace(fast, processor=computing(8, 2)))
+        compare(replace(fast, processor=computing(8, 2)), replace(slow, processor=computing(30, 18)))
     )
 
     assert said[-1] == (
-        "Per transaction the processors compute for 15.0 ms under btrfs and 4.00 ms under ext4; "
+        "Per transaction the processors compute for 4.00 ms under ext4 and 15.0 ms under btrfs; "
         'the part "checksums" differs most (+8.00 ms).'
     )
-    alike = [replace(each, processor=computing(8, 2)) for each in (slow, fast)]
-    assert not any("compute for" in each for each in sentences(compare(*alike)))
+    alike = [replace(each, processor=computing(8, 2)) for each in (fast, slow)]
+    assert not any("compute for" in each for each in sentences(compare(alike[0], alike[1])))
 
 
 def test_how_much_a_flush_has_to_do_is_said_where_it_is_counted() -> None:
     slow = explained(SLOW, stack="btrfs", operations=2, account={"flushes": 2, "destages": 9})
     fast = explained(FAST, stack="ext4", operations=2, window_ms=50, account={"flushes": 1, "destages": 1})
 
-    said = sentences(compare(slow, fast))
+    said = sentences(compare(fast, slow))
 
-    words = "4.50 times per flush under btrfs and 1.00 times per flush under ext4"
+    words = "1.00 times per flush under ext4 and 4.50 times per flush under btrfs"
     assert f"The disks write from their caches to the medium {words}." in said
 
 
@@ -352,14 +357,14 @@ def test_the_sentences_divide_the_emptying_of_the_caches() -> None:
     slow = explained(SLOW, stack="btrfs", operations=2, account={"flushes": 2, **SCATTERED})
     fast = explained(FAST, stack="ext4", operations=2, window_ms=50, account={"flushes": 1, **ALONG})
 
-    said = sentences(compare(slow, fast))
+    said = sentences(compare(fast, slow))
 
     assert (
-        "Emptying the caches takes the heads, per transaction, 20.0 ms under btrfs (10.0 ms seeking, 8.00 ms "
-        "rotation and 2.00 ms transfer) and 5.00 ms under ext4 (2.00 ms seeking, 1.00 ms rotation and "
+        "Emptying the caches takes the heads, per transaction, 5.00 ms under ext4 (2.00 ms seeking, 1.00 ms "
+        "rotation and 2.00 ms transfer) and 20.0 ms under btrfs (10.0 ms seeking, 8.00 ms rotation and "
         "2.00 ms transfer)." in said
     )
-    assert "3.00 seeks to empty their caches (2.00 more)" in " ".join(said)
+    assert "1.00 and 3.00 seeks to empty their caches" in " ".join(said)
 
 
 def test_idleness_that_is_no_part_of_the_difference_is_not_mentioned() -> None:
@@ -369,27 +374,81 @@ def test_idleness_that_is_no_part_of_the_difference_is_not_mentioned() -> None:
     assert "Not explained" not in " ".join(sentences(compare(slow, fast)))
 
 
-def test_the_order_of_the_two_does_not_matter() -> None:
-    slow, fast = slow_and_fast()
+def test_the_trial_that_is_named_first_comes_first_in_every_sentence() -> None:
+    fast, slow = slow_and_fast()
 
-    assert sentences(compare(fast, slow)) == sentences(compare(slow, fast))
+    for one, other in ((fast, slow), (slow, fast)):
+        said = sentences(compare(one, other))
+        ranking, others = said[1], [said[0], *said[2:-1]]  # the last names the second alone
+        assert all(each.index(one.stack) < each.index(other.stack) for each in others), said
+        assert ranking.startswith("Of the 25.0 ms that btrfs takes more, its disks spend 8.00 ms (32 %) on")
+    assert said[0].startswith("btrfs is 0.50 × as fast as ext4: 50.0 ms per transaction against 25.0 ms")
+    assert "they stand idle 15.0 ms less under ext4" in said[-1]
+
+
+def test_parts_larger_than_the_difference_are_said_in_absolute_time_alone() -> None:
+    slow = explained(trace(request(0, seek=60 * MS)), stack="btrfs", operations=1, window_ms=70)
+    fast = explained(trace(request(0, kind="read", seek=50 * MS)), operations=1, window_ms=60)
+
+    said = sentences(compare(fast, slow))
+
+    assert said[1] == (
+        "Of the 10.0 ms that btrfs takes more, its disks spend 60.0 ms on synchronous writes; they save "
+        "50.0 ms on reads of data."
+    )
+    assert not any("%" in each for each in said)
+
+
+def test_trials_of_other_workloads_with_a_common_unit_are_explained_with_what_differs() -> None:
+    fast, _ = slow_and_fast()
+    other = explained(SLOW, workload="random-mix", operations=2, account=ACCOUNTS["slow"])
+    differing = ['without → with: before_measure: none → ["snapshot"]', *(f"key{n}: 1 → 2" for n in range(9))]
+
+    said = sentences(compare(fast, other, differing))
+
+    assert said[0].startswith("ext4.oltp.s1 is 2.0 × as fast as ext4.random-mix.s1")
+    assert said[-1].startswith(
+        'They are declared otherwise in: without → with: before_measure: none → ["snap'
+    )
+    assert said[-1].endswith("key6: 1 → 2; and in 2 further keys.")
+
+
+def of_tenants(**values: float) -> tuple[Metric, ...]:
+    return tuple(
+        Metric(name=f"{tenant}_operations", value=value, unit="1", better="higher", tenant=tenant)
+        for tenant, value in values.items()
+    )
+
+
+def test_the_work_of_tenants_is_theirs_together_or_that_of_one() -> None:
+    both = explained(SLOW, operations=None, metrics=of_tenants(probe=2, writer=8))
+    one = explained(SLOW, operations=None, metrics=of_tenants(probe=2, writer=8), tenant="probe")
+    other = explained(FAST, operations=None, window_ms=50, metrics=of_tenants(probe=2), tenant="probe")
+
+    assert (both.unit, both.operations) == ("operation of all tenants", 10)
+    assert (one.unit, one.operations) == ("operation of probe", 2)
+    assert tables(one)[0].note == "2 operations of probe"
+    assert "50.0 ms per operation of probe against 25.0 ms" in sentences(compare(one, other))[0]
+    with pytest.raises(ResultError, match='no tenant "web"') as caught:
+        explained(SLOW, operations=None, metrics=of_tenants(probe=2), tenant="web")
+    assert caught.value.remedy == "there are: probe"
 
 
 def test_equal_trials_are_said_to_be_equal() -> None:
-    slow, _ = slow_and_fast()
+    _, slow = slow_and_fast()
 
     assert "equally fast" in sentences(compare(slow, slow))[0]
 
 
 def test_a_trace_that_was_full_within_the_window_explains_nothing() -> None:
-    _, fast = slow_and_fast()
+    fast, _ = slow_and_fast()
     cut = explained(SLOW, operations=2, account={"writes": 1000, "flushes": 240}, left_out=5000)
     later = explained(SLOW, operations=2, account=ACCOUNTS["slow"], left_out=5000)
 
     assert (cut.missing, later.missing) == (1240 - 6, 0)
     with pytest.raises(ResultError, match="the trace was full before 1,234 requests"):
         compare(cut, fast)
-    assert compare(later, fast).difference_ns == 25 * MS
+    assert compare(fast, later).difference_ns == 25 * MS
 
 
 def test_of_two_disks_the_shares_are_means() -> None:
@@ -399,7 +458,7 @@ def test_of_two_disks_the_shares_are_means() -> None:
     slow = explained(found, stack="mirror", operations=1, disks=disks)
     fast = explained(Trace(found.records[:0], found.disks), operations=1, window_ms=60, disks=disks)
 
-    by_kind = {each.kind: each.difference_ns for each in compare(slow, fast).contributions}
+    by_kind = {each.kind: each.difference_ns for each in compare(fast, slow).contributions}
 
     assert by_kind == {"write_sync": 20 * MS, IDLE: 20 * MS}
 
@@ -408,7 +467,7 @@ def test_of_two_disks_the_shares_are_means() -> None:
     ("other", "cause"),
     [
         ({"time_domain": "wall"}, "virtual time, the other in wall time"),
-        ({"workload": "random-mix"}, "different workloads"),
+        ({"operations": None, "metrics": OPERATIONS}, "no common unit of work"),
         ({"operations": None}, "counts no operations"),
     ],
 )
@@ -437,9 +496,9 @@ def test_the_map_of_a_million_requests_is_a_small_drawing() -> None:
 
 
 def test_the_page_of_two_trials_is_one_file_with_its_plots() -> None:
-    slow, fast = slow_and_fast()
+    fast, slow = slow_and_fast()
 
-    page = render([(slow, SLOW, (0, 100 * MS)), (fast, FAST, (0, 50 * MS))], compare(slow, fast))
+    page = render([(fast, FAST, (0, 50 * MS)), (slow, SLOW, (0, 100 * MS))], compare(fast, slow))
 
     assert page.startswith("<!doctype html>")
     assert "ext4 is 2.0 × as fast as btrfs" in page

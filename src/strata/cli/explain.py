@@ -20,6 +20,10 @@ def explain(
             "One trial or two: RESULTS/TRIAL each, or the results folder and then the trials' ids.", "TRIAL"
         ),
     ],
+    tenant: Annotated[
+        str | None,
+        option("Divide the time by the work of this tenant; default: by that of all.", "--tenant"),
+    ] = None,
     as_json: AsJson = False,
     output: Annotated[
         Path | None, option("Write an HTML page with plots.", "--html", "--output", "-o")
@@ -30,6 +34,7 @@ def explain(
     Examples:
         strata explain results/quickstart/ext4.oltp.s1
         strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1
+        strata explain results/four-guests lvm.four.s1 thin-lvm.four.s1 --tenant web
         strata explain results/quickstart/ext4.oltp.s1 --html ext4.html
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
@@ -50,13 +55,15 @@ def explain(
         )
     sources = [source.read_source(folder, trial) for folder, trial in named]
     traces = [each.trace() if each.record.trace is not None else None for each in sources]
-    found = [analysis.explain(each, trace) for each, trace in zip(sources, traces, strict=True)]
+    found = [analysis.explain(each, trace, tenant) for each, trace in zip(sources, traces, strict=True)]
     if len(found) == 2 and found[0].trial_id == found[1].trial_id:
         found = [
             replace(each, folder=name)
             for each, name in zip(found, folder_names([folder.path for folder, _ in named]), strict=True)
         ]
-    comparison = compare(*found) if len(found) == 2 else None
+    comparison = (
+        compare(found[0], found[1], source.differing(sources[0], sources[1])) if len(found) == 2 else None
+    )
     if output is not None:
         from strata.explanation.page import render  # noqa: PLC0415
         from strata.files import write_page  # noqa: PLC0415

@@ -144,7 +144,7 @@ def _chosen(trace: Trace, disk: str | None) -> str:
 
 
 def _print(found: Replay, disk: str, device: str, mode: Mode, *, has_latencies: bool) -> None:
-    from strata.explanation.comparison import KIND_WORDS  # noqa: PLC0415
+    from strata.explanation.sentences import KIND_WORDS  # noqa: PLC0415
     from strata.report.table import Table, columns, terminal  # noqa: PLC0415
     from strata.units import format_value, percent, significant  # noqa: PLC0415
 

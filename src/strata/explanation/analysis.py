@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from strata.errors import ResultError
 from strata.explanation.source import Source
 from strata.results.record import COUNTS, ProcessorUse, ResultRecord, VolumeUse
+from strata.spec.metric import tenant_prefix
 from strata.traces.attribution import Attribution, attribute, completed
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import Records, Trace, flag, latency_ns, parts_ns
@@ -118,6 +120,7 @@ class Explanation:
     Attributes:
         window_ns: Length of the measured window.
         operation: The unit that the workload counts, such as a transaction, if any.
+        whose: Of tenants, whose operations are counted: ``of web`` or ``of all tenants``.
         volumes: The disks' accounts by filesystem and partition, of a stack that has several.
         left_out: Requests of the whole trial that came when the trace was full; None without a trace.
         applications: What applications asked of each filesystem, where the kernel counts it.
@@ -144,6 +147,12 @@ class Explanation:
     processor: ProcessorUse | None = None
     drives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     folder: str = ""
+    whose: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of work in words: ``transaction of web``."""
+        return f"{self.operation or 'operation'} {self.whose}".rstrip()
 
     @property
     def name(self) -> str:
@@ -177,12 +186,14 @@ class Explanation:
         return _application_bytes(self.applications, self.volumes) if self.applications else None
 
 
-def explain(source: Source, trace: Trace | None) -> Explanation:
-    """Explain a trial by its record, and by its trace if there is one."""
+def explain(source: Source, trace: Trace | None, tenant: str | None = None) -> Explanation:
+    """Explain a trial by its record, and by its trace if there is one.
+
+    The unit of work is a tenant's if one is named. Raises ResultError if there is no such tenant.
+    """
     record = source.record
     window = source.window_ns or (0, record.phases_ns.get("measure", 0))
-    operations = record.operations()
-    is_one = operations is None and record.metric(LOAD_TIME) is not None
+    work = _work(source, tenant)
     syncs = [each.get("syncs", 0) for each in record.filesystems.values()]
     return Explanation(
         trial_id=source.trial_id,
@@ -191,8 +202,9 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         workload_title=source.workload_title,
         time_domain=record.time_domain,
         window_ns=window[1] - window[0],
-        operation=COUNTS[operations.name] if operations else _LOAD if is_one else None,
-        operations=operations.value if operations else float(is_one),
+        operation=work.noun,
+        operations=work.number,
+        whose=work.whose,
         disks=tuple(_disk(name, account, trace, window) for name, account in record.disks.items()),
         layers=_levels(record),
         volumes=record.volumes,
@@ -203,6 +215,35 @@ def explain(source: Source, trace: Trace | None) -> Explanation:
         processor=record.processor,
         drives=record.drives,
     )
+
+
+class _Work(NamedTuple):
+    noun: str | None
+    number: float
+    whose: str = ""
+
+
+def _work(source: Source, tenant: str | None) -> _Work:
+    """The unit of work and its number: the load's, one tenant's, or those of all tenants together."""
+    record = source.record
+    if tenant is None and (counted := record.operations()) is not None:
+        return _Work(COUNTS[counted.name], counted.value)
+    tenants = {each.tenant for each in record.metrics if each.tenant is not None}
+    if tenant is not None and tenant not in tenants:
+        known = ", ".join(sorted(tenants))
+        remedy = f"there are: {known}" if known else "leave --tenant out: the load is alone"
+        raise ResultError(f'the trial has no tenant "{tenant}"', place=source.trial_id, remedy=remedy)
+    counts = []
+    for each in sorted(tenants) if tenant is None else [tenant]:
+        named = ((noun, record.metric(f"{tenant_prefix(each)}{name}")) for name, noun in COUNTS.items())
+        counts += [(noun, found.value) for noun, found in named if found is not None][:1]
+    if counts:
+        nouns = {noun for noun, _ in counts}
+        whose = "of all tenants" if tenant is None else f"of {tenant}"
+        noun = nouns.pop() if len(nouns) == 1 else "operation"
+        return _Work(noun, sum(value for _, value in counts), whose)
+    is_one = tenant is None and record.metric(LOAD_TIME) is not None
+    return _Work(_LOAD if is_one else None, float(is_one))
 
 
 def _disk(name: str, account: Mapping[str, int], trace: Trace | None, window: tuple[int, int]) -> DiskTime:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from strata.explanation.analysis import DiskTime, Explanation, nearest_rank
-from strata.explanation.comparison import IDLE, KIND_WORDS, Comparison, names_of, sentences
+from strata.explanation.comparison import IDLE, Comparison
+from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts, svg
 from strata.report.palette import GRID, PARTS, STACKS, Colour
@@ -270,12 +271,12 @@ def _time_figures(disks: Sequence[DiskTime]) -> list[Figure]:
 
 def _comparison_figure(comparison: Comparison) -> Figure:
     ordered = sorted(comparison.contributions, key=lambda each: [*_KIND_COLOURS].index(each.kind))
-    faster, slower = names_of(comparison.faster, comparison.slower)
+    first, second = names_of(comparison.first, comparison.second)
     bars = {
-        faster: [_kind_piece(each.kind, each.faster.total_ns) for each in ordered],
-        slower: [_kind_piece(each.kind, each.slower.total_ns) for each in ordered],
+        first: [_kind_piece(each.kind, each.first.total_ns) for each in ordered],
+        second: [_kind_piece(each.kind, each.second.total_ns) for each in ordered],
     }
-    title = f"Time per {comparison.faster.operation}"
+    title = f"Time per {comparison.first.unit}"
     return _bars_figure(title, "By kind of request; a mean over the disks.", bars)
 
 

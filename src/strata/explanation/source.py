@@ -14,9 +14,10 @@ from strata.errors import ResultError
 from strata.files import read_plain
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
+from strata.results.differences import Naming, differences
 from strata.results.events import read_events
-from strata.results.record import ResultRecord
-from strata.results.store import Attempt, ResultsFolder
+from strata.results.record import ResultRecord, StudySnapshot
+from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.results.trace import read_trace
 from strata.spec.trial import TrialKey
 from strata.traces.table import Trace
@@ -34,6 +35,8 @@ class Source:
         window_ns: The span of the disks' accounts in the record, on the lab's monotonic clock; None without
             accounts, as on a host.
         workload_title: The workload's declaration in one line.
+        study: The study as the results keep it.
+        reading: The trial as it was read.
     """
 
     trial_id: str
@@ -42,6 +45,8 @@ class Source:
     plan: Plan
     window_ns: tuple[int, int] | None
     workload_title: str
+    study: StudySnapshot | None = None
+    reading: Reading | None = None
 
     def trace(self) -> Trace:
         """The trial's trace; raises `ResultError` if there is none, or it is damaged."""
@@ -89,7 +94,22 @@ def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     plan = _plan(reading.attempt)
     window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
     title = {choice.name: choice.title for choice in study.workloads}.get(plan.trial.workload, "")
-    return Source(str(trial), reading.attempt, reading.record, plan, window_ns, title)
+    return Source(str(trial), reading.attempt, reading.record, plan, window_ns, title, study, reading)
+
+
+def differing(one: Source, two: Source) -> list[str]:
+    """What differs in the declarations of two trials, defaults included: ``key: its value → the other's``."""
+    if one.study is None or two.study is None or one.reading is None or two.reading is None:
+        return []
+    first, second = one.reading.trial, two.reading.trial
+    naming = Naming({first.stack: second.stack}, {first.workload: second.workload})
+    found = differences(one.study, two.study, [(one.reading, two.reading)], naming)
+    said = [
+        f"{each.name}: {each.first or 'none'} → {each.second or 'none'}"
+        for each in found
+        if each.area not in {"plans", "host"}
+    ]
+    return said + ([f"seed: {first.seed} → {second.seed}"] if first.seed != second.seed else [])
 
 
 def _plan(attempt: Attempt) -> Plan:

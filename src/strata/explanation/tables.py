@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.explanation.analysis import DiskTime, Explanation
-from strata.explanation.comparison import KIND_WORDS, Comparison, sentences
+from strata.explanation.comparison import Comparison
+from strata.explanation.sentences import KIND_WORDS, sentences
 from strata.report.table import Cell, Column, Table, columns, terminal
 from strata.report.terminal import processor_table
 from strata.traces.kinds import TIME_PARTS
@@ -66,10 +67,9 @@ def _operation_table(found: Explanation) -> Table:
     ]
     for words, size in (("bytes read", found.sum("read_bytes")), ("bytes written", found.sum("write_bytes"))):
         rows.append((words, Cell(size, "B"), Cell(found.per_operation(size), "B")))
-    operation = found.operation or "operation"
-    done = counted(round(found.operations), operation)
+    done = f"{counted(round(found.operations), found.operation or 'operation')} {found.whose}".rstrip()
     note = done if found.operation else "the workload counts no operations"
-    return Table(columns("", ("in all", "count"), (f"per {operation}", "1")), rows, "Requests", note)
+    return Table(columns("", ("in all", "count"), (f"per {found.unit}", "1")), rows, "Requests", note)
 
 
 def _level_table(found: Explanation) -> Table:
@@ -221,13 +221,17 @@ def explanation_plain(found: Explanation) -> dict[str, Any]:
 
 
 def comparison_plain(comparison: Comparison) -> dict[str, Any]:
-    """For JSON: both trials, and what each kind of request contributes to the difference per operation."""
+    """For JSON: both trials, and what each kind of request contributes to the difference per operation.
+
+    A difference is the second minus the first.
+    """
     effects = ("difference_ns", "by_count_ns", "by_cost_ns", "parts_ns")
     return {
-        "faster": explanation_plain(comparison.faster),
-        "slower": explanation_plain(comparison.slower),
-        "operation": comparison.faster.operation,
-        **{name: getattr(comparison, name) for name in ("faster_ns", "slower_ns", "difference_ns")},
+        "first": explanation_plain(comparison.first),
+        "second": explanation_plain(comparison.second),
+        "operation": comparison.first.operation,
+        "differing": comparison.differing,
+        **{name: getattr(comparison, name) for name in ("first_ns", "second_ns", "difference_ns")},
         "contributions": [_with(each, *effects) for each in comparison.contributions],
         "sentences": sentences(comparison),
     }
