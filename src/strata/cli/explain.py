@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from strata.cli.output import print_json, print_wrote, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
+
+if TYPE_CHECKING:
+    from strata.results.store import ResultsFolder
+    from strata.spec.trial import TrialKey
 
 
 def explain(
@@ -42,17 +46,7 @@ def explain(
     from strata.explanation.comparison import compare  # noqa: PLC0415
 
     named = source.find_trials(trials)
-    if len(named) > 2:
-        raise ResultError(
-            f"{len(named)} trials were named", place="strata explain", remedy="name one trial, or two"
-        )
-    if len({(folder.path.resolve(), trial) for folder, trial in named}) < len(named):
-        folder, trial = named[0]
-        raise ResultError(
-            "the same trial is named twice",
-            place=f"{folder.path}/{trial}",
-            remedy="name another one to compare it with, or name it once",
-        )
+    _refuse_names(named)
     sources = [source.read_source(folder, trial) for folder, trial in named]
     traces = [each.trace() if each.record.trace is not None else None for each in sources]
     found = [analysis.explain(each, trace, tenant) for each, trace in zip(sources, traces, strict=True)]
@@ -77,6 +71,20 @@ def explain(
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         stdout().print(view)
+
+
+def _refuse_names(named: Sequence[tuple[ResultsFolder, TrialKey]]) -> None:
+    if len(named) > 2:
+        raise ResultError(
+            f"{len(named)} trials were named", place="strata explain", remedy="name one trial, or two"
+        )
+    if len({(folder.path.resolve(), trial) for folder, trial in named}) < len(named):
+        folder, trial = named[0]
+        raise ResultError(
+            "the same trial is named twice",
+            place=f"{folder.path}/{trial}",
+            remedy="name another one to compare it with, or name it once",
+        )
 
 
 def folder_names(paths: Sequence[Path]) -> list[str]:
