@@ -362,6 +362,8 @@ bool strata_cpu_read_clock(void)
 
 u64 strata_cpu_clock_read_ns(void)
 {
+	if (!strata_cpu_priced)
+		return strata_charge_clock_read_ns;
 	return max(strata_cpu_prices.price_ps[CPU_CLOCK_READ] / 1000, 1ULL);
 }
 

@@ -151,7 +151,8 @@ _OWNED: Final = {
         ),
         (
             "clocksource gtod_cpu",
-            "in the lab only clock_gettime shows virtual time. Strata gives it itself: leave it out",
+            "every clock shows virtual time in the lab, clock_gettime with the least work. Strata gives it "
+            "itself: leave it out",
         ),
         (
             "randseed randrepeat allrandrepeat random_generator_seed use_os_rand",

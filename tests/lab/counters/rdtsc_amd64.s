@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+TEXT ·rdtsc(SB), 4, $0-8
+	RDTSC
+	SHLQ $32, DX
+	ORQ  DX, AX
+	MOVQ AX, ret+0(FP)
+	RET
