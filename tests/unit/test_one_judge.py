@@ -7,14 +7,19 @@ import csv
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from command_line import shown, shown_json
 from made_results import made_results
+from present import present
 from strata.report.heat_map import heat_map
 from strata.report.page import page_of
 from strata.results.store import ResultsFolder
 from strata.spec.matrix import Factor, Level, Matrix, Variant
+from strata.spec.trial import CellKey
 from strata.spec.warning import Check
 from strata.statistics.study import gather
+from strata.units import times
 
 DISTURBED = Check(name="undisturbed", verdict="no", detail="another process ran for 3 s of the window")
 IDLE = Check(name="limited", verdict="no", detail="disk0 had requests for 3 % of the window")
@@ -99,6 +104,22 @@ def test_sound_numbers_are_worse_everywhere_and_better_the_other_way_round(tmp_p
     assert [found.pop("matrix"), found.pop("compare ext4 xfs")] == ["better", "better"]
     assert found == dict.fromkeys(found, "worse")
     assert claimed(path) == ("reproduced", "")
+
+
+def test_a_ratio_has_one_direction_in_show_report_compare_and_advice(tmp_path: Path) -> None:
+    path = results(tmp_path / "r", gain=3.0)
+    study = gather(ResultsFolder.open(path))
+    kind = next(kind for kind in study.metrics("postgresql") if kind.name == "latency_ns_p99")
+    cells = CellKey("ext4", "postgresql"), CellKey("xfs", "postgresql")
+    gain = present(study.compared(kind, *cells)).gain
+
+    assert gain < 0.5  # a latency more than twice as long
+    assert f"▼ {times(gain)}" in shown("show", path, "--metric", kind.name)
+    assert f"{times(gain)} (" in page_of(ResultsFolder.open(path)).replace("\u00a0", " ")
+    options = ("--metric", kind.name, "--threshold", "3%")
+    assert f"{gain:.3f}" in shown("compare", f"{path}:xfs", f"{path}:ext4", *options)
+    [row] = compared(path, "xfs", "ext4", *options)["comparisons"]
+    assert (row["gain"], row["ratio"]) == (pytest.approx(gain), pytest.approx(1 / gain))
 
 
 def test_a_gate_fails_by_no_number_that_the_report_doubts(tmp_path: Path) -> None:

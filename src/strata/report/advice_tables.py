@@ -15,7 +15,7 @@ from strata.advice.uses import Use
 from strata.printable import plain
 from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
-from strata.report.wording import ends_plain, interval_ends, picked
+from strata.report.wording import ends_plain, gain_cells, picked
 from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison
 from strata.units import percent
@@ -31,17 +31,17 @@ _TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
 _SCORE: Final = columns(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict")
 LEGEND: Final = (
-    "waiting: the weighted arithmetic mean of the times of all metrics, each relative to the baseline's; "
-    "ratio: to that on the leader, above 1 is worse; geometric: the ratio of the geometric means of the same "
-    "times · to the leader: a metric's ratio; below 1 is worse, whatever the metric · verdict: of the zone "
-    "of ±3 % · leads in: share of the bootstrap's resamples of the seeds"
+    "waiting: the weighted arithmetic mean of the times of all metrics, each relative to the baseline's · to "
+    "the leader: how many times as good, below 1 is worse, by the waiting or by a metric; geometric: by the "
+    "geometric mean of the same times · verdict: of the zone of ±3 % · leads in: share of the bootstrap's "
+    "resamples of the seeds"
 )
 
 
 def ranking(advice: Advice) -> Table:
     """A row per ranked stack, the least waiting first."""
     rows = [
-        (each.stack, each.waiting, *_time(each.score), *_time(each.geometric), each.best_share)
+        (each.stack, each.waiting, *_score(each.score), *_score(each.geometric), each.best_share)
         for each in advice.standings
     ]
     means = columns(
@@ -50,7 +50,10 @@ def ranking(advice: Advice) -> Table:
         *(("geometric mean", "ratio"), ("its interval", "figure"), "its verdict"),
         ("leads in", "share"),
     )
-    title, note = f"Ranking: {advice.use.title}", "the time that the use waits; above 1 is worse"
+    title, note = (
+        f"Ranking: {advice.use.title}",
+        "by the time that the use waits; below 1 is worse",
+    )
     return Table((_STACK, *means), rows, title, note)
 
 
@@ -58,13 +61,13 @@ def _narrow_ranking(advice: Advice) -> Table:
     """The ranking in 80 columns, without the geometric mean's interval; two verdicts where they differ."""
     rows = []
     for each in advice.standings:
-        ratio, ends, verdict = _time(each.score)
-        geometric, _, other = _time(each.geometric)
+        ratio, ends, verdict = _score(each.score)
+        geometric, _, other = _score(each.geometric)
         if other != verdict:
             verdict = Cell(f"{verdict.value} / {other.value}")
         rows.append((each.stack, each.waiting, ratio, ends, verdict, geometric, each.best_share))
     figures = columns(
-        *(("waiting", "ratio"), ("ratio", "ratio"), ("95 % interval", "figure"), "verdict"),
+        *(("waiting", "ratio"), ("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
         *(("geometric", "ratio"), ("leads in", "share")),
     )
     return Table((_STACK, *figures), rows)
@@ -100,17 +103,7 @@ def coverage(advice: Advice) -> Table:
 def _score(score: Comparison | None) -> tuple[Any, ...]:
     if score is None:
         return ("", "", Cell("leads", tone="best"))
-    ends = interval_ends(score.gain_interval) if score.gain_interval is not None else None
-    return (score.gain, ends, Cell(score.verdict, tone=_TONES.get(score.verdict, "")))
-
-
-def _time(score: Comparison | None) -> tuple[Any, ...]:
-    """A comparison of times, where a ratio above 1 is worse."""
-    gain, ends, verdict = _score(score)
-    if score is None:
-        return gain, ends, verdict
-    interval = score.ratio.interval
-    return score.ratio.ratio, interval_ends(interval) if interval is not None else ends, verdict
+    return (*gain_cells(score), Cell(score.verdict, tone=_TONES.get(score.verdict, "")))
 
 
 def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:

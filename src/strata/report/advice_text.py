@@ -8,7 +8,7 @@ from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, Excluded, MissingCapability, Standing, Worse
 from strata.advice.uses import DURABLE
-from strata.report.wording import interval_words
+from strata.report.wording import gain_words, interval_words, ratio_words
 from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
@@ -121,7 +121,7 @@ def reasons(advice: Advice) -> Iterator[tuple[str, str]]:
 
 def time_words(score: Comparison) -> str:
     """How long the use waits compared with the leader: ``1.16 × (95 % interval 1.14 to 1.19)``."""
-    return f"{times(score.ratio.ratio)} ({interval_words(score.ratio.interval)})"
+    return ratio_words(score.ratio.ratio, score.ratio.interval, named=True)
 
 
 def missing_words(missing: Sequence[MissingCapability]) -> str:
@@ -270,7 +270,7 @@ def _price(advice: Advice) -> Iterator[str]:
     """How much faster the stacks without a requirement would be."""
     for each in advice.out:
         if each.price is not None:
-            gain = f"{times(each.price.gain)} ({interval_words(each.price.gain_interval)})"
+            gain = gain_words(each.price, named=True)
             loses = "loses what it acknowledged when the power fails"
             without = loses if each.capability == DURABLE else f"is without {ability(each.capability)}"
             seeds = counted(each.price.ratio.n, "seed")

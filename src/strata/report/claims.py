@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.report.table import Cell, Table, Tone, columns, markdown, terminal
-from strata.report.wording import between, ends_plain, interval_ends, picked
+from strata.report.wording import between, ends_plain, interval_ends, picked, ratio_words
 from strata.spec.metric_title import name_title
 from strata.statistics.claims import Finding, Judgement, Verdict
 from strata.statistics.interval import Interval
@@ -108,7 +108,7 @@ def level_words(
     low, high = ends
     interval = Interval(low, high) if low is not None and high is not None else None
     if is_ratio:
-        return f"{times(level)} ({interval_ends(interval)})" if interval else times(level)
+        return ratio_words(level, interval)
     shown = f" ({between(interval.low, interval.high, unit, 'to')})" if interval else ""
     return f"{format_value(level, unit)}{shown}"
 

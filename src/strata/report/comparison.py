@@ -23,7 +23,7 @@ from strata.statistics.pair import Change, Overall, Pair, Row
 from strata.statistics.pairing import Side
 from strata.statistics.survival_pair import SurvivalRow
 from strata.statistics.survival_pair import Verdict as SurvivalVerdict
-from strata.units import format_share, ratio_digits, significant
+from strata.units import format_share, percent, significant
 from strata.words import listed
 
 _TONES: Final[dict[Verdict, Tone]] = {
@@ -116,16 +116,16 @@ def _named(difference: Difference) -> str:
 
 
 def ratio_text(comparison: Comparison) -> str:
-    """The ratio with three digits behind the point; exactly 1 is distinguished from rounded values."""
-    ratio, interval = comparison.ratio.ratio, comparison.ratio.interval
+    """The gain with three digits behind the point; exactly 1 is distinguished from rounded values."""
+    ratio, interval = comparison.gain, comparison.gain_interval
     if ratio == 1 and (interval is None or interval.low == interval.high == 1):
         return "exactly 1"
     return f"{ratio:.3f}" if ratio < 9.9995 else significant(ratio, 3)
 
 
 def interval_text(comparison: Comparison) -> str:
-    """The interval of the ratio; empty without one, or with a width of zero."""
-    interval = comparison.ratio.interval
+    """The interval of the gain; empty without one, or with a width of zero."""
+    interval = comparison.gain_interval
     if interval is None or ratio_text(comparison) == "exactly 1":
         return ""
     return f"{interval.low:.3f} to {interval.high:.3f}"
@@ -154,7 +154,7 @@ def _rows_table(rows: Sequence[Row], names: Sequence[Column], *, with_values: bo
         values = [Cell(value, row.comparison.kind.unit) for value in (row.first, row.second) if with_values]
         made.append((*named, *values, *_ratio_cells(row.comparison), seeds_text(row)))
     levels = columns(("A", "1"), ("B", "1")) if with_values else ()
-    heads = (Column("B/A", "figure"), _ENDS, *columns("verdict", ("n", "figure")))
+    heads = (Column("times as good", "figure"), _ENDS, *columns("verdict", ("n", "figure")))
     return Table((*names, *levels, *heads), made)
 
 
@@ -183,20 +183,13 @@ def _counts_table(pair: Pair, rows: Sequence[Row], most: int | None) -> Table:
         (
             *(each.cell.workload_title, each.cell.stack_title, metric_title(each.kind)),
             *(Cell(level, each.kind.unit) for level in (each.first, each.second)),
-            _changed_words(each.ratio),
+            "" if each.ratio is None else percent(each.ratio - 1, signed=True),
         )
         for each in found[:most]
     ]
-    heads = columns("workload", "stack", "count", ("A", "1"), ("B", "1"), ("B/A", "figure"))
+    heads = columns("workload", "stack", "count", ("A", "1"), ("B", "1"), ("change", "figure"))
     left = len(found) - len(made)
     return Table(heads, made, _COUNTS, f"and {left} more: --json has them all" if left else "")
-
-
-def _changed_words(ratio: float | None) -> str:
-    if ratio is None:
-        return ""
-    digits = ratio_digits(ratio, 4)
-    return digits if float(digits.lstrip("<> ")) != 1 else "≈ 1"
 
 
 def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
@@ -225,7 +218,8 @@ def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool 
         parts += [Text.assemble(f"  {each.what}", (f": {each.why}", "yellow")) for each in pair.absent]
         parts.append(Text())
     legend = (
-        "B/A: geometric mean of the ratios of trials of the same seed; ↑ more is better, ↓ less is better.\n"
+        "times as good: geometric mean over trials of the same seed; above 1 B is better, whatever the "
+        "metric.\n"
         f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
     )
     return Group(*parts, Text(legend, style="dim"))
@@ -332,6 +326,8 @@ def _row_plain(row: Row) -> dict[str, Any]:
         "b": row.second,
         "ratio": comparison.ratio.ratio,
         **ends_plain(comparison.ratio.interval, "ratio"),
+        "gain": comparison.gain,
+        **ends_plain(comparison.gain_interval, "gain"),
         **picked(comparison.ratio, "n", "paired", "shift"),
         **picked(comparison, "verdict", "doubt", "unranked"),
     }

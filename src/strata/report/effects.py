@@ -14,7 +14,7 @@ from strata.report.figures import NamedFigure
 from strata.report.palette import STACKS, Colour, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table
-from strata.report.wording import SIGNS, ends_plain, interval_ends, picked
+from strata.report.wording import SIGNS, ends_plain, gain_cells, picked
 from strata.spec.matrix import Factor
 from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import MetricKind
@@ -94,9 +94,7 @@ def effects_table(design: Design, kind: MetricKind, found: Sequence[Effect]) -> 
         if each.where is not None:
             name, *others = each.where
             where = "{}: {} against {}".format(name, *(factors[name].level(other).text for other in others))
-        ends = comparison.gain_interval
-        shown = interval_ends(ends, "–") if ends else ""
-        row = (factor.name, *levels, where, comparison.gain, shown, SIGNS[comparison.verdict])
+        row = (factor.name, *levels, where, *gain_cells(comparison), SIGNS[comparison.verdict])
         rows.append((*row, each.combinations))
     is_mixed = any(each.where for each in found)
     heads = (

@@ -21,7 +21,7 @@ from strata.report.knee import search_table, searches_of
 from strata.report.origin import added_words, not_converged_words, seeds_words
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
 from strata.report.warnings import check_lines
-from strata.report.wording import ARROWS, SIGNS, interval_ends
+from strata.report.wording import ARROWS, SIGNS, gain_cells
 from strata.results.counts import every_metric
 from strata.results.record import ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
@@ -67,7 +67,7 @@ def study_view(
 
 _LEGEND: Final = (
     "values: geometric means over seeds, percentiles of merged histograms; spread: half of max − min\n"
-    "to best: the ratio, its 95 % interval, and ▲ better, = equal within ±3 %, ▼ worse, ≈ marginal, "
+    "to best: times as good, the 95 % interval, and ▲ better, = equal within ±3 %, ▼ worse, ≈ marginal, "
     "? undecided, ! doubtful, · too few seeds, ∅ not ranked"
 )
 
@@ -144,7 +144,8 @@ def _standing_table(
     for stack in results.stacks:
         count, comparison = _count(results, stack, workload, notes), against.get(stack)
         value: Cell | None = None
-        spread, to_best, ends = "", "", ""
+        spread, to_best = "", ""
+        ends: str | None = ""
         if summary := summaries.get(stack):
             value = Cell(summary.estimate, tone="best" if stack == standing.best else "")
             spread = f"±{percent(summary.spread)}" if summary.n > 1 else ""
@@ -153,9 +154,8 @@ def _standing_table(
         elif results.unranked(stack, workload):
             to_best = f"{SIGNS['not ranked']} not ranked" if summary else ""
         elif comparison is not None:
-            interval = comparison.ratio.interval
-            to_best = f"{SIGNS[comparison.verdict]} {times(comparison.ratio.ratio)}"
-            ends = interval_ends(interval, "–").replace(" – ", "–") if interval else ""
+            gain, ends = gain_cells(comparison)
+            to_best = f"{SIGNS[comparison.verdict]} {times(gain)}"
         rows.append((stack, value, spread, to_best + (notes.objected(stack) if value else ""), ends, count))
     columns = (
         Column(metric_title(kind), "stack", width=width),

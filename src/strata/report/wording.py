@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics and ratios in words."""
+"""Metrics and ratios in words.
+
+A ratio that is shown is turned so that above 1 is better, whatever the metric: times as good. Sentences that
+compare times, and claims, which have their sources' ratios, say what theirs are of. In data ``ratio`` is the
+metric's own, and ``gain`` is turned.
+"""
 
 from __future__ import annotations
 
@@ -89,13 +94,27 @@ def interval_words(interval: Interval | None) -> str:
     return f"95 % interval {interval_ends(interval)}{alike}"
 
 
-def gain_words(comparison: Comparison | None) -> str:
-    """The gain of a stack, with the interval, and whether it is undecided."""
+def ratio_words(ratio: float, interval: Interval | None, note: str = "", *, named: bool = False) -> str:
+    """A ratio with its interval and a note: ``0.49 × (0.45 to 0.53, doubtful)``; without one it stands alone.
+
+    ``named``: in a sentence, which says that it is the 95 % interval, or that there is none.
+    """
+    ends = interval_words(interval) if named else interval_ends(interval) if interval else ""
+    said = ", ".join(filter(None, (ends, note if ends else "")))
+    return f"{times(ratio)} ({said})" if said else times(ratio)
+
+
+def gain_words(comparison: Comparison | None, *, named: bool = False) -> str:
+    """How many times as good a stack is, with the interval, and whether it is undecided."""
     if comparison is None:
         return "–"
     if comparison.unranked:
         return "not ranked"
-    if comparison.gain_interval is None:
-        return times(comparison.gain)
-    note = f", {comparison.verdict}" if comparison.verdict not in {"better", "worse"} else ""
-    return f"{times(comparison.gain)} ({interval_ends(comparison.gain_interval, '–')}{note})"
+    note = "" if named or comparison.verdict in {"better", "worse"} else comparison.verdict
+    return ratio_words(comparison.gain, comparison.gain_interval, note, named=named)
+
+
+def gain_cells(comparison: Comparison) -> tuple[float, str | None]:
+    """The same for two columns of a table: how many times as good, and the interval."""
+    interval = comparison.gain_interval
+    return comparison.gain, None if interval is None else interval_ends(interval, "–").replace(" – ", "–")
