@@ -94,7 +94,7 @@ class Rotating(DeviceKind):
         scheduler_window  0.6..2  drives may choose among all commands that they hold
         scheduler_wait_limit  0.5..2  the longest waits of real drives: 0.8 to 2.9 s
         positioning_margin  0.4..2  real drives gain 1.4 to 1.8 times from 32 commands, ideal ones 2.2 times
-        admission_oldest_every  0.5..2  from the order of arrival to waits that real drives show [write_cache]
+        admission_oldest_every  0.5..4  from the order of arrival to waits that real drives show [write_cache]
         read_segments, read_segment_size  0.5..2  drives have 8 to 32 segments of 1 to 2 MiB, the largest more
         write_cache  0.5..1.5  firmware divides its buffer: a quarter to three quarters for writes
         write_cache_runs  0.25..4  not published
