@@ -35,12 +35,12 @@ _MACHINE_NS: Final = 7_000
     "real-drives",
     "Real drives",
     """Measurements that others published (<code>devices/real</code>), and the same load on the nearest model:
-a named one, or that of the class. Nothing was fitted to one of these drives. A row has the model's rate,
-median and 99th percentile over the real ones, and says which of the real values lie within the range of 20
-drives that are drawn from the model, as a study draws them. The machine's part of a request, which fio
-measures, is taken for 7 µs and added to the model's. A row passes within 25 % in the rate and a factor
-of 1.5 in the 99th percentile. Where the host was the limit, neither side is judged. The first rows count the
-others against the aims.""",
+a named one, or that of the class. The ranges of some parameters were chosen with these drives in sight; no
+model was fitted to one of them. A row has the model's rate, median and 99th percentile over the real ones,
+and says which of the real values lie within the range of 20 drives that are drawn from the model, as a study
+draws them. The machine's part of a request, which fio measures, is taken for 7 µs and added to the model's.
+A row passes within 25 % in the rate and a factor of 1.5 in the 99th percentile. Where the host was the limit,
+neither side is judged. The first rows count the others against the aims.""",
 )
 def real(quick: bool) -> Found:
     drives = real_drives()
