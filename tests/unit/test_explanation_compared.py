@@ -77,6 +77,17 @@ def test_the_sentences_name_the_causes_with_their_figures() -> None:
     ]
 
 
+def test_requests_that_a_drive_served_because_of_their_age_name_its_limit() -> None:
+    late = request(0, kind="read", queue=30 * MS, seek=8 * MS, flags=("overdue",))
+    slow = explained(trace(late, request(40 * MS, kind="read", seek=2 * MS)))
+    fast = explained(trace(request(0, kind="read", seek=8 * MS)), operations=20)
+
+    (row,) = (row for table in tables(slow) for row in table.rows if "scheduler_wait_limit" in str(row[0]))
+    assert row[1:] == (1, 0.1)
+    assert "0.100 requests served at scheduler_wait_limit" in " ".join(sentences(compare(fast, slow)))
+    assert not any("scheduler_wait_limit" in str(row[0]) for table in tables(fast) for row in table.rows)
+
+
 def test_the_processors_time_is_said_where_it_makes_a_difference() -> None:
     def computing(busy_ms: int, checksums_ms: int) -> ProcessorUse:
         time_ns = {"system": (busy_ms - checksums_ms) * MS, "checksums": checksums_ms * MS}
@@ -124,7 +135,7 @@ def test_idleness_that_is_no_part_of_the_difference_is_not_mentioned() -> None:
     slow = explained(trace(request(0, seek=90 * MS)), stack="btrfs", operations=1)
     fast = explained(trace(request(0, seek=40 * MS)), operations=1, window_ms=50)
 
-    assert "Not explained" not in " ".join(sentences(compare(slow, fast)))
+    assert "Not explained" not in " ".join(sentences(compare(fast, slow)))
 
 
 def test_the_trial_that_is_named_first_comes_first_in_every_sentence() -> None:
