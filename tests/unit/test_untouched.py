@@ -13,7 +13,7 @@ from strata.layers.md import Md
 from strata.plan.catalogue import catalogue
 from strata.spec.load import load_study
 from strata.spec.trial import CellKey
-from strata.spec.untouched import untouched, untouched_warnings
+from strata.spec.untouched import exhausted_warnings, untouched, untouched_warnings
 from study_texts import read
 
 HEAD: Final = '[study]\nname = "small"\nquestion = "What does it cost?"\nseeds = [1]\n'
@@ -159,6 +159,25 @@ def test_the_limit_of_dirty_pages_is_warned_of_where_memories_differ_and_writes_
 
     assert list(found(tmp_path, buffered)) == ["large.rw"]
     assert not found(tmp_path, text(HDD_AND_SSD, stacks, "128MiB"))
+
+
+def test_metadata_of_a_thin_pool_too_small_for_the_data_are_warned_of(tmp_path: Path) -> None:
+    """../shared/cases/thin-metadata.toml: 24 GiB in chunks of 64 KiB over 4 MiB of metadata."""
+    stacks = {
+        "small-meta": 'layers = [{ layer = "lvm-thin", metadata_size = "4MiB" }, { layer = "ext4" }]',
+        "normal": 'layers = [{ layer = "lvm-thin" }, { layer = "ext4" }]',
+    }
+    study = text({"d0": "generic-sata-ssd 64GiB"}, stacks, "24GiB")
+
+    [warning] = exhausted_warnings(read(tmp_path, study))
+
+    assert warning.code == "layer-exhausted"
+    assert warning.text.startswith(
+        "small-meta.rw: the pool's metadata of 4MiB are full before 24 GiB of data are written: 393,216 "
+    )
+    assert not exhausted_warnings(read(tmp_path, study.replace('"24GiB"', '"8GiB"')))
+    larger = study.replace('"4MiB"', '"4MiB", chunk = "256KiB"')
+    assert not exhausted_warnings(read(tmp_path, larger))
 
 
 def test_the_regions_of_a_bitmap_are_those_of_mdadm() -> None:

@@ -31,7 +31,7 @@ from strata.spec.load import load_study
 from strata.spec.redundancy import stack_warnings
 from strata.spec.study import Study
 from strata.spec.trial import CellKey
-from strata.spec.untouched import untouched_warnings
+from strata.spec.untouched import exhausted_warnings, untouched_warnings
 from strata.spec.warning import ResultWarning
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.words import counted, listed
@@ -115,6 +115,7 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
     warnings = [
         *stack_warnings(read),
         *untouched_warnings(read),
+        *exhausted_warnings(read),
         *unpriced_warnings(plans, read.processor),
     ]
     host = read.on_host()

@@ -136,6 +136,10 @@ class Abilities:
         """Its structures whose cost small data do not meet; ``named`` as for `Layer.diagnostics`."""
         return ()
 
+    def exhausted_by(self, lower: Provided, data_bytes: int) -> str | None:
+        """Which space of its own is too small for these data above it, as a sentence; None: none is."""
+        return None
+
     def sole_copies(self) -> tuple[str, ...]:
         """The keys of its named devices that hold the only copy of something that the stack needs."""
         return ()

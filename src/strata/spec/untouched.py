@@ -80,6 +80,19 @@ def untouched_warnings(study: Study) -> list[ResultWarning]:
     return [WARNINGS[CODE].warning(f"{listed(names)}: {text}") for text, names in cells.items()]
 
 
+def exhausted_warnings(study: Study) -> list[ResultWarning]:
+    """Layers with too little room for what they keep of the data, each with the cells that it holds for."""
+    cells: dict[str, list[str]] = {}
+    for workload in study.workloads:
+        for name, whole in study.stacks.items():
+            load = study.load(name, workload)
+            stack, data_bytes = whole.at(load.place), _data_bytes(load)
+            for layer, context in zip(stack.layers, stack.contexts(study.capacities_bytes, 1), strict=True):
+                if data_bytes and (why := layer.exhausted_by(context.provided, data_bytes)) is not None:
+                    cells.setdefault(why, []).append(str(CellKey(name, workload)))
+    return [WARNINGS["layer-exhausted"].warning(f"{listed(names)}: {why}") for why, names in cells.items()]
+
+
 def _is_compared(
     structure: Structure,
     layers: _Layers,

@@ -210,6 +210,12 @@ _KINDS: Final = (
         "drive can be a cache, a log or a special device",
     ),
     WarningKind(
+        "layer-exhausted",
+        "does every layer have room for what it keeps of the data?",
+        "a layer has too little room for what it keeps of the data",
+        "give it more (`metadata_size`), or take larger chunks; unless it is meant to run full",
+    ),
+    WarningKind(
         "unused-capacity",
         "does the lowest layer use nine tenths of its devices' capacity?",
         "more than a tenth of the disks' capacity is unused",
