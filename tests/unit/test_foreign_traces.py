@@ -68,6 +68,29 @@ def test_an_iolog_of_fio_has_requests_without_completions(tmp_path: Path) -> Non
     assert [OPS[row["op"]] for row in found.records] == ["read", "write", "flush", "discard"]
 
 
+def test_the_log_of_several_jobs_in_one_file_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """fio writes the logs of numjobs=2 into one file, each with a head."""
+    both = IOLOG + "fio version 3 iolog\n18 /data/a add\n90 /data/a read 0 4096\n"
+
+    with pytest.raises(ResultError, match="a second log begins here: several jobs") as caught:
+        read_foreign(written(tmp_path, both))
+
+    assert str(caught.value.place).endswith(":9")
+    assert "numjobs=1" in str(caught.value.remedy)
+
+
+def test_blkparse_s_issues_alone_are_requests(tmp_path: Path) -> None:
+    text = (
+        "  8,0    0        1     0.000000000   100  D  WS 2048 + 8 [fio]\n"
+        "  8,0    0        2     0.001000000   100  D   R 4096 + 8 [fio]\n"
+    )
+
+    found = read_foreign(written(tmp_path, text))
+
+    assert not found.has_completions
+    assert [(row[1], row[2], row[3]) for row in rows(found)] == [("write_sync", 2048, 8), ("read", 4096, 8)]
+
+
 def test_in_an_older_iolog_waits_add_up(tmp_path: Path) -> None:
     lines = (
         "/f add",

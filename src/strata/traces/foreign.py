@@ -124,6 +124,13 @@ def _iolog(lines: Sequence[str], path: Path) -> Iterator[_Request]:
     at_us = 0
     for number, line in enumerate(lines[1:], 2):
         words = line.split()
+        if words[:2] == ["fio", "version"]:
+            raise ResultError(
+                "a second log begins here: several jobs (numjobs) wrote into this file, and the order of their "
+                "requests is lost",
+                place=f"{path}:{number}",
+                remedy="give each job a write_iolog of its own, or record with numjobs=1",
+            )
         try:
             if timed and words:
                 at_us = int(words.pop(0))
