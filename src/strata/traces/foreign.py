@@ -126,7 +126,7 @@ def _iolog(lines: Sequence[str], path: Path) -> Iterator[_Request]:
         words = line.split()
         if words[:2] == ["fio", "version"]:
             raise ResultError(
-                "a second log begins here: several jobs (numjobs) wrote into this file, and the order of their "
+                "a second log begins here: several jobs (numjobs) wrote this file, and the order of their "
                 "requests is lost",
                 place=f"{path}:{number}",
                 remedy="give each job a write_iolog of its own, or record with numjobs=1",
