@@ -11,10 +11,11 @@ from workload_factory import refused
 from strata.errors import RunError
 from strata.plan.compile import compile_trial
 from strata.spec.histogram import decode
-from strata.spec.metric import Metric
+from strata.spec.metric import Metric, of_open_loop
 from strata.spec.study import Study
 from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.fio import PRESETS, Fio
+from strata.workloads.tenants import tails_of
 from study_texts import mistakes, read
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs"
@@ -255,3 +256,14 @@ def test_all_of_a_disk_without_layers_is_room_for_data_and_nine_tenths_of_a_file
     assert mistakes(tmp_path, whole) == {}
     assert place == "workloads.rr.size"
     assert "of a filesystem or pool 90 % count" in said
+
+
+def test_a_load_that_syncs_is_judged_by_its_syncs_alone_in_an_open_loop_and_as_a_tenant() -> None:
+    found = metrics((SAVED / "fio-3.39-verify-fsync.json").read_text())
+    each = list(found.values())
+
+    assert [metric.name for metric in each if metric.headline] == ["operations_per_s", "sync_latency_ns_p99"]
+    assert [metric.name for metric in of_open_loop(each) if metric.headline] == ["sync_latency_ns_p99"]
+    assert tails_of(each) == ["sync_latency_ns_p99"]
+    without = list(metrics((SAVED / "fio-3.39-random-mix.json").read_text()).values())
+    assert tails_of(without) == ["read_latency_ns_p99", "write_latency_ns_p99"]

@@ -63,7 +63,7 @@ class Metric(BaseModel):
         return self.model_copy(update={"name": f"{prefix}{self.name}", "family": family, **changes})
 
 
-_ANSWERS: Final = (f"{LATENCY}_p99", f"pass_{LATENCY}_p99", "transactions_skipped")
+_ANSWERS: Final = (*(f"{of}{LATENCY}_p99" for of in ("", "pass_", "sync_")), "transactions_skipped")
 
 
 def of_open_loop(metrics: Iterable[Metric]) -> list[Metric]:

@@ -23,7 +23,10 @@ from strata.units import NS_PER_S, describe_duration, describe_size, format_dura
 from strata.workloads.keys import WholeSeconds, key, yes_or_no
 
 # The latencies to show beside a tenant's main rate: the first of these that it has.
-_TAILS: Final = (("latency_ns",), ("pass_latency_ns",), ("read_latency_ns", "write_latency_ns"))
+_TAILS: Final = (
+    *(("sync_latency_ns",), ("latency_ns",), ("pass_latency_ns",)),
+    ("read_latency_ns", "write_latency_ns"),
+)
 
 
 @dataclass(frozen=True)
