@@ -26,6 +26,7 @@ from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
 from strata.runners.kernel import lab_only
 from strata.spec.claims import SUFFIX
+from strata.spec.direct_io import direct_io_warnings
 from strata.spec.find import find_of
 from strata.spec.load import load_study
 from strata.spec.redundancy import stack_warnings
@@ -116,6 +117,7 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
         *stack_warnings(read),
         *untouched_warnings(read),
         *exhausted_warnings(read),
+        *direct_io_warnings(read),
         *unpriced_warnings(plans, read.processor),
     ]
     host = read.on_host()

@@ -16,6 +16,7 @@ from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
 from strata.results.events import Events
 from strata.results.record import COUNTS, Throughput
+from strata.spec.direct_io import buffered_by, kernel_version
 from strata.spec.fit import SNAPSHOT_LANE
 from strata.spec.metric import Metric, tenant_prefix
 from strata.spec.processor import Processor
@@ -25,6 +26,7 @@ from strata.spec.warning import (
     COVERS_PERIODS,
     DID_IO,
     DID_IO_IN_WINDOW,
+    DIRECT_IO,
     DURABLE,
     FINISHED,
     LARGER_THAN_MEMORY,
@@ -60,6 +62,7 @@ def checks_of(
     for placement in placements:
         found += _named(age_checks(plan, placement.tenant, trial.outputs), placement.tenant)
         found += _named([_larger_than_memory(placement, plan, events)], placement.tenant)
+        found += _named(_direct(placement, events), placement.tenant)
         found += _named(_covers_periods(placement, plan, events), placement.tenant)
         own = next(
             (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
@@ -173,10 +176,8 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Che
     data_bytes = placement.load.data_bytes
     if data_bytes is None:
         return check("unknown", "its size is not known")
-    cached = any(each.layer.caches_direct_io() for each in placement.layers)
-    if placement.load.bypasses_page_cache and not cached:
-        size = format_size(data_bytes)
-        return check("yes", f"{size} of data, read and written past the page cache (direct I/O)")
+    if past := _past_memory(placement):
+        return check("yes", f"{format_size(data_bytes)} of data, {past}")
     memory_bytes, whose = _memory_of(placement, plan, events)
     if memory_bytes is None:
         return check("unknown", "the machine's memory is not known")
@@ -187,6 +188,26 @@ def _larger_than_memory(placement: Placement, plan: Plan, events: Events) -> Che
         return check("yes", f"{data} of data, {whose} is {memory}; bonnie++ asks for twice the memory")
     enough = "at least twice as much data, as bonnie++ asks for"
     return check("yes", f"{data} of data, {whose} is {memory}: {enough}")
+
+
+def _past_memory(placement: Placement) -> str:
+    """How the data of a load are kept out of memory, as a clause; empty if they are not."""
+    layers = [each.layer for each in placement.layers]
+    if placement.load.bypasses_page_cache and not any(layer.caches_direct_io() for layer in layers):
+        return "read and written past the page cache (direct I/O)"
+    own = next((layer for layer in reversed(layers) if layer.requires.kind != "filesystem"), None)
+    key = own.uncached() if own is not None else ""
+    return f"which {own.layer} does not cache ({key})" if own is not None and key else ""
+
+
+def _direct(placement: Placement, events: Events) -> Iterator[Check]:
+    """Whether the direct I/O of a load that asks for it was direct."""
+    if not placement.load.bypasses_page_cache:
+        return
+    release = events.start.kernel.get("release", "") if events.start is not None else ""
+    layers = [each.layer for each in placement.layers]
+    why = buffered_by(layers, placement.load, kernel_version(release))
+    yield Check(name=DIRECT_IO, verdict="no" if why else "yes", detail=why or "no layer buffers it")
 
 
 def _covers_periods(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:

@@ -93,6 +93,16 @@ _INCREMENT: Final = "increment"
 _LOCK: Final = "${scratch}/btrfs-replace.lock"
 
 
+def buffers_checksums(kernel: tuple[int, int] | None, write_bytes: int | None) -> str | None:
+    """Why direct writes of data that have checksums are buffered; None before Linux 6.15.
+
+    fs/btrfs/direct-io.c: the caller could change them after the checksum was computed.
+    """
+    if write_bytes is None or (kernel is not None and kernel < (6, 15)):
+        return None
+    return "btrfs writes data that have checksums through the page cache since Linux 6.15"
+
+
 class Btrfs(Filesystem):
     """btrfs on one or several block devices.
 
@@ -101,7 +111,8 @@ class Btrfs(Filesystem):
 
     ``cow = false`` mounts with ``nodatacow``: files are overwritten in place, without checksums;
     ``cow = "attribute"`` does the same to the files made in the subvolume (``chattr +C``). btrfs has stripes
-    of its own (64 KiB) and is not aligned to those of a RAID below.
+    of its own (64 KiB) and is not aligned to those of a RAID below. Since Linux 6.15 direct writes of data
+    that have checksums go through the page cache, which `strata check` and results say.
     """
 
     requires = LowerInterface("block", maximum=None)
@@ -138,6 +149,10 @@ class Btrfs(Filesystem):
     """Rewrite small random writes together, in the background"""
     spares: list[StrictStr] = Field([], examples=[["disk4"]])
     """Disks that replace a lost one"""
+
+    def buffers_direct_io(self, kernel: tuple[int, int] | None, write_bytes: int | None) -> str | None:
+        has_checksums = self.cow is True and "nodatasum" not in self.mount
+        return buffers_checksums(kernel, write_bytes) if has_checksums else None
 
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)

@@ -71,6 +71,22 @@ class Abilities:
         """The same layer with its abilities prepared, for `strata capabilities`: room reserved, quotas on."""
         return self
 
+    def caches_direct_io(self) -> bool:
+        """Whether it caches content even for programs that bypass the page cache."""
+        return False
+
+    def buffers_direct_io(self, kernel: tuple[int, int] | None, write_bytes: int | None) -> str | None:
+        """Why direct I/O is not direct, as a clause; None: it is.
+
+        ``kernel`` is Linux's version, None if it is unknown, which is taken as a new one; ``write_bytes`` is
+        the size of the smallest write, None if nothing is written.
+        """
+        return None
+
+    def uncached(self) -> str:
+        """The key by which a filesystem's data are kept out of memory; empty: they are cached."""
+        return ""
+
     def snapshot(self, context: LayerContext, name: str) -> list[Step] | None:
         """Keep the layer's present content as a snapshot ``name``, on the running stack."""
         return None

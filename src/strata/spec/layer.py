@@ -340,10 +340,6 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         """The real time that it takes besides its requests' own, if that is much: an estimate."""
         return RealTime()
 
-    def caches_direct_io(self) -> bool:
-        """Whether it caches content even for programs that bypass the page cache."""
-        return False
-
     def needs(self) -> Prerequisites:
         """The prerequisites of its steps, as its keys are set."""
         return self.prerequisites

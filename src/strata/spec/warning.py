@@ -21,6 +21,7 @@ Verdict = Literal["yes", "no", "unknown"]
 FINISHED: Final = "finished"
 DID_IO: Final = "did-io"
 DID_IO_IN_WINDOW: Final = "did-io-in-window"
+DIRECT_IO: Final = "direct-io"
 LARGER_THAN_MEMORY: Final = "larger-than-memory"
 COVERS_PERIODS: Final = "covers-periods"
 LIMITED: Final = "limited"
@@ -111,6 +112,14 @@ _KINDS: Final = (
         "the data set fits into memory",
         "make the data set at least twice as large as memory, or give less memory (`memory` under [study])",
         check=LARGER_THAN_MEMORY,
+    ),
+    WarningKind(
+        "buffered-direct-io",
+        "did direct I/O bypass the page cache and the ARC?",
+        "direct I/O that is not direct",
+        "read its numbers as those of buffered I/O that waits for the disk; on btrfs cow = false makes it "
+        "direct, on ZFS requests of whole records do",
+        check=DIRECT_IO,
     ),
     WarningKind(
         "short-window",

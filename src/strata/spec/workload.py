@@ -19,7 +19,7 @@ from strata.spec.step import LOAD_USER, MEMORY_BYTES, Phase, Step
 from strata.spec.survival import Kept
 from strata.spec.trial import derive_seed
 from strata.spec.warning import Check
-from strata.units import NS_PER_MS, NS_PER_S, Duration
+from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration
 from strata.words import beginning_and_end
 
 if TYPE_CHECKING:  # a processor file is read like a device, and devices have faults, which a registry names
@@ -290,6 +290,11 @@ class Workload(BaseModel, Allowing, ABC):
     @property
     def bypasses_page_cache(self) -> bool:
         return False
+
+    @property
+    def write_bytes_min(self) -> int | None:
+        """The size of its smallest write, as far as it is known; None: it writes nothing."""
+        return SECTOR_BYTES
 
     def remarks(self, on: Interface) -> Iterable[str]:
         """What `strata check` says of it on such a target, as clauses: how it reads unclear keys."""

@@ -19,7 +19,7 @@ from strata.spec.stack import space_diagnostics
 from strata.spec.step import Phase, Step, literal
 from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
-from strata.workloads.fio_options import OPTIONS, buffer_bytes, owned
+from strata.workloads.fio_options import OPTIONS, block_sizes_bytes, buffer_bytes, owned
 from strata.workloads.keys import (
     WholeMilliseconds,
     key,
@@ -196,6 +196,10 @@ class Fio(OpenLoop):
     @property
     def streamed_bytes(self) -> int:
         return self.size_bytes if self.measured_file == "overwritten" else 0
+
+    @property
+    def write_bytes_min(self) -> int | None:
+        return None if self._pattern in ("read", "randread") else min(block_sizes_bytes(self.all_options))
 
     def remarks(self, on: Interface) -> Iterable[str]:
         is_writing = "write" in self._pattern or self._pattern in ("rw", "randrw")

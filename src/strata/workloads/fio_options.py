@@ -176,13 +176,17 @@ def owned(name: str) -> str | None:
     return next((remedy for option, remedy in _OWNED.items() if option.startswith(plain)), None)
 
 
-def buffer_bytes(options: Mapping[str, object]) -> int:
-    """The memory that fio sets aside for the blocks in flight, by options whose forms have been checked."""
+def block_sizes_bytes(options: Mapping[str, object]) -> list[int]:
+    """The sizes of blocks that options name, whose forms have been checked; fio's own without any."""
     text = ",".join(
         _SHARES.sub("", str(options[name]))
         for name in ("bs", "blocksize", "bsrange", "blocksize_range", "bssplit")
         if name in options
     )
-    largest = max((int(n) * _FACTORS[unit.lower()] for n, unit in _SIZES.findall(text)), default=4096)
+    return [int(n) * _FACTORS[unit.lower()] for n, unit in _SIZES.findall(text)] or [4096]
+
+
+def buffer_bytes(options: Mapping[str, object]) -> int:
+    """The memory that fio sets aside for the blocks in flight, by options whose forms have been checked."""
     iodepth, numjobs = (int(option_text(options.get(name, 1))) for name in ("iodepth", "numjobs"))
-    return largest * iodepth * numjobs
+    return max(block_sizes_bytes(options)) * iodepth * numjobs

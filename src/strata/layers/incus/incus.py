@@ -9,12 +9,13 @@ from typing import Final, Literal, Self
 
 from pydantic import Field
 
-from strata.layers.btrfs import Btrfs
+from strata.layers.btrfs import Btrfs, buffers_checksums
 from strata.layers.ext import Ext4
 from strata.layers.incus.container import PREREQUISITES, IncusContainer
 from strata.layers.lvm.lvm_thin import LvmThin
 from strata.layers.lvm.volume_group import EXTENT_BYTES, VolumeGroup, extents_bytes
 from strata.layers.xfs import Xfs
+from strata.layers.zfs.zfs import Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
 from strata.spec.names import Diagnostic
@@ -103,6 +104,14 @@ class Incus(IncusContainer):
 
     def kernel_memory_bytes(self) -> int:
         return self.arc_max_bytes if self.pool == "zfs" else 0
+
+    def buffers_direct_io(self, kernel: tuple[int, int] | None, write_bytes: int | None) -> str | None:
+        match self.pool:
+            case "btrfs":
+                return buffers_checksums(kernel, write_bytes)
+            case "zfs":
+                return Zfs().buffers_direct_io(kernel, write_bytes)
+        return None
 
     def caches_direct_io(self) -> bool:
         return self.pool == "zfs"

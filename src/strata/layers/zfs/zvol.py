@@ -49,6 +49,9 @@ class Zvol(Dataset):
     sparse: StrictBool = False
     """Whether it takes space from the pool only for what is written; it may then be larger than the pool"""
 
+    def buffers_direct_io(self, kernel: tuple[int, int] | None, write_bytes: int | None) -> str | None:
+        return "a zvol's data go through the ARC"
+
     def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
         yield from super().diagnostics(lower, named)
         size_bytes = self.usable_bytes(lower.capacities_bytes)
