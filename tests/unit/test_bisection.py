@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from made_results import made_record
 from planted_tree import git
 from strata.errors import LabError, StudyError
-from strata.execution.bisection import Bisection, Found
+from strata.execution.bisection import Bisection, Found, TrialOfCommits
+from strata.plan.model import Trial
+from strata.results.counts import count_of, every_metric
+from strata.spec.trial import TrialKey
 
 
 @pytest.fixture
@@ -85,3 +90,14 @@ def test_ends_in_the_wrong_order_are_refused(tree: Path) -> None:
         search(tree, float, bad="other")
     with pytest.raises(LabError, match="git rev-parse failed"):
         search(tree, float, good="v5.0")
+
+
+def test_a_trial_is_measured_by_a_count_per_operation_too() -> None:
+    key = TrialKey("ext4", "postgresql", 1)
+    record = made_record(Trial.of("made", key))
+    trial = TrialOfCommits(None, key, "flushes_per_operation", *[None] * 4)  # type: ignore[arg-type]
+
+    assert trial.chosen(every_metric(record)) == count_of(record, "flushes_per_operation")
+    with pytest.raises(StudyError, match='no metric "flushes_per_op"') as caught:
+        replace(trial, metric="flushes_per_op").chosen(every_metric(record))
+    assert "flushes_per_operation" in (caught.value.remedy or "")

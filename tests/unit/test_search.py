@@ -10,17 +10,22 @@ from typing import Any
 
 import pytest
 from execution_factory import RecordingDisplay, study_in
+from results_factory import snapshot_of
 from search_studies import TEXT, capacity_runner, highest_rate
 
+from made_results import made_record
 from record_hashes import hashes
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
 from strata.execution.run import Summary, run_study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
+from strata.plan.model import Trial
 from strata.report.data import study_plain
 from strata.report.knee import search_table
 from strata.report.page import page_of
+from strata.results.record import ResultRecord
+from strata.results.search import searches
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
 from strata.serve.watch import Watch
@@ -174,6 +179,13 @@ def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
         ("latency_ns_p99", "latency_p99", '"latency_p99" is no time that pgbench measures'),
         ("latency_ns_p99", "transactions_per_s", '"transactions_per_s" is no time'),
         ('"20ms"', '"0s"', "no time is below 0"),
+        ('below = "20ms"', "at_most = 20", "the limit of latency_ns_p99 is below, not at_most"),
+        (
+            "latency_ns_p99",
+            "flushes_per_operation",
+            "the limit of flushes_per_operation is at_most, not below",
+        ),
+        ('metric = "latency_ns_p99", below = "20ms"', 'metric = "seeks_per_operation"', "is at_most"),
         ('"20ms" }', '"20ms", within = "0.1%" }', "a rate is found within 0.5 % to 100 %"),
         (
             "[workloads.oltp]",
@@ -187,6 +199,27 @@ def test_mistakes_of_a_search_are_found_before_it_runs(
     tmp_path: Path, before: str, after: str, cause: str
 ) -> None:
     assert any(cause in each for each in mistakes(tmp_path, TEXT.replace(before, after)).values())
+
+
+def test_a_rate_is_searched_by_a_count_per_operation() -> None:
+    find = {"metric": "flushes_per_operation", "at_most": 0.5, "within": 0.05}
+    snapshot = snapshot_of({"ext4": 344.0}, (1,), ("oltp",)).model_copy(
+        update={"described": {"workloads": {"oltp": {"workload": "pgbench", "find": find}}}}
+    )
+
+    def flushing(rate: int, share: float) -> ResultRecord:
+        made = made_record(Trial.of("knee", TrialKey("ext4", f"oltp-rate-{rate}", 1)))
+        operations = made.operations()
+        assert operations is not None
+        disks = {"disk0": {"flushes": round(operations.value * share)}}
+        return made.model_copy(update={"disks": disks})
+
+    [search] = searches(snapshot, [flushing(200, 0.3), flushing(210, 0.7)]).values()
+
+    assert [probe.kept for probe in search.probes] == [True, False]
+    assert search.is_ended
+    assert 200 < (search.rate_per_s or 0) < 210
+    assert search.find.target == "flushes_per_operation at most 0.5"
 
 
 def test_the_report_draws_the_knee_and_tables_have_the_rates(tmp_path: Path) -> None:

@@ -138,9 +138,10 @@ class TrialOfCommits:
         reading = ResultsFolder.open(folder).read_trial(self.trial)
         if reading.record is None or not reading.usable:
             raise RunError(f"{self.trial} failed: {reading.problem}", place=str(folder))
-        return self._metric(every_metric(reading.record)).value, folder
+        return self.chosen(every_metric(reading.record)).value, folder
 
-    def _metric(self, metrics: Sequence[Metric]) -> Metric:
+    def chosen(self, metrics: Sequence[Metric]) -> Metric:
+        """The metric to compare. Raises StudyError if it is not among them."""
         wanted = (each.headline if self.metric is None else each.name == self.metric for each in metrics)
         if (found := next(compress(metrics, wanted), None)) is None:
             named = "headline" if self.metric is None else f'metric "{self.metric}"'

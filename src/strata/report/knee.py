@@ -13,10 +13,11 @@ from strata.report.palette import MUTED, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table, columns
 from strata.results.search import Probe, Search
+from strata.spec.find import Find
 from strata.spec.metric_title import name_title
 from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults
-from strata.units import format_duration, format_share, format_value
+from strata.units import format_share, format_value
 
 _LEFT_PX: Final = 72
 _HEIGHT_PX: Final = 300
@@ -44,10 +45,10 @@ def knee(results: StudyResults, workload: str) -> tuple[str, str, Drawing, Table
     title = f"{name_title(find.metric)} over the rate"
     caption = (
         f"Each dot is a trial at one rate; the line joins those of the first seed. The dashed line is the "
-        f"target, {format_duration(find.below_ns)}. Both scales are logarithmic."
+        f"target, {find.limit_words}. Both scales are logarithmic."
     )
     first = {stack: [each for each in found[stack][0][1].probes if each.value] for stack in probes}
-    drawing = _drawn(probes, first, find.below_ns, title)
+    drawing = _drawn(probes, first, find, title)
     return title, caption, drawing, search_table(results, workload)
 
 
@@ -74,6 +75,7 @@ def searches_plain(results: StudyResults) -> list[dict[str, Any]]:
             **_place(key),
             "metric": search.find.metric,
             "below_ns": search.find.below_ns,
+            "at_most": search.find.at_most,
             "ended": search.is_ended,
             "rate_per_s": search.rate_per_s if search.is_ended else None,
             "kept_per_s": search.kept.rate if search.kept else None,
@@ -82,7 +84,7 @@ def searches_plain(results: StudyResults) -> list[dict[str, Any]]:
                 {
                     "trial": each.record.trial.id,
                     "rate_per_s": each.rate,
-                    "value_ns": each.value,
+                    "value_ns" if search.find.unit == "ns" else "value": each.value,
                     "reached_per_s": each.reached,
                     "kept": each.kept,
                 }
@@ -109,22 +111,25 @@ def _drawable(searches: Sequence[tuple[int, Search]]) -> list[Probe]:
 
 
 def _drawn(
-    probes: Mapping[str, Sequence[Probe]], first: Mapping[str, Sequence[Probe]], below_ns: int, title: str
+    probes: Mapping[str, Sequence[Probe]], first: Mapping[str, Sequence[Probe]], find: Find, title: str
 ) -> Drawing:
     every = [each for of_stack in probes.values() for each in of_stack]
     values = [each.value or 0.0 for each in every]
     rates = sorted({each.rate for each in every})
     right, bottom = names_px(probes, WIDE_PX), 12 + _HEIGHT_PX
-    y_ticks = svg.log_ticks(min(*values, below_ns), max(*values, below_ns))
+    y_ticks = svg.log_ticks(min(*values, find.limit), max(*values, find.limit))
+    shown = tick_text if find.unit == "ns" else svg.number
     x_ticks = svg.log_ticks(rates[0], rates[-1])
     x = svg.Logarithmic(x_ticks[0], x_ticks[-1], _LEFT_PX + 10, WIDE_PX - right - 10)
     y = svg.Logarithmic(y_ticks[0], y_ticks[-1], bottom, 12)
     parts = [
-        svg.y_axis(y, {tick: tick_text(tick) for tick in y_ticks}, left=_LEFT_PX, right=WIDE_PX - right),
+        svg.y_axis(y, {tick: shown(tick) for tick in y_ticks}, left=_LEFT_PX, right=WIDE_PX - right),
         svg.x_axis(
             x, {tick: svg.number(tick) for tick in x_ticks}, top=12, bottom=bottom, title="asked per second"
         ),
-        svg.line([(_LEFT_PX, y(below_ns)), (WIDE_PX - right, y(below_ns))], stroke=MUTED.light, dash="7 3"),
+        svg.line(
+            [(_LEFT_PX, y(find.limit)), (WIDE_PX - right, y(find.limit))], stroke=MUTED.light, dash="7 3"
+        ),
     ]
     colours = stack_colours(list(probes))
     for stack, name_y in _names(probes, y):
@@ -135,7 +140,7 @@ def _drawn(
         name = svg.text(WIDE_PX - right + 10, name_y, words, size=svg.NAME_PX, bold=True, fill=fill)
         drawn = [svg.line(joined, stroke=fill), svg.dots(places, radius=3, fill=fill, opacity=0.7), name]
         parts.append(svg.of_stack(stack, *drawn))
-    return Drawing(svg.finished(parts, width=WIDE_PX, height=bottom + 52), _words(probes, title))
+    return Drawing(svg.finished(parts, width=WIDE_PX, height=bottom + 52), _words(probes, find.unit, title))
 
 
 def _names(probes: Mapping[str, Sequence[Probe]], y: svg.Scale) -> Iterator[tuple[str, float]]:
@@ -147,13 +152,13 @@ def _names(probes: Mapping[str, Sequence[Probe]], y: svg.Scale) -> Iterator[tupl
         yield stack, at
 
 
-def _words(probes: Mapping[str, Sequence[Probe]], title: str) -> str:
+def _words(probes: Mapping[str, Sequence[Probe]], unit: str, title: str) -> str:
     found = []
     for stack, each in probes.items():
         by_rate: dict[int, list[float]] = {}
         for probe in each:
             by_rate.setdefault(probe.rate, []).append(probe.value or 0.0)
         middle = {rate: statistics.median(values) for rate, values in sorted(by_rate.items())}
-        shown = (f"{rate:,} {format_value(value, 'ns')}" for rate, value in middle.items())
+        shown = (f"{rate:,} {format_value(value, unit)}" for rate, value in middle.items())
         found.append(f"{stack}: {', '.join(shown)}")
     return f"Line chart, {title}; {'; '.join(found)}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strata.plan.model import Trial
+from strata.results.counts import metric_of
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.spec.find import RATE_MAX, REACHED, Find, probed
 from strata.spec.metric import Metric
@@ -72,9 +73,9 @@ class Search:
         kept, missed = self.kept, self.missed
         if kept is None:
             return None
-        if missed is None or not kept.value or not missed.value or missed.value <= self.find.below_ns:
+        if missed is None or not kept.value or not missed.value or missed.value <= self.find.limit:
             return float(kept.rate)
-        way: float = math.log(self.find.below_ns / kept.value) / math.log(missed.value / kept.value)
+        way: float = math.log(self.find.limit / kept.value) / math.log(missed.value / kept.value)
         return float(kept.rate * (missed.rate / kept.rate) ** way)
 
     def as_record(self, key: TrialKey) -> ResultRecord | None:
@@ -120,11 +121,11 @@ def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[T
 
 
 def _probe(find: Find, rate: int, record: ResultRecord) -> Probe:
-    metric = record.metric(find.metric)
+    metric = metric_of(record, find.metric)
     rates = (record.metric(name) for name in REACHED)
     reached = next((each.value for each in rates if each is not None), None)
     window_s = record.phases_ns.get("measure", 0) / NS_PER_S
     tolerance = max(_SHORT_OF, _DEVIATIONS / math.sqrt(max(rate * window_s, 1.0)))
     is_carried = reached is None or reached >= rate * (1 - tolerance)
     value = None if metric is None else metric.value
-    return Probe(rate, record, value, reached, value is not None and value <= find.below_ns and is_carried)
+    return Probe(rate, record, value, reached, value is not None and value <= find.limit and is_carried)

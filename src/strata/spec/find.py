@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
+from strata.spec.metric import PER_OPERATION
 from strata.spec.names import Diagnostic, checked
 from strata.spec.workload import Workload
 from strata.units import Duration, Share, format_duration, format_share
@@ -32,6 +33,8 @@ _Within = Annotated[
     ),
 ]
 
+_Below = Annotated[Duration, checked(bool, "no time is below 0", 'write for example "5ms"')]
+
 
 class Find(BaseModel):
     """``find``: search the highest rate at which a metric stays below a limit."""
@@ -39,18 +42,33 @@ class Find(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     metric: StrictStr = Field(examples=["latency_ns_p99"])
-    """The time that must stay below the limit: a metric of the workload in ns (`strata workloads NAME`)"""
-    below_ns: Annotated[Duration, checked(bool, "no time is below 0", 'write for example "5ms"')] = Field(
-        alias="below", examples=["5ms"]
-    )
-    """The limit that it must not exceed. The load must also reach the rate that is asked for"""
+    """What must stay below the limit: a metric of the workload in ns (`strata workloads NAME`), or a count
+    per operation, such as `flushes_per_operation`"""
+    below_ns: _Below | None = Field(None, alias="below", examples=["5ms"])
+    """The limit that a time must not exceed. The load must also reach the rate that is asked for"""
+    at_most: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = Field(None, examples=[0.5])
+    """The limit of a count per operation, instead of `below`: requests, or bytes"""
     within: _Within = Field(0.05, examples=["5%"])
     """How near the highest rate that kept the target and the lowest that missed it come to each other, or
     1 a second; default: 5 %"""
 
     @property
+    def limit(self) -> float:
+        """In the metric's unit; 0 where the study states none, which is a mistake."""
+        return (self.at_most if self.below_ns is None else self.below_ns) or 0
+
+    @property
+    def unit(self) -> str:
+        """Of the limit and of what is shown of the metric; bytes per operation are numbers, too."""
+        return "1" if self.below_ns is None else "ns"
+
+    @property
+    def limit_words(self) -> str:
+        return f"{self.limit:g}" if self.below_ns is None else format_duration(self.below_ns)
+
+    @property
     def target(self) -> str:
-        return f"{self.metric} below {format_duration(self.below_ns)}"
+        return f"{self.metric} {'below' if self.at_most is None else 'at most'} {self.limit_words}"
 
     def __str__(self) -> str:
         return f"{self.target}, within {format_share(self.within)}"
@@ -94,6 +112,24 @@ def searched_workload(name: str, known: Container[str]) -> str:
     return probe.workload if probe else name
 
 
+def _limit_diagnostics(find: Find, load: Workload) -> Iterator[Diagnostic]:
+    """The mistakes of a search's metric and limit: a time has `below`, a count `at_most`."""
+    specs = (*load.metric_specs, *PER_OPERATION)
+    searchable = [each for each in specs if each.unit == "ns" and each.better == "lower"]
+    searchable += [each for each in PER_OPERATION if each not in searchable]
+    unit = next((each.unit for each in searchable if each.is_called(find.metric)), None)
+    if unit is None:
+        shown = f'"{find.metric[:60]}" is no time that {load.workload} measures, and no count per operation'
+        remedy = f"`strata workloads {load.workload}` lists its metrics"
+        yield Diagnostic(shown, remedy=remedy, key="find")
+        return
+    key, other, example = ("below", "at_most", '"5ms"') if unit == "ns" else ("at_most", "below", "0.5")
+    given = {"below": find.below_ns, "at_most": find.at_most}
+    if given[key] is None or given[other] is not None:
+        cause = f"the limit of {find.metric} is {key}" + ("" if given[other] is None else f", not {other}")
+        yield Diagnostic(cause, remedy=f"write for example {key} = {example}", key="find")
+
+
 def find_diagnostics(name: str, load: Workload, others: Iterable[str]) -> Iterator[Diagnostic]:
     """The mistakes of a search; ``others`` are the names of all workloads."""
     for tenant, each in load.tenants().items():
@@ -109,11 +145,7 @@ def find_diagnostics(name: str, load: Workload, others: Iterable[str]) -> Iterat
     elif not 1 <= load.rate_per_s <= RATE_MAX or load.rate_per_s % 1:
         cause = f"a search begins at a whole rate from 1 to {RATE_MAX:,}"
         yield Diagnostic(cause, remedy="round it", key="rate")
-    times = [each for each in load.metric_specs if each.unit == "ns" and each.better == "lower"]
-    if not any(each.is_called(find.metric) for each in times):
-        shown = f'"{find.metric[:60]}" is no time that {load.workload} measures'
-        remedy = f"`strata workloads {load.workload}` lists its metrics"
-        yield Diagnostic(shown, remedy=remedy, key="find")
+    yield from _limit_diagnostics(find, load)
     for other in others:
         if probed(other, {name}) is not None:
             cause = f'"{other}" has the name of a probe of {name}'
