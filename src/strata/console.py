@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from strata.printable import printable, suppress_gone
+from strata.working import printed
 
 
 class Terminal(Console):
@@ -24,6 +25,7 @@ class Terminal(Console):
             yield segment if text is segment.text else Segment(text, segment.style)
 
     def _check_buffer(self) -> None:
+        printed()
         with suppress_gone(self.file):
             super()._check_buffer()
             return

@@ -46,3 +46,20 @@ def beginning_and_end(text: str, characters_max: int, joint: str = "\n") -> str:
 def sentence_case(text: str) -> str:
     """The first letter in upper case, the others as they are."""
     return text[:1].upper() + text[1:]
+
+
+def time_left(left_s: float | None) -> str:
+    """The time left in words, rounded as an estimate deserves; empty without one."""
+    if left_s is None:
+        return ""
+    minutes = round(left_s / 60)
+    if left_s < 5:
+        return "a few seconds left"
+    if left_s < 115:
+        return f"about {max(10, 10 * round(left_s / 10))} s left"
+    if minutes < 20:
+        return f"about {minutes} min left"
+    if minutes < 58:
+        return f"about {5 * round(minutes / 5)} min left"
+    hours, tens = divmod(10 * round(minutes / 10), 60)
+    return f"about {hours} h {tens:02d} min left" if tens else f"about {hours} h left"

@@ -133,3 +133,55 @@ def test_check_finds_the_trials_of_the_results_folders(
 
 def _bases() -> set[str]:
     return {each["basis"] for each in shown_json("check", "tiny.toml")["estimate"]["cells"].values()}
+
+
+# What these trials took at 5de71145 in seconds of one processor: 3 to 4 (command), 8 to 20 (5 s of window).
+@pytest.mark.parametrize(
+    ("workload", "least_s", "most_s"),
+    [
+        ('workload = "command"\npreset = "etcd"\n', 2, 8),
+        ('workload = "pgbench"\nscale = 2\nclients = 4\nwarmup = "1s"\nduration = "5s"\n', 10, 40),
+        ('workload = "load"\npersonality = "varmail"\nwarmup = "1s"\nduration = "5s"\n', 6, 24),
+    ],
+)
+def test_a_short_load_on_flash_takes_its_window_and_not_the_waiting_around_it(
+    workload: str, least_s: float, most_s: float, tmp_path: Path
+) -> None:
+    text = TEXT.replace('model = "wd-re4-500gb"', 'model = "generic-nvme-data-centre"')
+    study = study_in(tmp_path, f"{text}[workloads.it]\n{workload}")
+
+    [found] = estimate_of(study, {CellKey("ext4", "it"): 1}, []).cells
+
+    assert least_s < found.trial_real_s < most_s
+
+
+def test_ageing_counts_and_trials_of_another_age_say_nothing_of_it(tmp_path: Path) -> None:
+    def aged(keys: str = "", capacity: str = "4GiB") -> Study:
+        text = TEXT.replace('size = "1GiB"', 'size = "64MiB"').replace("[study]\n", f"[study]\n{keys}")
+        return study_in(tmp_path, text.replace("[stacks.ext4]", f'capacity = "{capacity}"\n[stacks.ext4]', 1))
+
+    def trial_s(study: Study) -> float:
+        return estimate_of(study, {CellKey("ext4", "mix"): 1}, []).cells[0].trial_real_s
+
+    age = 'age = { fill = "50%", overwrites = 1 }\n'
+    new, old = aged(), aged(age)
+
+    # Three such trials, on ext4, btrfs and ZFS, took 40 s of a processor.
+    assert 7 < trial_s(old) < 27
+    assert trial_s(aged(age, "64GiB")) > 10 * (trial_s(old) - trial_s(new))
+    [found] = estimate_of(old, {CellKey("ext4", "mix"): 1}, [past(new, "ext4", 4)]).cells
+    assert found.basis == "rule of thumb"
+
+
+def test_the_failures_that_a_study_tries_are_counted(tmp_path: Path) -> None:
+    def real_s(survival: str) -> float:
+        study = study_in(tmp_path, f"{TEXT}{survival}")
+        found = estimate_of(study, {CellKey("ext4", "mix"): 1}, [])
+        return found.real_s * found.jobs
+
+    none = real_s("")
+    cuts, twice = (real_s(f"[survival]\npower_cuts = {count}\n") - none for count in (3, 6))
+
+    assert cuts > 3 * none, "each takes a trial and its recovery"
+    assert twice == pytest.approx(2 * cuts)
+    assert real_s("[survival]\ncorruption = true\n") > none

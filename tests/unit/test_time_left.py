@@ -11,13 +11,14 @@ from execution_factory import fake_runner, run_tiny
 from rich.console import Console
 
 from strata.execution.display import LineDisplay, LiveDisplay, TableSoFar
-from strata.execution.forecast import Countdown, Forecast, Took, words_of
+from strata.execution.forecast import Countdown, Forecast, Took
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
 from strata.runners.base import Progress
 from strata.spec.trial import CellKey, TrialKey
 from strata.units import NS_PER_S
+from strata.words import time_left
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def test_nothing_is_known_before_the_first_trial_is_done() -> None:
     assert Forecast().expected_ns(cell) is None
     assert Forecast().left_s(cell) is None
     assert Forecast().study_left_s([(cell, 5.0)], [], 1) is None
-    assert words_of(None) == ""
+    assert time_left(None) == ""
 
 
 def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() -> None:
@@ -165,9 +166,12 @@ def test_the_time_left_never_falls_below_nothing() -> None:
 @pytest.mark.parametrize(
     ("left_s", "words"),
     [
-        (0, "less than a minute left"),
-        (44, "less than a minute left"),
-        (50, "about 1 min left"),
+        (0, "a few seconds left"),
+        (6, "about 10 s left"),
+        (44, "about 40 s left"),
+        (89, "about 90 s left"),
+        (112, "about 110 s left"),
+        (119, "about 2 min left"),
         (12.2 * 60, "about 12 min left"),
         (33 * 60, "about 35 min left"),
         (58 * 60, "about 1 h left"),
@@ -177,7 +181,7 @@ def test_the_time_left_never_falls_below_nothing() -> None:
     ],
 )
 def test_an_estimate_is_said_as_exactly_as_it_is_known(left_s: float, words: str) -> None:
-    assert words_of(left_s) == words
+    assert time_left(left_s) == words
 
 
 def test_a_log_has_a_line_per_trial_with_the_time_left_where_that_has_changed(record: ResultRecord) -> None:

@@ -251,3 +251,11 @@ def test_a_window_is_held_against_the_checkpoints_that_the_settings_ask_for(
     settings: dict[str, object], period_s: int
 ) -> None:
     assert dict(pgbench(settings=settings).periods_ns) == {"checkpoint of PostgreSQL": period_s * 10**9}
+
+
+def test_the_step_that_reads_a_dump_says_how_to_write_one_without_the_roles_of_its_machine() -> None:
+    made = step(pgbench(init="dump.sql", script_text="SELECT 1;"), "pgbench-initialise")
+
+    assert "pg_dump --no-owner --no-privileges" in made.title, "a failure begins with it"
+    own = step(pgbench(init_text="CREATE TABLE it (a int);", script_text="SELECT 1;"), "pgbench-initialise")
+    assert own.title == "Create and fill the tables"

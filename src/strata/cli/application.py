@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, NoReturn, TypeVar
@@ -20,10 +20,19 @@ from typer.main import get_group
 
 from strata.cli.output import is_quiet, set_quiet
 from strata.cli.parameters import AllowInput, AllowKernelSource, Quiet, literal
+from strata.working import working
 
 INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
+# Commands that compute and then print; the others ask, wait, or show their progress themselves.
+_THINKING: Final = frozenset(
+    {
+        *("advise", "check", "claims", "compare", "explain", "export", "plan", "query", "replay"),
+        *("report", "show", "stacks", "tipping", "trace"),
+    }
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -110,8 +119,10 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
             from strata.spec.consent import give_consent  # noqa: PLC0415  only where there is a study
 
             give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
+        name = function.__name__
         try:
-            return function(*words, **given)
+            with working(f"strata {name.replace('_', ' ')}") if name in _THINKING else nullcontext():
+                return function(*words, **given)
         except KeyboardInterrupt:
             print("strata: interrupted", file=sys.stderr)
             raise typer.Exit(INTERRUPTED_EXIT) from None

@@ -33,6 +33,7 @@ from strata.runners.lab import LabRunner
 from strata.spec.kernel import KERNELS, Kernel
 from strata.spec.load import load_study
 from strata.units import format_duration, format_size, parse_duration
+from strata.working import working
 
 lab = Application(no_args_is_help=True)
 
@@ -297,6 +298,7 @@ def _status_line() -> Iterator[Callable[[Phase, Progress], None]]:
     console = notes()
     with ExitStack() as opened:
         line = opened.enter_context(console.status(Text("starting"))) if console.is_terminal else None
+        opened.enter_context(working("running the lab up to the power cut, and recovering"))
 
         def report(phase: Phase, progress: Progress) -> None:
             if line is not None:

@@ -6,6 +6,7 @@ Rich, pydantic and the lab load slowly, so each is imported by the function that
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from strata.errors import ResultError
 from strata.printable import printable
+from strata.working import keep_quiet, working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +28,7 @@ _options = {"quiet": False}
 def set_quiet(quiet: bool) -> None:
     """Say whether the command prints only its result and errors."""
     _options["quiet"] = quiet
+    keep_quiet(quiet)
 
 
 def is_quiet() -> bool:
@@ -84,10 +87,25 @@ def refuse_both(**options: bool) -> None:
 
 @contextmanager
 def task_bar(description: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """A progress bar that disappears at its end, and the function that updates it."""
+    """A progress bar that disappears at its end, and the function that updates it.
+
+    Without a terminal it is a line for each advance, and before the first one that the work is going on.
+    """
     from rich import progress as rich  # noqa: PLC0415
 
+    console = notes()
+    if not console.is_terminal:
+        done = itertools.count(1)
+
+        def said(*, advance: int = 0, description: str = description, **_: object) -> None:
+            if advance:
+                number = f"{next(done)}/{total}" if total else f"{next(done)}"
+                console.print(f"[{number}] {description}", markup=False, soft_wrap=True)
+
+        with working(description):
+            yield said
+        return
     columns = (rich.TextColumn("{task.description}"), rich.BarColumn())
     left = (rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
-    with rich.Progress(*columns, *left, console=notes(), transient=True) as progress:
+    with rich.Progress(*columns, *left, console=console, transient=True) as progress:
         yield partial(progress.update, progress.add_task(description, total=total))

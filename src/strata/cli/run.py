@@ -39,6 +39,7 @@ from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.variant import lock_packages
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
+from strata.results.capabilities import Capability, PowerCutFinding
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Runner
@@ -169,8 +170,8 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
     probes = chosen_probes(wanted.probes()) if wanted.probes() else []
     total = len(probes) * len(study.stacks) + len(list(drawn_cuts(study, wanted)))
     try:
-        with task_bar("surviving", total) as update:
-            count = lambda found: update(advance=1, description=f"{found.stack}")  # noqa: E731
+        with task_bar("trying the failures of [survival]", total) as update:
+            count = lambda found: update(advance=1, description=found_words(found))  # noqa: E731
             cuts = survey.cut(wanted, jobs=jobs, finished=count)
             cells = survey.run(list(study.stacks), probes, jobs=jobs, finished=count)
     except Cancelled:
@@ -178,6 +179,13 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
         return False
     write_capabilities(folder, survey.capabilities(cells, cuts))
     return True
+
+
+def found_words(found: Capability | PowerCutFinding) -> str:
+    """What a probe or a power cut found, as a line of progress."""
+    if isinstance(found, Capability):
+        return f"{found.stack}, {found.probe}: {found.verdict}"
+    return f"{found.stack} under {found.workload}, power cut {found.number}: {found.verdict}"
 
 
 def permissions(study: Study, allowed: Mapping[str, bool]) -> list[str]:

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from strata.execution.forecast import Countdown, Forecast, words_of
+from strata.execution.forecast import Countdown, Forecast
 from strata.fitted import Fitted, Head
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
@@ -25,7 +25,7 @@ from strata.spec.metric import Metric
 from strata.spec.metric_title import headlines
 from strata.spec.trial import CellKey
 from strata.units import NS_PER_S, format_duration, format_value, times
-from strata.words import counted
+from strata.words import counted, time_left
 
 _NOTHING_YET: Final = Progress("", "", 0)
 
@@ -142,7 +142,7 @@ class Display:
         return ""
 
     def left(self) -> str:
-        return words_of(self.tally.left_s(self.clock()))
+        return time_left(self.tally.left_s(self.clock()))
 
     def abandoned(self, trial: Trial) -> None:
         """The trial was ended early, without a result."""

@@ -22,7 +22,9 @@ from strata.plan.model import Trial
 from strata.plan.placement import is_read_alike
 from strata.results.store import ResultsFolder
 from strata.spec.find import probed, searched_workload
+from strata.spec.fit import capacity_bytes
 from strata.spec.study import Study
+from strata.spec.survival import without_instants
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_S
@@ -43,6 +45,19 @@ _REAL_PER_OPERATION_S: Final = 0.0006
 _PAUSE_NS: Final = 15 * NS_PER_S  # the mean of the drawn pauses
 _AROUND_NS: Final = 20 * NS_PER_S  # building, preparing and taking down, by the same rule
 _BOOT_S: Final = 2.0
+# Building, making a server's cluster or small files, and taking down: computing, whatever the disks are. The
+# rest of `_AROUND_NS` is waiting. Measured with eight loads on a rotating disk and a fast flash drive.
+_AROUND_REAL_S: Final = 3.0
+# Ageing: files are written by several threads, and replaced. Measured with ext4, btrfs and ZFS, and 256 KiB.
+_AGED_BYTES_PER_REAL_S: Final = 1 << 30
+_AGED_FILE_REAL_S: Final = 0.25e-3
+_AGED_BYTES_PER_S: Final[Mapping[str, float]] = {"rotating": 25e6}
+_AGED_BYTES_PER_S_ELSE: Final = 200e6
+# A power cut ends a trial in the middle of its window, and boots recover, check and look for what was
+# acknowledged. Measured with pgbench on a rotating disk. Of a probe: an estimate.
+_CUT_SHARE: Final = 0.75
+_RECOVERY_REAL_S: Final = 3.0
+_PROBE_REAL_S: Final = 10.0
 # An estimate, in virtual time, of a data set that is written in sequence.
 _FILLED_BYTES_PER_S: Final = 150_000_000
 
@@ -64,16 +79,20 @@ class CellEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The real time of a study with ``jobs`` labs at once, and the memory of each; longest cells first."""
+    """The real time of a study with ``jobs`` labs at once, and the memory of each; longest cells first.
+
+    ``failures_real_s`` are the real seconds of the power cuts and probes of ``[survival]``.
+    """
 
     cells: tuple[CellEstimate, ...]
     jobs: int
     lab_bytes: int
     available_bytes: int
+    failures_real_s: float = 0.0
 
     @property
     def real_s(self) -> float:
-        return sum(each.real_s for each in self.cells) / self.jobs
+        return (sum(each.real_s for each in self.cells) + self.failures_real_s) / self.jobs
 
     @property
     def fits(self) -> bool:
@@ -82,13 +101,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Past:
-    """A trial of an earlier run, with what its study said of stack, workload and devices."""
+    """A trial of an earlier run, with what its study said of stack, workload, devices and ageing."""
 
     workload: Mapping[str, Any]
     stack: Mapping[str, Any]
     models: tuple[str, ...]
     processor: str
     took: Took
+    age: object = None
 
 
 _FIRST_PROBES: Final = 7
@@ -117,7 +137,14 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
         models = tuple(described["devices"][name]["model"] for name in stack["devices"])
         processor = described["processor"]["model"]
         workload = described["workloads"][searched_workload(trial.workload, described["workloads"])]
-        yield Past(workload, stack, models, processor, Took.of(record))
+        age = _age(described, stack)
+        yield Past(workload, stack, models, processor, Took.of(record), age)
+
+
+def _age(described: Mapping[str, Any], stack: Mapping[str, Any]) -> object:
+    """What decides how long ageing takes; None where nothing is aged."""
+    age = described.get("age")
+    return age and (age, [described["devices"][name]["capacity_bytes"] for name in stack["devices"]])
 
 
 def expected_trials(study: Study, trials: Iterable[Trial]) -> Counter[CellKey]:
@@ -149,7 +176,23 @@ def estimate_of(
         jobs=jobs,
         lab_bytes=each_bytes,
         available_bytes=memory_available_bytes(),
+        failures_real_s=_failures_real_s(study, found),
     )
+
+
+def _failures_real_s(study: Study, cells: Iterable[CellEstimate]) -> float:
+    """The real seconds of the failures of ``[survival]`` under these cells and on their stacks."""
+    wanted = study.survival
+    if wanted is None:
+        return 0.0
+    cut = [
+        each
+        for each in cells
+        if each.cell.workload in wanted.chosen(study.workloads)
+        and without_instants(study.workloads[each.cell.workload]) is None
+    ]
+    cuts_s = wanted.power_cuts * sum(_CUT_SHARE * each.trial_real_s + _RECOVERY_REAL_S for each in cut)
+    return cuts_s + len(wanted.probes()) * len(study.stacks) * _PROBE_REAL_S
 
 
 def _cell(  # noqa: PLR0917
@@ -167,7 +210,7 @@ def _cell(  # noqa: PLR0917
         each
         for each in past
         if each.workload["workload"] == workload["workload"]
-        and (each.models, each.processor) == (models, study.processor.name)
+        and (each.models, each.processor, each.age) == (models, study.processor.name, _age(described, stack))
     ]
     same = [each for each in alike if (each.workload, each.stack) == (workload, stack)]
     if same:
@@ -182,10 +225,13 @@ def _cell(  # noqa: PLR0917
     trial_ns = (
         busy_ns + (_PAUSE_NS if study.phases == "drawn" else 0) + data_bytes / _FILLED_BYTES_PER_S * NS_PER_S
     )
+    aged_bytes = _aged_bytes(study, cell) / (shared_by or 1)
+    kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
+    aged_per_s = min((_AGED_BYTES_PER_S.get(each, _AGED_BYTES_PER_S_ELSE) for each in kinds), default=1.0)
+    trial_ns += aged_bytes / aged_per_s * NS_PER_S
     if alike:
         ratio = sum(each.took.real_s for each in alike) / sum(each.took.trial_ns for each in alike)
         return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
-    kinds = [used.device.kind for used in study.stack_devices(cell.stack)]
     speed = _UNIT_PS / (study.processor.number("unit_time") or _UNIT_PS)
     ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE * speed) for kind in kinds), default=1.0)
     busy = min(sum(each.cached_readers for each in loads_of(load)), study.processor.number("processors"))
@@ -195,13 +241,29 @@ def _cell(  # noqa: PLR0917
     boots = 1 if shared_by is None else 1 + 1 / shared_by
     layers = [layer.real_time() for layer in study.stacks[cell.stack].every_layer]
     boot_s = _BOOT_S + sum(each.start_s for each in layers)
-    ratio += sum(each.per_virtual for each in layers)
-    work_s = sum(each.work_real_s for each in loads_of(load)) * max(
-        (each.slowness for each in layers), default=1
-    )
-    filled_s = sum(each.fill_real_s for each in streaming) / (shared_by or 1)
-    real_s = boot_s * boots + busy_ns / NS_PER_S * ratio + work_s + filled_s
+    per_virtual = sum(each.per_virtual for each in layers)
+    work_s = sum(each.work_real_s for each in loads_of(load)) + _aged_real_s(study, aged_bytes)
+    work_s *= max((each.slowness for each in layers), default=1)
+    around_s = (_AROUND_REAL_S + _AROUND_NS / NS_PER_S * per_virtual) / (shared_by or 1)
+    filled_s = sum(each.fill_real_s for each in loads_of(load)) / (shared_by or 1)
+    window_s = load.duration_ns_min / NS_PER_S * (ratio + per_virtual)
+    real_s = boot_s * boots + around_s + window_s + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
+
+
+def _aged_bytes(study: Study, cell: CellKey) -> float:
+    """What ageing writes for a trial: files, and again as much as it replaces."""
+    if study.age is None:
+        return 0.0
+    load = study.workload(cell.workload)
+    stack = study.stacks[cell.stack].at(load.place)
+    held_bytes = capacity_bytes(stack, study.capacities_bytes, load) if stack.ages else None
+    return study.age.filled_bytes(held_bytes or 0) * (1 + study.age.overwrites)
+
+
+def _aged_real_s(study: Study, aged_bytes: float) -> float:
+    files = 0.0 if study.age is None else aged_bytes / study.age.file_bytes
+    return aged_bytes / _AGED_BYTES_PER_REAL_S + files * _AGED_FILE_REAL_S
 
 
 def _rate_per_s(load: Workload) -> float | None:

@@ -18,7 +18,7 @@ from strata.units import NS_PER_S
 
 # A new estimate replaces the displayed one if they differ by more than this share and this many seconds.
 _DRIFT_SHARE: Final = 0.2
-_DRIFT_S: Final = 20.0
+_DRIFT_S: Final = 10.0
 
 
 class Cell(Protocol):
@@ -120,18 +120,3 @@ class Countdown:
             self._end_s = now_s + estimate_s
             return estimate_s
         return max(0.0, shown_s)
-
-
-def words_of(left_s: float | None) -> str:
-    """The time left in words, rounded as an estimate deserves; empty without one."""
-    if left_s is None:
-        return ""
-    minutes = round(left_s / 60)
-    if left_s < 45:
-        return "less than a minute left"
-    if minutes < 20:
-        return f"about {minutes} min left"
-    if minutes < 58:
-        return f"about {5 * round(minutes / 5)} min left"
-    hours, tens = divmod(10 * round(minutes / 10), 60)
-    return f"about {hours} h {tens:02d} min left" if tens else f"about {hours} h left"

@@ -13,6 +13,7 @@ from typing import Final
 from rich.console import Console
 
 from strata.console import Terminal
+from strata.words import time_left
 
 LINE_INTERVAL_S: Final = 20.0
 _BAR_INTERVAL_S: Final = 0.5
@@ -85,7 +86,7 @@ class _Work:
         done_s, passed_s = self.total_s - rest_s, time.monotonic() - self.started_s
         enough = done_s > _LEAST_SHARE * self.total_s
         left_s = rest_s * passed_s / done_s if enough else rest_s / _PARALLEL
-        return f"about {round(left_s / 60)} min left" if left_s >= 90 else "about a minute left"
+        return time_left(left_s)
 
 
 def _words(step: Step) -> tuple[str, str]:

@@ -40,6 +40,7 @@ from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration, format_share, format_value, times
 from strata.words import sentence_case
+from strata.working import working
 
 _TRIALS_MAX: Final = 400  # with up to this many trials, the page lists their hashes
 
@@ -49,7 +50,8 @@ def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
     results = gather(folder)
     capabilities = read_capabilities(folder)
     tipping = read_tipping(folder)
-    return render(results, capabilities, advise_on_all(results, capabilities), reference, tipping)
+    with working("writing the report"):
+        return render(results, capabilities, advise_on_all(results, capabilities), reference, tipping)
 
 
 def render(

@@ -37,6 +37,8 @@ from strata.files import (
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text, write_model
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.spec.trial import TrialKey
+from strata.words import counted
+from strata.working import working
 
 _OWN_NAMES: Final = (
     *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),
@@ -367,7 +369,8 @@ class ResultsFolder:
         was_enabled = gc.isenabled()
         gc.disable()  # records have no circular references, whose search takes a third of the time
         try:
-            readings = [self.read_trial(trial, sha256) for trial, sha256 in study.trials.items()]
+            with working(f"reading {counted(len(study.trials), 'result')} of {self.path}"):
+                readings = [self.read_trial(trial, sha256) for trial, sha256 in study.trials.items()]
         finally:
             if was_enabled:
                 gc.enable()

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from pydantic import ValidationError
 
 from strata.errors import StrataError
-from strata.execution.forecast import Countdown, Forecast, words_of
+from strata.execution.forecast import Countdown, Forecast
 from strata.files import explained, read_plain
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
@@ -31,6 +31,7 @@ from strata.runners.base import EventTail
 from strata.spec.find import searched_workload
 from strata.spec.metric_title import headlines
 from strata.spec.trial import TrialKey
+from strata.words import time_left
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]
 
@@ -194,7 +195,7 @@ class Watch:
             version=sha256_hex(canonical_json([snapshot.model_dump(mode="json"), sealed]))[:16],
             virtual=snapshot.time_domain == "virtual",
             running=running,
-            left=words_of(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
+            left=time_left(self._countdown.left_s(_left_s(trials, forecast) if running else None, at)),
             precision=tuple(precision_notes(snapshot)),
             stacks=tuple(each.name for each in snapshot.stacks),
             workloads=tuple(each.name for each in snapshot.workloads),

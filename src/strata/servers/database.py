@@ -31,6 +31,7 @@ ROLE: Final = "workload"
 class DatabaseServer(ABC):
     """A workload's own server, with its data on the measured stack and its socket in the private folder."""
 
+    of_dumps: ClassVar[str] = ""  # what the reading of a dump asks of it, in the title of the step
     tools: ClassVar[tuple[str, ...]]  # the programs that `steps` run, without those of clients
     title: ClassVar[str]
     folder: ClassVar[str]

@@ -110,6 +110,7 @@ class PostgresqlServer(DatabaseServer):
     these rights.
     """
 
+    of_dumps = " (a dump needs `pg_dump --no-owner --no-privileges`: its machine's roles are not here)"
     tools = ("initdb", "install", "pg_isready", "postgres", "psql")
     title = "PostgreSQL"
     kind = "postgresql"

@@ -38,8 +38,8 @@ class OwnTables(OpenLoop):
     )
     init: StrictStr | None = key(
         None,
-        "The same from a file beside the study, such as a dump by pg_dump or mariadb-dump. The client that "
-        "reads it can run programs: on a host it needs --allow-commands",
+        "The same from a file beside the study, such as a dump by `pg_dump --no-owner --no-privileges` or "
+        "mariadb-dump. The client that reads it can run programs: on a host it needs --allow-commands",
         "dump.sql",
     )
 
@@ -96,4 +96,6 @@ class OwnTables(OpenLoop):
             text = literal(self.init_text or "")
             got = server.prepare("init", "Write the SQL of the tables", "tee", path, stdin=text)
         argv = server.reads(path, values)
-        return [got, server.prepare(name, "Create and fill the tables", *argv, time_limit_ns=limit_ns)]
+        # The title stands before what the client says, such as that a role does not exist.
+        title = "Create and fill the tables" + (server.of_dumps if self.init is not None else "")
+        return [got, server.prepare(name, title, *argv, time_limit_ns=limit_ns)]
