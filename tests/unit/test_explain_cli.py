@@ -86,6 +86,18 @@ def test_two_trials_are_compared_in_sentences(results: Path) -> None:
     assert total == pytest.approx(plain["difference_ns"])
 
 
+def test_what_the_slow_requests_waited_for_is_said_of_each_trial_in_their_order(results: Path) -> None:
+    words = ("explain", results, "btrfs.oltp.s1", "ext4.oltp.s1", "--percentile", "90")
+
+    said = " ".join(shown(*words).split())
+    assert said.index("btrfs.oltp.s1: The load keeps no log") < said.index(
+        "ext4.oltp.s1: The load keeps no log"
+    )
+    plain = json.loads(shown(*words, "--json"))
+    assert [*plain] == ["btrfs.oltp.s1", "ext4.oltp.s1"]
+    assert plain["ext4.oltp.s1"]["slow"]["percentile"] == 90
+
+
 def test_the_page_is_one_file(results: Path, tmp_path: Path) -> None:
     shown("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--html", tmp_path / "page.html")
 

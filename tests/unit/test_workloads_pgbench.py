@@ -172,6 +172,14 @@ def test_an_open_loop_that_could_not_keep_its_schedule_is_reported() -> None:
     assert (checks["no-transaction-failed"], checks["no-transaction-skipped"]) == ("yes", "no")
 
 
+def test_each_transaction_that_was_done_has_a_beginning_and_an_end() -> None:
+    spans = pgbench().spans_ns(outputs_of(LOG))
+
+    assert len(spans) == 4
+    assert max(end - begin for begin, end in spans) == 9_000_000
+    assert all(end % 1000 == 0 and end > 1_795_209_651 * 10**9 - 1 for _, end in spans)
+
+
 def test_rates_are_of_whole_seconds() -> None:
     rates = pgbench(**OPEN_LOOP).rates_per_s(OPEN_LOOP_OUTPUTS)
 

@@ -13,8 +13,11 @@ from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
 
 if TYPE_CHECKING:
+    from strata.explanation.analysis import Explanation
+    from strata.explanation.source import Source
     from strata.results.store import ResultsFolder
     from strata.spec.trial import TrialKey
+    from strata.traces.table import Trace
 
 
 def explain(
@@ -28,6 +31,10 @@ def explain(
         str | None,
         option("Divide the time by the work of this tenant; default: by that of all.", "--tenant"),
     ] = None,
+    percentile: Annotated[
+        float | None,
+        option("Say what the operations above this percentile waited for.", "--percentile", min=1, max=100),
+    ] = None,
     as_json: AsJson = False,
     output: Annotated[
         Path | None, option("Write an HTML page with plots.", "--html", "--output", "-o")
@@ -40,6 +47,7 @@ def explain(
         strata explain results/quickstart ext4.oltp.s1 btrfs.oltp.s1
         strata explain results/four-guests lvm.four.s1 thin-lvm.four.s1 --tenant web
         strata explain results/quickstart/ext4.oltp.s1 --html ext4.html
+        strata explain results/quickstart/ext4.oltp.s1 --percentile 99
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import analysis, source, tables  # noqa: PLC0415
@@ -51,10 +59,10 @@ def explain(
     traces = [each.trace() if each.record.trace is not None else None for each in sources]
     found = [analysis.explain(each, trace, tenant) for each, trace in zip(sources, traces, strict=True)]
     if len(found) == 2 and found[0].trial_id == found[1].trial_id:
-        found = [
-            replace(each, folder=name)
-            for each, name in zip(found, folder_names([folder.path for folder, _ in named]), strict=True)
-        ]
+        folders = folder_names([folder.path for folder, _ in named])
+        found = [replace(each, folder=name) for each, name in zip(found, folders, strict=True)]
+    if percentile is not None:
+        return _print_slow(sources, traces, found, percentile, as_json=as_json)
     comparison = (
         compare(found[0], found[1], source.differing(sources[0], sources[1])) if len(found) == 2 else None
     )
@@ -71,6 +79,7 @@ def explain(
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         stdout().print(view)
+    return None
 
 
 def _refuse_names(named: Sequence[tuple[ResultsFolder, TrialKey]]) -> None:
@@ -85,6 +94,33 @@ def _refuse_names(named: Sequence[tuple[ResultsFolder, TrialKey]]) -> None:
             place=f"{folder.path}/{trial}",
             remedy="name another one to compare it with, or name it once",
         )
+
+
+def _print_slow(
+    sources: list[Source],
+    traces: list[Trace | None],
+    found: list[Explanation],
+    percentile: float,
+    *,
+    as_json: bool,
+) -> None:
+    """Say of each trial, in the order of their names, what its slow operations waited for."""
+    from strata.explanation import slow, source  # noqa: PLC0415
+
+    made = {}
+    for each, trace, trial in zip(sources, traces, found, strict=True):
+        if trace is None or each.window_ns is None:
+            remedy = "only the lab keeps one: run it there, without `trace = false` in [study]"
+            raise ResultError("the trial has no trace of its requests", place=trial.name, remedy=remedy)
+        disks = [disk.name for disk in trial.disks]
+        slowest = slow.slow_operations(trace, disks, each.window_ns, source.spans_ns(each), percentile)
+        if slowest is None:
+            raise ResultError("no request was complete in the window", place=trial.name)
+        made[trial.name] = {"slow": slowest, "sentences": slow.slow_sentences(slowest, trial)}
+        if not as_json:
+            stdout().print(f"{trial.name}: {' '.join(slow.slow_sentences(slowest, trial))}")
+    if as_json:
+        print_json(made)
 
 
 def folder_names(paths: Sequence[Path]) -> list[str]:

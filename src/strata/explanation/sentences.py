@@ -20,7 +20,7 @@ KIND_WORDS: Final = {
     "flush": "flushes",
     "discard": "discards",
 }
-_PART_WORDS: Final = {
+PART_WORDS: Final = {
     "queue": "waiting behind the disk's own work",
     "overhead": "command overhead",
     "seek": "seeking",
@@ -126,10 +126,10 @@ def _cause(each: Contribution, comparison: Comparison, names: Names) -> str:
     parts = [
         (part, gained)
         for part, gained in each.parts_ns.items()
-        if part in _PART_WORDS and abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
+        if part in PART_WORDS and abs(gained) >= _EFFECT_MIN * abs(each.difference_ns)
     ][:_LEADING_PARTS]
     if parts:
-        words = [f"{_PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
+        words = [f"{PART_WORDS[part]} {_ns(gained, signed=True)}" for part, gained in parts]
         text += f"; the difference is {listed(words)}"
     return text + "."
 
@@ -152,7 +152,7 @@ def _destaged(comparison: Comparison, names: Names) -> list[str]:
         parts_ns = {part: trial.sum(f"destage_{part}_ns") / trial.operations for part in DESTAGE_PARTS}
         if not any(parts_ns.values()):
             return []
-        words = listed([f"{_ns(time_ns)} {_PART_WORDS[part]}" for part, time_ns in parts_ns.items()])
+        words = listed([f"{_ns(time_ns)} {PART_WORDS[part]}" for part, time_ns in parts_ns.items()])
         each.append(f"{_ns(sum(parts_ns.values()))} under {name} ({words})")
     return [f"Emptying the caches takes the heads, per {comparison.first.unit}, {listed(each)}."]
 

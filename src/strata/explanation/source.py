@@ -10,12 +10,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from strata.errors import ResultError
+from strata.errors import ResultError, StrataError
 from strata.files import read_plain
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
+from strata.results.declared import declared_study
 from strata.results.differences import Naming, differences
-from strata.results.events import read_events
+from strata.results.events import EVENTS_BYTES_MAX, read_events
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.results.trace import read_trace
@@ -95,6 +96,21 @@ def read_source(folder: ResultsFolder, trial: TrialKey) -> Source:
     window_ns = measured_window_ns(plan, read_events(reading.attempt.events_path))
     title = {choice.name: choice.title for choice in study.workloads}.get(plan.trial.workload, "")
     return Source(str(trial), reading.attempt, reading.record, plan, window_ns, title, study, reading)
+
+
+def spans_ns(source: Source) -> list[tuple[int, int]]:
+    """When each operation of the window began and ended, on the clock of the trace; none without a log."""
+    if source.study is None:
+        return []
+    try:
+        study = declared_study(source.study, has_inputs=False)
+        load = study.load(source.record.trial.stack, source.record.trial.workload)
+        events = read_events(source.attempt.events_path)
+        head = json.loads(read_plain(source.attempt.events_path, EVENTS_BYTES_MAX).partition(b"\n")[0])
+        offset_ns = head["realtime_ns"] - head["monotonic_ns"]
+        return [(begin - offset_ns, end - offset_ns) for begin, end in load.spans_ns(events.outputs())]
+    except (StrataError, ValueError, KeyError):
+        return []  # the study is not kept, or the load's log is not in these events
 
 
 def differing(one: Source, two: Source) -> list[str]:

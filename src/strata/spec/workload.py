@@ -391,6 +391,10 @@ class Workload(BaseModel, Allowing, ABC):
         """Its throughput in equal intervals of the window, to see whether it was steady; none: unknown."""
         return ()
 
+    def spans_ns(self, outputs: Outputs) -> Sequence[tuple[int, int]]:
+        """When each operation of the window began and ended, since the epoch; none: it keeps no such log."""
+        return ()
+
     @property
     def rates_interval_ns(self) -> int:
         return NS_PER_S

@@ -158,9 +158,11 @@ def read_parquet(path: Path) -> Trace:
             remedy = "use the Strata that wrote it, or run the trial again"
             raise ResultError(cause, place=str(path), remedy=remedy)
         disks = tuple(json.loads(notes["disks"]))
-        bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in enumerate(FLAGS))
         numbered = "list_position({names}, {column}) - 1"
         table = connection.read_parquet(name, hive_partitioning=False)
+        # An earlier driver knew fewer flags: they were on no request.
+        known = [(bit, flag) for bit, flag in enumerate(FLAGS) if flag in table.columns]
+        bits = " + ".join(f"{flag}::integer * {1 << bit}" for bit, flag in known)
         records: Records = np.zeros(len(table), dtype=RECORD)
         for field, column in _converted(disks, numbered, {"flags": bits}).items():
             found = table.project(f"{column} as {field}").fetchnumpy()  # one column at a time: see `batches`

@@ -273,6 +273,11 @@ class Pgbench(OwnTables):
     def is_paced(self) -> bool:
         return self.rate_per_s is not None or "sleep" in (self.script_text or "")
 
+    def spans_ns(self, outputs: Outputs) -> Sequence[tuple[int, int]]:
+        lines = self._transactions(outputs)
+        ends = ((line.end_us, line.latency_us) for line in lines)
+        return [((end - took) * NS_PER_US, end * NS_PER_US) for end, took in ends if took is not None]
+
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         begin_us = sessions.window_begin_ns(outputs, "pgbench") // NS_PER_US
         lines = self._transactions(outputs)
