@@ -42,6 +42,30 @@ def test_it_writes_a_study_of_six_seeds_and_says_how_long_it_takes(
     assert [used.device.name for used in written.devices.values()] == ["wd-re4-500gb"] * 2
 
 
+@pytest.mark.parametrize(
+    ("use", "model", "gib_and_iops"),
+    [
+        ("database-nvme", "aws-ebs-gp2", (500, 1500)),
+        ("home-server", "aws-ebs-gp2", (500, 1500)),  # a mirror
+        ("four-guests", "aws-ebs-gp2", (250, 750)),  # mirrors that are striped
+        ("database-nvme", "aws-ebs-gp3", (47, 3000)),  # its rate is bought, not its size's
+    ],
+)
+def test_a_volume_whose_rate_follows_from_its_size_keeps_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    use: str,
+    model: str,
+    gib_and_iops: tuple[int, int],
+) -> None:
+    words = ("ask", "one", "--use", use, "--disk", model, "--data", "500GiB", "--no-run")
+    code, _, said = strata(monkeypatch, capsys, *words)
+
+    assert code == 0, said
+    used = load_study(Path("one.toml"), catalogue()).devices["disk0"]
+    assert (used.capacity_bytes >> 30, used.device.number("operation_rate")) == gib_and_iops
+
+
 def test_json_has_the_study_and_its_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -183,9 +183,16 @@ def _of_this_machine() -> list[str]:
     return [model.name for _, model in found]
 
 
+def _largest_bytes(model: str) -> int:
+    """The capacity of a disk, or of the largest volume that is sold."""
+    device = find_device(model)
+    rule = device.provisioning.get("capacity")
+    return device.capacity_bytes if rule is None else round(rule.maximum * GIB)
+
+
 def _refuse_too_much(template: Template, models: Sequence[str], data_bytes: int) -> None:
     """Refuse data that the machine's own disks cannot hold."""
-    holds_bytes = sum(find_device(model).capacity_bytes for model in models) // template.copies
+    holds_bytes = sum(map(_largest_bytes, models)) // template.copies
     if data_bytes > holds_bytes:
         copies = f" with {template.copies} copies of everything" if template.copies > 1 else ""
         disks = f"{counted(len(models), 'disk')} ({', '.join(dict.fromkeys(models))})"
@@ -258,6 +265,11 @@ def _size(option: str, text: str, least_bytes: int) -> int:
     return size_bytes
 
 
+def _volume(size_bytes: int) -> int:
+    """Whole GiB, and no fewer than the least."""
+    return max(_CAPACITY_BYTES_MIN, -(-size_bytes // GIB) * GIB)
+
+
 def _names(models: Sequence[str]) -> list[str]:
     return [f"disk{number}" for number in range(len(models))]
 
@@ -271,14 +283,19 @@ def _values(template: Template, models: list[str], memory_bytes: int, data_bytes
     # One drive that is not like two or more others serves them rather than being one of them.
     ssd = next(iter(disks.keys() - rotating), "") if len(disks) - len(rotating) == 1 < len(rotating) else ""
     lab_data_bytes = max(_SCALE_BYTES, data_bytes * lab_bytes // memory_bytes) // MIB * MIB
-    capacity_bytes = max(_CAPACITY_BYTES_MIN, -(-8 * lab_data_bytes // GIB) * GIB)
-    smallest_bytes = min(find_device(model).capacity_bytes for model in models)
+    smallest_bytes = min(map(_largest_bytes, models))
     return {
         "question": template.question,
         "disks": disks,
         "ssd": ssd,
         "members": f"devices = [{', '.join(quoted)}]\n" if ssd else "",
-        "capacity": describe_size(min(smallest_bytes, capacity_bytes)),
+        "capacity": describe_size(min(smallest_bytes, _volume(8 * lab_data_bytes))),
+        # A volume whose rate follows from its size is not scaled.
+        "sold_by_size": {
+            name: describe_size(_volume(template.copies * data_bytes // len(disks)))
+            for name, model in disks.items()
+            if any(rule.follows_size for rule in find_device(model).provisioning.values())
+        },
         "machine_memory": describe_size(memory_bytes),
         "machine_data": describe_size(data_bytes),
         "memory": describe_size(lab_bytes),

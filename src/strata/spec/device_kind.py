@@ -172,6 +172,7 @@ class DeviceKind:
         introduction: One sentence on the model.
         parameters: By name, in the order of `strata devices show`.
         spreads: Of each numeric parameter, how it varies between plausible drives.
+        together: Parameters that the draw of another one decides: one design makes them low or high.
         has_write_cache: Whether it has a volatile write cache that a study can switch off.
     """
 
@@ -180,6 +181,7 @@ class DeviceKind:
     introduction: ClassVar[str]
     parameters: ClassVar[Mapping[str, ParameterSpec]]
     spreads: ClassVar[Mapping[str, Spread]]
+    together: ClassVar[Mapping[str, str]] = {}
     has_write_cache: ClassVar[bool] = False
 
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:

@@ -33,8 +33,9 @@ def plausible_drive(device: Device, seed: int) -> Device:
 
     Half of all drives lie below the stated value and half above. In each half the density of the logarithm
     (of the value itself, if the range begins at zero) falls linearly from the stated value to zero at the end
-    of the range: a value near the stated one is likelier, and the ends are limits. Draws that contradict each
-    other, such as a mean seek that no curve between the drawn intercept and full stroke has, are drawn again.
+    of the range: a value near the stated one is likelier, and the ends are limits. One draw decides what one
+    design makes low or high, such as the times of a word line's pages. Draws that contradict each other, such
+    as a mean seek that no curve between the drawn intercept and full stroke has, are drawn again.
 
     Raises StudyError if the ranges contradict each other nearly everywhere.
     """
@@ -99,8 +100,9 @@ def _drawn(device: Device, ranged: Mapping[str, Parameter], seed: int) -> Device
         name: each.value for name, each in device.parameters.items() if not isinstance(each.value, str)
     }
     whole = {name for name in ranged if device.model.parameters[name].whole}
+    together = device.model.together
     drawn = {
-        name: _value(each.low, each.value, each.high, derive_seed(seed, name))
+        name: _value(each.low, each.value, each.high, derive_seed(seed, together.get(name, name)))
         for name, each in ranged.items()
     }
     drawn = {name: nearest(value) if name in whole else value for name, value in drawn.items()}

@@ -46,6 +46,11 @@ class Rule(BaseModel):
     source: StrictStr = Field(min_length=1)
     estimate: StrictBool
 
+    @property
+    def follows_size(self) -> bool:
+        """Whether the provider sets it by the size, and a smaller volume is a slower one."""
+        return self.default is None and (self.per_gib is not None or self.above_gib is not None)
+
     def most(self, chosen: Mapping[str, float]) -> float:
         if self.above_gib is not None:
             return self.maximum if chosen["capacity"] > self.above_gib else self.minimum

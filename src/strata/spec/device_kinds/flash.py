@@ -138,6 +138,13 @@ class Flash(DeviceKind):
         hardware_queues, queue_depth  fixed  the interface's
     """)
 
+    together: ClassVar = {
+        **{f"page_read_time_{kind}": "page_read_time_lower" for kind in PAGE_TYPES},
+        **{f"page_program_time_{kind}": "page_program_time_lower" for kind in PAGE_TYPES},
+        "read_retry_time": "page_read_time_lower",
+        "interface_latency_write": "interface_latency_read",
+    }
+
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         page, unit = device.number("page_size") * 1024, device.number("mapping_unit") * 1024
         for name, size in (("page_size", page), ("mapping_unit", unit)):
