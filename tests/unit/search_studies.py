@@ -30,9 +30,12 @@ BELOW_US = 20_000
 IDLE_US = 4_000
 
 
+def number_of(step: Step, option: str) -> float:
+    return next(float(word.partition("=")[2]) for word in step.argv if word.startswith(f"{option}="))
+
+
 def rate_of(plan: Plan) -> float:
-    load = next(step for step in plan.steps if step.id == "pgbench-load")
-    return next(float(word.partition("=")[2]) for word in load.argv if word.startswith("--rate="))
+    return number_of(next(step for step in plan.steps if step.id == "pgbench-load"), "--rate")
 
 
 def latency_us(rate: float, capacity: float) -> int:
@@ -57,7 +60,13 @@ def capacity_runner(
             return "", {}
         trial, rate = plan.trial, rate_of(plan)
         capacity = capacities[trial.stack] * (scatter or {}).get(trial.seed, 1.0)
-        log = pgbench_log(latency_us(rate, capacity), min(rate, capacity), window_s=4, lag=" 0")
+        # pgbench's time is that of warm-up and window; the log begins with the window.
+        log = pgbench_log(
+            latency_us(rate, capacity),
+            min(rate, capacity),
+            window_s=round(number_of(step, "--time")),
+            lag=" 0",
+        )
         return "", {"transactions": log}
 
     return FakeRunner(output=output, **options)

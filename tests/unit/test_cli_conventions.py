@@ -234,7 +234,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(pipe: str) -> None:
 
     said = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert said.stderr == ""
+    # On a busy machine a command that is silent for two seconds is named.
+    assert [line for line in said.stderr.splitlines() if not line.endswith("…")] == []
     assert said.stdout.splitlines()[-1] in {"0", "1"}  # it may have written all before the reader left
 
 

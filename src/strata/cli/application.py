@@ -26,11 +26,11 @@ INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
-# Commands that compute and then print; the others ask, wait, or show their progress themselves.
-_THINKING: Final = frozenset(
+# Commands that are named while they print nothing; the others ask or wait for somebody.
+_NAMED: Final = frozenset(
     {
-        *("advise", "check", "claims", "compare", "explain", "export", "plan", "query", "replay"),
-        *("report", "show", "stacks", "tipping", "trace"),
+        *("advise", "bisect", "capabilities", "check", "claims", "compare", "explain", "export", "plan"),
+        *("query", "replay", "report", "run", "show", "stacks", "tipping", "trace", "validate"),
     }
 )
 
@@ -121,7 +121,7 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
             give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
         name = function.__name__
         try:
-            with working(f"strata {name.replace('_', ' ')}") if name in _THINKING else nullcontext():
+            with working(f"strata {name.replace('_', ' ')}") if name in _NAMED else nullcontext():
                 return function(*words, **given)
         except KeyboardInterrupt:
             print("strata: interrupted", file=sys.stderr)

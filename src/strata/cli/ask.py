@@ -29,6 +29,7 @@ from strata.spec.study import Study
 from strata.toml import toml_value
 from strata.units import NS_PER_S, format_duration
 from strata.words import counted
+from strata.working import working
 
 if TYPE_CHECKING:
     from strata.advice.model import Advice
@@ -94,6 +95,12 @@ def ask(  # noqa: PLR0917  typer makes options of them
         raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
     answers = Answers(disk, price, memory, data)
     study = _continued(file, use, answers, seeds, wanted) or _new(file, use, answers, seeds, wanted)
+    with working(f"strata ask {name}"):
+        _ask(study, file, budget_s, jobs, no_run=no_run, as_json=as_json)
+
+
+def _ask(study: Study, file: Path, budget_s: float, jobs: int | None, *, no_run: bool, as_json: bool) -> None:
+    """Say how long it will take, run it and answer."""
     real_s = _forecast(study, jobs, budget_s)
     if no_run:
         if as_json:
