@@ -23,7 +23,7 @@ def part() -> str:
         for (names, unit, better), workloads in sorted(named.items())
     ]
     text = table(("Metric", "Unit", "Better", "Of"), rows)
-    return text + "## Of every workload, by its keys\n\n" + yields_table(COMMON)
+    return text + "## Of every workload\n\n" + yields_table(COMMON)
 
 
 def checks() -> str:

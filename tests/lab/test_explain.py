@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from lab_factory import head, oltp, run_text, stacks
 
+from present import present
 from strata.explanation.analysis import Explanation, explain
 from strata.explanation.comparison import compare
 from strata.explanation.replay import replay
@@ -20,6 +21,7 @@ from strata.explanation.sentences import sentences
 from strata.explanation.source import Source, read_source
 from strata.lab import Lab
 from strata.lab.initrd import disk_seed
+from strata.results.counts import counts_of
 from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner
@@ -118,6 +120,30 @@ def test_with_a_write_cache_flushes_and_bytes_are_the_same_too(
     empty = kernel["writes"] - traced(explanation, "write", "requests")
     assert explanation.syncs is not None
     assert 0.9 * explanation.syncs <= empty <= explanation.syncs
+
+
+@pytest.mark.parametrize("stack", FILESYSTEMS)
+def test_the_counts_of_the_record_are_those_of_the_trace(
+    sources: dict[str, Source], found: dict[str, Explanation], stack: str
+) -> None:
+    explanation = found[stack]
+    counts = {each.name: each.value for each in counts_of(sources[stack].record)}
+
+    assert counts == pytest.approx(
+        {
+            "reads_per_operation": explanation.sum("reads") / explanation.operations,
+            "writes_per_operation": explanation.sum("writes") / explanation.operations,
+            "flushes_per_operation": explanation.count("requests", "flush") / explanation.operations,
+            "journal_writes_per_operation": explanation.count("requests", "write_journal")
+            / explanation.operations,
+            "seeks_per_operation": explanation.seeks / explanation.operations,
+            "read_bytes_per_operation": explanation.sum("read_bytes") / explanation.operations,
+            "write_bytes_per_operation": explanation.sum("write_bytes") / explanation.operations,
+            "processor_time_ns_per_operation": present(explanation.processor).busy_ns
+            / explanation.operations,
+        }
+    )
+    assert counts["seeks_per_operation"] > 0
 
 
 @pytest.mark.parametrize("stack", FILESYSTEMS)

@@ -67,7 +67,6 @@ class Change:
     Attributes:
         first: The level in the first set over the common seeds, or all; None if no trial has the metric.
         second: In the second set.
-        ratio: The second to the first; None if one is 0 or missing.
         is_count: Whether it is a count per operation.
     """
 
@@ -75,13 +74,17 @@ class Change:
     kind: MetricKind
     first: float | None
     second: float | None
-    ratio: float | None
     is_count: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """The second to the first; None if one is 0 or missing."""
+        return self.second / self.first if self.first and self.second else None
 
     @property
     def size(self) -> float:
         """How far the ratio is from 1, as a logarithm."""
-        return abs(math.log(self.ratio)) if self.ratio else math.inf
+        return abs(math.log(self.ratio)) if self.ratio and self.ratio > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -251,9 +254,7 @@ def _changes(first: StudyResults, second: StudyResults, cell: pairing.PairedCell
         if shared and all(values[0][seed] == values[1][seed] for seed in shared):
             continue
         two, one = _levels(upper, lower)
-        comparison = judge(kind, upper, lower)
-        ratio = comparison.ratio.ratio if comparison else None
-        yield Change(cell, kind, one, two, ratio, is_count)
+        yield Change(cell, kind, one, two, is_count)
 
 
 def _overall(
