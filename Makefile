@@ -52,7 +52,7 @@ bench: setup-all  ## How fast the lab is, as ratios measured in one run, and the
 	.venv/bin/python -m bench
 
 .PHONY: validate
-validate: python  ## The disk models against theory and published figures, on one page: build/validation.html
+validate: python  ## The disk models against theory, published figures and real drives, on one page: build/validation.html
 	$(STRATA) validate
 
 .PHONY: man

@@ -52,7 +52,7 @@ COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
     },
     "Devices and the lab": {
         "disks": "List this machine's disks, and which a study could have.",
-        "validate": "Check the disk models against theory and published figures.",
+        "validate": "Check the disk models against theory, figures and real drives.",
         "selftest": "Compare equal stacks: how often is a difference found?",
         "man": "Write the manual pages, one per command.",
         "devices": "List the modelled devices, or show one with its data sheet.",

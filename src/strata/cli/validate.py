@@ -35,7 +35,7 @@ def validate(
     ] = None,
     device: Annotated[str | None, option("The device of --measured.", "--device", "DEVICE")] = None,
 ) -> None:
-    """Check the disk models against theory and published figures.
+    """Check the disk models against theory, figures and real drives.
 
     It writes one page of curves and prints a table of verdicts; the exit code is 1 if a check fails.
 
