@@ -25,7 +25,7 @@ from strata.errors import ResultError, StrataError
 from strata.units import format_size
 
 _LINK: Final = "it is a symbolic link, and Strata follows none here"
-JSON_BYTES_MAX: Final = 64 << 20  # more than any JSON file of Strata has
+JSON_BYTES_MAX: Final = 512 << 20  # more than the study.json of the most trials has
 _KINDS: Final = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFDIR: "a folder",
@@ -34,6 +34,7 @@ _KINDS: Final = {
     stat.S_IFCHR: "a character device",
 }
 _HARM: Final = "write, delete or run something else"
+_PART_BYTES: Final = 1 << 20
 _LINKS_MAX: Final = 40  # as in the kernel
 _NAMED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -188,7 +189,12 @@ def read_plain(path: Path, limit_bytes: int = JSON_BYTES_MAX, *, follow: bool = 
     with os.fdopen(open_plain(path, follow=follow), "rb") as file:
         # A file that is far too large need not be read; a file in /proc states no size.
         stated_bytes = os.fstat(file.fileno()).st_size
-        content = b"" if stated_bytes > limit_bytes else file.read(limit_bytes + 1)
+        # In parts: Python would set the whole limit's memory aside.
+        parts, left_bytes = [], limit_bytes + 1 if stated_bytes <= limit_bytes else 0
+        while part := file.read(min(left_bytes, _PART_BYTES)):
+            parts.append(part)
+            left_bytes -= len(part)
+    content = b"".join(parts)
     if max(stated_bytes, len(content)) > limit_bytes:
         cause = f"it is larger than the {format_size(limit_bytes)} that are read"
         raise NotPlain(errno.EFBIG, cause, str(path))

@@ -20,6 +20,7 @@ from made_results import made_results
 from strata.advice.asked import advise_on_all
 from strata.cli import app
 from strata.errors import ResultError
+from strata.files import read_plain
 from strata.report.advice_text import reasons
 from strata.report.data import CELLS, TRIALS, cells_table, trials_table
 from strata.report.export import FORMATS, MANIFEST, export, to_markdown
@@ -227,6 +228,17 @@ def test_an_export_replaces_its_own_files_and_keeps_files_of_other_formats(
     assert (tmp_path / "cells.csv").exists()
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert "cells.csv" in json.loads((tmp_path / MANIFEST).read_text())["files"]
+
+
+def test_an_exported_file_may_be_larger_than_the_json_that_is_read(
+    study: StudyResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(study, tmp_path, ["markdown"])
+    limit_bytes = (tmp_path / MANIFEST).stat().st_size
+    monkeypatch.setattr(read_plain, "__defaults__", (limit_bytes,))
+    assert (tmp_path / "report.md").stat().st_size > limit_bytes
+
+    export(study, tmp_path, ["markdown"])  # it compares what is there with what it wrote
 
 
 def test_a_file_that_was_changed_since_is_overwritten_by_force_alone(

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import base64
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def test_a_last_line_that_lacks_only_its_end_counts(tmp_path: Path) -> None:
 
     assert events.complete
     assert not events.truncated
+
+
+def test_events_may_be_of_any_length_and_their_lines_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = good_log(PLAN, 300).text()
+    longest = max(map(len, text.splitlines()))
+    monkeypatch.setattr("strata.results.events.LINE_BYTES_MAX", longest + 2)
+    assert len(text) > 10 * longest
+
+    whole = read_events(written(tmp_path, text))
+
+    assert (whole.complete, whole.sha256) == (True, sha256(text.encode()).hexdigest())
+    for end in ("", "\n"):
+        with pytest.raises(ResultError, match="not an event"):
+            read_events(written(tmp_path, text + "x" * (longest + 2) + end))
 
 
 def test_a_damaged_line_is_named_with_its_place(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
 from strata.results.declared import declared_study
 from strata.results.differences import Naming, differences
-from strata.results.events import EVENTS_BYTES_MAX, read_events
+from strata.results.events import read_events
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.results.trace import read_trace
@@ -106,8 +106,7 @@ def spans_ns(source: Source) -> list[tuple[int, int]]:
         study = declared_study(source.study, has_inputs=False)
         load = study.load(source.record.trial.stack, source.record.trial.workload)
         events = read_events(source.attempt.events_path)
-        head = json.loads(read_plain(source.attempt.events_path, EVENTS_BYTES_MAX).partition(b"\n")[0])
-        offset_ns = head["realtime_ns"] - head["monotonic_ns"]
+        offset_ns = events.epoch_ns
         return [(begin - offset_ns, end - offset_ns) for begin, end in load.spans_ns(events.outputs())]
     except (StrataError, ValueError, KeyError):
         return []  # the study is not kept, or the load's log is not in these events

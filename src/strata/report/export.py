@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from strata.advice.asked import advise_on_all, answer_of, the_answer
 from strata.advice.model import Advice
 from strata.errors import ResultError
-from strata.files import explained, make_folder, read_plain, refuse_link, write_durably
+from strata.files import explained, make_folder, open_plain, read_plain, refuse_link, write_durably
 from strata.plan.commands import build_commands
 from strata.report.advice_tables import in_short, is_said
 from strata.report.advice_text import lead
@@ -170,7 +171,7 @@ def _refuse_changed(target: Path, before: dict[str, str], formats: Sequence[Form
         for name, sha256 in before.items()
         if _SUFFIXES[Path(name).suffix] in formats
         and (target / name).is_file()
-        and hashlib.sha256(read_plain(target / name)).hexdigest() != sha256
+        and _sha256(target / name) != sha256
     ]
     if changed:
         more = f" and {len(changed) - 1} more files were" if len(changed) > 1 else " was"
@@ -179,6 +180,11 @@ def _refuse_changed(target: Path, before: dict[str, str], formats: Sequence[Form
             place=str(target),
             remedy="name another folder, or overwrite the changes with --force",
         )
+
+
+def _sha256(path: Path) -> str:
+    with os.fdopen(open_plain(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _without_stale(

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from strata.errors import ResultError
-from strata.files import read_plain
+from strata.files import open_plain
 from strata.spec.step import RESTART, Phase
 from strata.spec.workload import Outputs, StepOutput
 
 EVENT_VERSION: Final = 1
 
-# A run of a day with a dozen disks, sampled every second, needs a quarter of this.
-EVENTS_BYTES_MAX: Final = 512 << 20
+# The agent cuts output into chunks of 32 KiB. The file itself has no limit: a load may log for days.
+LINE_BYTES_MAX: Final = 16 << 20
 _REMEDY: Final = "the file was changed after it was written; run the trial again with `strata run --fresh`"
 
 
@@ -135,6 +137,7 @@ class Events:
         end: None when the agent did not come to its end.
         steps: By step id, in the order in which they were started; ``undo_ns`` has their undos' durations.
         first_ns: Monotonic time of the first event; ``last_ns`` of the last.
+        epoch_ns: The time since the epoch at the monotonic clock's zero, by the first event.
     """
 
     path: Path
@@ -152,6 +155,7 @@ class Events:
     processor: list[AccountReading] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
+    epoch_ns: int = 0
     _streams: dict[tuple[str, str], bytearray] = field(default_factory=dict)
     _files: dict[tuple[str, str], bytearray] = field(default_factory=dict)
 
@@ -238,21 +242,28 @@ def read_events(path: Path) -> Events:
     of another version.
     """
     try:
-        content = read_plain(path, EVENTS_BYTES_MAX)
+        with os.fdopen(open_plain(path), "rb") as file:
+            return _read_lines(path, file)
     except OSError as error:
         cause = f"the events cannot be read: {error.strerror}"
         raise ResultError(cause, place=str(path), remedy="run the trial again with `strata run`") from error
-    events = Events(path=path, sha256=hashlib.sha256(content).hexdigest())
-    lines = content.split(b"\n")
-    tail = lines.pop()  # empty when the last line has its end
+
+
+def _read_lines(path: Path, file: BinaryIO) -> Events:
+    events, digest = Events(path=path, sha256=""), hashlib.sha256()
     expected_seq: int | None = None
-    for number, line in enumerate(lines, start=1):
-        expected_seq = _take_line(events, line, number, expected_seq)
-    if tail:
+    for number in itertools.count(1):
+        line = file.readline(LINE_BYTES_MAX)
+        if not line:
+            break
+        digest.update(line)
         try:
-            _take_line(events, tail, len(lines) + 1, expected_seq)
+            expected_seq = _take_line(events, line, number, expected_seq)
         except ResultError:
+            if line.endswith(b"\n") or len(line) == LINE_BYTES_MAX:
+                raise
             events.truncated = True
+    events.sha256 = digest.hexdigest()
     return events
 
 
@@ -306,7 +317,7 @@ def _take(events: Events, event: dict[str, Any]) -> None:
         events._files.setdefault((event["step"], event["name"]), bytearray()).extend(_content(event))
     # A later agent may add a kind of event within this version.
     if events.last_ns == 0 and events.first_ns == 0:
-        events.first_ns = now_ns
+        events.first_ns, events.epoch_ns = now_ns, int(event["realtime_ns"]) - now_ns
     events.last_ns = now_ns
 
 

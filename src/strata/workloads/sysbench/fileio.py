@@ -15,7 +15,7 @@ from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
 from strata.spec.names import Diagnostic
 from strata.spec.page_cache import dropped, synced
 from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step
+from strata.spec.step import OUTPUT_LIMIT_BYTES, Phase, Step
 from strata.spec.warning import Check
 from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
@@ -100,6 +100,7 @@ PRESETS: Final[dict[str, dict[str, Setting]]] = {
 # sysbench's own.
 _DEFAULTS: Final[dict[str, Setting]] = {"block_bytes": 16384, "fsync_every": 100, "fsync_each_write": False}
 _SLACK_NS: Final = 600 * NS_PER_S
+_LINE_BYTES: Final = 256
 _BYTES_PER_S_MIN: Final = 1 << 20
 _REQUESTS_PER_S_MIN: Final = 10
 _LARGE_BYTES: Final = 64 << 10
@@ -272,7 +273,10 @@ class SysbenchFileio(Workload):
         }
         argv = ("sysbench", "fileio", *option_words(options), *words)
         folder = _folder(context)
-        return context.step(f"fileio-{phase}", phase, title, argv, cwd=folder, time_limit_ns=limit_ns)
+        # With a line a second.
+        output_bytes = max(OUTPUT_LIMIT_BYTES, limit_ns // NS_PER_S * _LINE_BYTES)
+        more = {"time_limit_ns": limit_ns, "output_limit_bytes": output_bytes}
+        return context.step(f"fileio-{phase}", phase, title, argv, cwd=folder, **more)
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         text = outputs.step(_MEASURE).stdout
