@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 from layer_factory import GIB, context, on, refused, step_of
 
 from present import present
+from strata.layers.zfs.status import FIND_ERRORS
 from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
@@ -206,9 +209,9 @@ errors: No known data errors
 def test_a_scrub_counts_wrong_checksums_and_what_cannot_be_mended() -> None:
     layer = Zpool()
 
-    assert layer.scrub_errors(STATUS.format(unmended=0, wrong=131)) == 133
-    assert layer.scrub_errors(STATUS.format(unmended=4, wrong=0)) == 6
-    assert layer.scrub_errors(STATUS.replace("     2\n", "     0\n").format(unmended=0, wrong=0)) == 0
+    assert layer.scrub_errors(STATUS.format(unmended=0, wrong=131)) == 131
+    assert layer.scrub_errors(STATUS.format(unmended=4, wrong=0)) == 4
+    assert layer.scrub_errors(STATUS.format(unmended=0, wrong=0)) == 0
 
 
 def test_scrub_errors_exclude_errors_counted_before_the_scrub() -> None:
@@ -224,6 +227,49 @@ def test_a_pool_of_one_disk_is_counted_too() -> None:
     )
 
     assert Zpool().scrub_errors("config:\n\n" + row.format(3)) == 3
+
+
+SOUND = STATUS.replace("     7\n", "     0\n").format(unmended=0, wrong=0)
+SPARE = "\t      strata_zpool/spare0  ONLINE       0     0     2\n"
+RETURNED = "\t    strata_zpool/disk1     ONLINE       0     0     {}\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code", "scrubbed"),
+    [
+        pytest.param(SOUND, 0, 0, id="the spare beside the lost disk counts two that were mended"),
+        pytest.param(SOUND.replace("spare-1 ", "replacing-1 "), 0, 0, id="a disk that is replaced"),
+        pytest.param(SOUND.replace(SPARE, ""), 0, 0, id="none"),
+        pytest.param(
+            SOUND.replace(RETURNED.format("0"), RETURNED.format("1  (resilvering)")), 0, 0, id="resilvering"
+        ),
+        pytest.param(SOUND.replace(RETURNED.format("0"), RETURNED.format("1")), 1, 1, id="a sound disk"),
+        pytest.param(
+            SOUND.replace(
+                "\tspares\n", "\t  mirror-2  ONLINE  0 0 0\n\t    disk4  ONLINE  0 0 3\n\tspares\n"
+            ),
+            1,
+            3,
+            id="a disk after the group of the spare",
+        ),
+        pytest.param(
+            SOUND.replace("No known data errors", "1 data errors, use '-v' for a list"), 1, 0, id="a file"
+        ),
+    ],
+)
+def test_wrong_checksums_of_a_disk_that_is_rebuilt_are_no_damage(
+    tmp_path: Path, status: str, exit_code: int, scrubbed: int
+) -> None:
+    (tmp_path / "status").write_text(status)
+    (tmp_path / "zpool").write_text(f"#!/bin/sh\ncat {tmp_path}/status\n")
+    (tmp_path / "zpool").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = ("perl", "-we", FIND_ERRORS.replace("$$", "$"), "strata_zpool")
+
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (exit_code, status, "")
+    assert Zpool().scrub_errors(status) == scrubbed
 
 
 def test_properties_are_given_when_they_are_set() -> None:

@@ -12,6 +12,7 @@ from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.results.troubles import trouble_in_console
 from strata.spec.metric import Metric
+from strata.spec.step import Step
 from strata.spec.trial import TrialKey
 
 PLAN = plan_of("btrfs", "oltp", 1)
@@ -104,6 +105,21 @@ def test_a_full_stack_makes_a_result_invalid_even_if_every_step_succeeded(tmp_pa
     log.finish()
 
     assert "the stack is full" in reasons(judged(tmp_path, log))
+
+
+def test_a_layer_without_room_for_a_rebuild_is_no_full_stack(tmp_path: Path) -> None:
+    rebuild = Step(id="rebuild", phase="alter", title="Replace the lost disk", argv=("btrfs",))
+    plan = PLAN.model_copy(update={"steps": (*PLAN.steps, rebuild)})
+    log = EventLog(plan)
+    log.step("mkfs", S)
+    log.step("rebuild", S, stderr="ERROR: ioctl(DEV_REPLACE_START) failed: No space left on device\n")
+    log.step("load", 60 * S)
+    log.finish()
+
+    said = reasons(record_of(plan, log.written(tmp_path), None, tmp_path / "none"))
+
+    assert "a layer finds no room for it" in said
+    assert "the stack is full" not in said
 
 
 def test_the_hosts_refusal_to_write_a_disks_backing_file_is_found_in_the_console(tmp_path: Path) -> None:

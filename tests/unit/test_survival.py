@@ -10,13 +10,14 @@ import pytest
 from execution_factory import TEXT, study_in
 
 from advice_studies import around, capabilities, said_of, study, use, weight
-from command_line import refusal
+from command_line import refusal, shown
 from strata.advice.advise import advise
 from strata.advice.uses import Need
 from strata.capabilities.power_cuts import drawn_cuts, uncut
 from strata.errors import DiagnosticsError, RunError, ToolError
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
+from strata.plan.recovery import compile_recovery
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import PowerCutFinding
@@ -213,6 +214,40 @@ def test_workloads_whose_window_has_no_instants_are_named_with_the_reason(tmp_pa
         "short": "its window is shorter than 2s",
         "storm": "its window ends when its work is done, so that no instant can be drawn in it",
     }
+
+
+DEGRADED = f'{DATABASE}before_measure = ["lose-disk"]\n'.replace("oltp", "lost")
+REBUILT = f'{DATABASE}before_measure = ["lose-disk", "rebuild"]\n'.replace("oltp", "rebuilt")
+
+
+def test_a_degraded_stack_is_cut_and_a_rebuild_is_not_and_check_says_so(tmp_path: Path) -> None:
+    read = study_in(tmp_path, f"{MIRROR}{DATABASE}{DEGRADED}{REBUILT}{SURVIVAL}")
+    assert read.survival is not None
+    why = "the boot after the cut would have to continue the rebuild"
+
+    assert {(cut.stack, cut.workload) for cut in drawn_cuts(read, read.survival)} == {
+        ("mirror", "oltp"),
+        ("mirror", "lost"),
+        ("single", "oltp"),
+    }
+    assert uncut(read) == {"rebuilt": why}
+    assert f"the power is not cut under rebuilt: {why}" in shown("check", tmp_path / "tiny.toml")
+
+
+def test_the_boot_after_the_cut_of_a_degraded_stack_has_the_others_alone(tmp_path: Path) -> None:
+    btrfs = '[stacks.btrfs]\ndevices = ["disk0", "disk1"]\nlayers = [{ layer = "btrfs", data = "raid1" }]\n'
+    read = study_in(tmp_path, f"{MIRROR}{btrfs}{DEGRADED}")
+
+    for stack, step in (("mirror", "md-assemble"), ("btrfs", "btrfs-recover-mount")):
+        whole = compile_recovery(read, stack, 1)
+        degraded = compile_recovery(read, stack, 1, degraded=True)
+        assert "lose-disk" not in [each.id for each in whole.steps]
+        assert degraded.steps[0].stdin == "${disk1} gone,0\n"
+        built, left = (
+            " ".join(next(each for each in plan.steps if each.id == step).argv) for plan in (whole, degraded)
+        )
+        assert ("${disk1}" in built, "${disk1}" in left) == (True, False)
+        assert ("degraded" in built, "degraded" in left) == (False, stack == "btrfs")
 
 
 def test_tenants_are_cut_but_not_asked(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from strata.capabilities.power_cuts import uncut
 from strata.cli.output import print_json
 from strata.cli.parameters import WHOLE, AtScale, argument, asked_scale, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
@@ -152,7 +153,8 @@ def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
         lacking = {"lab_only": checked.lab_only, "host_only": checked.host_only}
         only = {key: stacks for key, stacks in lacking.items() if stacks}
         estimate = _estimate_plain(checked.estimate)
-        remarks = {"remarks": found} if (found := _remarks(checked.study)) else {}
+        said = {"remarks": _remarks(checked.study), "uncut": uncut(checked.study)}
+        remarks = {key: found for key, found in said.items() if found}
         return {**head, **shared, **only, **remarks, "estimate": estimate, "study": checked.study.describe()}
     mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
     described = []
@@ -189,8 +191,7 @@ def _print_more(checked: _Sound) -> None:
         print(printable(f"  {listed(names)} {text}"))
     for name, kept in study.matrix.same.items():
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
-    for cell, why in checked.skipped.items():
-        print(printable(f"  {cell} will be skipped: {why}"))
+    _print_left_out(checked)
     _print_only("not with --runner host", checked.lab_only)
     _print_only("not in the lab", checked.host_only)
     if checked.shared:
@@ -199,6 +200,13 @@ def _print_more(checked: _Sound) -> None:
         _print_estimate(checked.estimate)
     for warning in checked.warnings:
         print(printable(f"  {warning.text}\n    {warning.remedy}"))
+
+
+def _print_left_out(checked: _Sound) -> None:
+    for cell, why in checked.skipped.items():
+        print(printable(f"  {cell} will be skipped: {why}"))
+    for name, why in uncut(checked.study).items():
+        print(printable(f"  the power is not cut under {name}: {why}"))
 
 
 def _remarks(study: Study) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from strata.errors import RunError
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.plan.compile import compile_trial
+from strata.plan.interventions import LOSE_DISK
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
 from strata.plan.power_cut import ACKNOWLEDGED, with_cut_after
@@ -101,7 +102,9 @@ def cut_and_recover(
         if losses is None:
             raise _ended_early(plan, events)
         content = _Content(study, stack, workload, seed, _said(events, in_window_ns))
-        recovery = compile_recovery(study, stack, seed, content.steps())
+        lost = events.steps.get(LOSE_DISK)
+        degraded = lost is not None and lost.ending is not None
+        recovery = compile_recovery(study, stack, seed, content.steps(), degraded=degraded)
         second = begin(folder / "recovery", recovery, sound, report=partial(report, "recover"))
         verdict, said, after = _recover(runner, second, Power(images))
     finally:

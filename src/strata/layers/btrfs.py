@@ -15,7 +15,7 @@ from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_s
 from strata.spec.allowed import INTEGER, Forms, Limits, features, form, given, named, one_of, within
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
 from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
+from strata.spec.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_MS, NS_PER_S
 
 _SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")
@@ -215,6 +215,8 @@ class Btrfs(Filesystem):
     def mount_options(self, context: LayerContext) -> list[str]:
         # Without udev nothing scans for the other disks: the mount names them.
         options = [f"device={path}" for path in context.lower[1:]]
+        if len(context.lower) < context.provided.count:  # one is lost
+            options.append("degraded")
         if self.cow is False:
             options.append("nodatacow")
         if self.compression != "none":
@@ -348,17 +350,17 @@ class Btrfs(Filesystem):
     def rebuild(self, context: LayerContext, lost: str, spare: str) -> list[Step] | None:
         """Replace the lost disk, named by its number, because it cannot be read.
 
-        The process that requests it does the work. It is a service, so that it may outlive its step;
-        ``sleep`` keeps the service up after the work, during which it holds the lock.
+        The process that requests it does the work. It is a service, so that it may outlive its step; it stays
+        up after the work, during which it holds the lock. btrfs refuses (ENOSPC) where no space is
+        unallocated for another block group, however much is free within those that there are.
         """
         # mkfs numbered the disks from 1 on.
         number = str(context.lower.index(lost) + 1)
         replace = ("btrfs", "replace", "start", "-B", "-f", "-r", "-K", number, spare, context.mount)
-        hold = ("find", "${scratch}", "-maxdepth", "0", "-exec", "flock", _LOCK, *replace, ";")
-        sleep = ("-exec", "sleep", "infinity", ";")
+        hold = ("perl", "-e", literal("exit 1 if system @ARGV; sleep"), "flock", _LOCK, *replace)
         ready = Command(argv=("test", "-e", _LOCK), cwd="${scratch}")
         service = {"background": True, "ready": ready, "ready_interval_ns": NS_PER_MS}
-        return [act(context, "replace", "Replace the lost disk", *hold, *sleep, **service)]
+        return [act(context, "replace", "Replace the lost disk", *hold, **service)]
 
     def rebuilt(self, context: LayerContext) -> list[Step] | None:
         return [act(context, "wait", "Wait for it", "flock", _LOCK, "true", time_limit_ns=_LONG_LIMIT_NS)]

@@ -15,7 +15,7 @@ from strata.spec.layer import Placed
 from strata.spec.metric import Metric
 from strata.spec.names import disk_of
 from strata.spec.stack import Stack
-from strata.spec.step import Purpose, Step
+from strata.spec.step import Phase, Purpose, Step
 from strata.spec.workload import Intervention, Outputs, Workload, unreadable
 from strata.units import NS_PER_S
 
@@ -160,14 +160,18 @@ def lost_disk(stack: Stack) -> str:
     return stack.devices[-1]
 
 
-def lose_disk(device: str) -> Step:
+LOSE_DISK: Final = "lose-disk"
+"""The step that loses a disk."""
+
+
+def lose_disk(device: str, phase: Phase = "alter") -> Step:
     """The step after which every command to a modelled disk fails."""
     return Step(
-        id="lose-disk",
-        phase="alter",
+        id=LOSE_DISK,
+        phase=phase,
         title=f"Lose {device}",
         argv=("tee", FAULT_PARAMETER),
-        cwd="${scratch}",
+        cwd="/" if phase == "build" else "${scratch}",
         stdin=f"${{{device}}} gone,0\n",
     )
 

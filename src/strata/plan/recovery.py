@@ -8,14 +8,17 @@ Two plans make a power cut: the trial's own, which the cut ends, and then, on th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from strata.errors import PlanError
 from strata.plan.compile import check_steps, compile_stack
+from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
 from strata.plan.site import sites
 from strata.spec.layer import Layer, LayerContext, Placed
+from strata.spec.names import disk_of
 from strata.spec.step import BROUGHT, Purpose, Step
 from strata.spec.study import Study
 from strata.units import NS_PER_S
@@ -23,7 +26,9 @@ from strata.units import NS_PER_S
 _CHECK_LIMIT_NS: Final = 3600 * NS_PER_S
 
 
-def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] = ()) -> Plan:
+def compile_recovery(
+    study: Study, stack: str, seed: int, then: Iterable[Step] = (), *, degraded: bool = False
+) -> Plan:
     """The plan of a boot on the disk images of a stack whose power was cut.
 
     Its steps, all of phase ``build``:
@@ -43,11 +48,15 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     A step that fails ends the plan, as in every plan, and the agent's end names it: a filesystem that
     cannot be mounted fails at ``LAYER-recover-mount``, one that is damaged at 3.
 
-    ``then`` are further steps on the mounted stack: to verify, to work on, to cut the power again.
+    ``then`` are further steps on the mounted stack: to verify, to work on, to cut the power again. With
+    ``degraded`` the disk that a workload had lost before the cut stays lost.
     """
     plan = compile_stack(study, stack, seed)
     declared = study.stacks[stack]
     placed = placed_layers(study, declared, seed)
+    lost = lost_disk(declared) if degraded else None
+    if lost is not None:
+        placed = [(layer, _without(f"${{{lost}}}", context)) for layer, context in placed]
     # What holds a container is checked without it.
     contained = [
         each for each in placed[1:] if each[0].is_container and each[0].requires.kind == "filesystem"
@@ -58,7 +67,8 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     if layer is None or context is None or not checking:
         raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
     *below, (own, _) = zip(sites(placed), placed, strict=False)
-    steps = [step for site, (each, where) in below for step in site.hold(_assembling(each, where))]
+    steps = [] if lost is None else [lose_disk(disk_of(lost), "build")]
+    steps += [step for site, (each, where) in below for step in site.hold(_assembling(each, where))]
     recovering = _assembling(layer, context.during("build", f"{context.name}-recover"))
     if not any(step.undo is not None or step.background for step in recovering):
         raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
@@ -71,6 +81,10 @@ def compile_recovery(study: Study, stack: str, seed: int, then: Iterable[Step] =
     variables = tuple(dict.fromkeys([*plan.variables, *(name for name in BROUGHT if name in used)]))
     check_steps(steps, variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
     return plan.model_copy(update={"steps": tuple(steps), "variables": variables})
+
+
+def _without(path: str, context: LayerContext) -> LayerContext:
+    return replace(context, lower=tuple(each for each in context.lower if each != path))
 
 
 def _checking(placed: Sequence[Placed]) -> list[Step]:
@@ -88,10 +102,9 @@ def _checking(placed: Sequence[Placed]) -> list[Step]:
 
 
 def _assembling(layer: Layer, context: LayerContext) -> list[Step]:
-    """The steps that bring a layer up again; a filesystem's say that they recover it."""
-    steps = layer.assemble(context)
-    if layer.provides != "filesystem":
-        return steps
+    """The steps that bring a layer up again; those say that they recover it."""
+    purpose = {"purpose": Purpose(what="recover", layer=context.name)}
     return [
-        step.model_copy(update={"purpose": Purpose(what="recover", layer=context.name)}) for step in steps
+        step.model_copy(update=purpose) if layer.provides == "filesystem" or step.undo is not None else step
+        for step in layer.assemble(context)
     ]

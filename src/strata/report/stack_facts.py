@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from strata.report.capability_table import TONES
 from strata.report.table import Cell, Column, Table
-from strata.results.capabilities import Capabilities, lost_words
+from strata.results.capabilities import Capabilities, PowerCutFinding, lost_words
 from strata.spec.price import Price
 from strata.spec.redundancy import losses_survived
 from strata.spec.study import Study
@@ -90,7 +90,11 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         * (tenants if len(stack.common) <= index < len(stack.layers) else 1)
         for index, each in enumerate(layers[:machine])
     )
-    cuts = [cut for cut in capabilities.cuts if cut.stack == name] if capabilities is not None else []
+    cuts = [
+        cut
+        for cut in (capabilities.cuts if capabilities is not None else ())
+        if cut.stack == name and not _was_degraded(study, cut)
+    ]
     risks = [risk for workload in study.workloads for risk in study.power_risks(name, workload)]
     risks += filter(None, [lost_words(cuts)])
     verdicts = (
@@ -114,6 +118,11 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         unable=unable if tried else None,
         aged=f"aged: {study.age}" if study.age is not None else "new filesystems",
     )
+
+
+def _was_degraded(study: Study, cut: PowerCutFinding) -> bool:
+    load = study.workloads.get(cut.workload)
+    return load is not None and load.loses_disk
 
 
 def facts_table(facts: Sequence[StackFacts]) -> Table:

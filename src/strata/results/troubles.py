@@ -89,7 +89,10 @@ def trouble_in_events(plan: Plan, events: Events, console_log: Path | None = Non
             reasons.append(f'step {run.step} ("{step.title if step else run.step}") {reason}')
     for speaker, stream, text in events.streams():
         if _NO_SPACE in text:
-            reasons.append(f'step {speaker} said "{_NO_SPACE}" on {stream}: the stack is full')
+            full = "the stack is full"
+            if speaker in steps and steps[speaker].phase == "alter":
+                full = "a layer finds no room for it, though files may still find some"
+            reasons.append(f'step {speaker} said "{_NO_SPACE}" on {stream}: {full}')
     reasons += _teardown_trouble(events)
     reasons += _end_trouble(events, explained=bool(reasons))
     reasons += [f"step {each.id} was not run" for each in plan.steps if each.id not in events.steps][:1]

@@ -39,7 +39,8 @@ class Survival(BaseModel):
     power_cuts: Annotated[StrictInt, Field(ge=0, le=CUTS_MAX)] = Field(0, examples=[4])
     """Power cuts under each workload on each stack: cut N is at the same drawn instant of the measured window
     on every stack. The stack is recovered and checked, and what `pgbench`, `sysbench-oltp` and `load` had
-    acknowledged is looked for again"""
+    acknowledged is looked for again. A disk that the workload itself loses (`before_measure`) stays lost; the
+    workloads that `disk_loss` adds are not cut"""
     disk_loss: StrictBool = Field(False, examples=[True])
     """Lose each disk of each stack in turn, and each two, as the probes `disk-loss` and `second-disk-loss` of
     `strata capabilities` do, and measure each workload also with a disk lost, as the workload NAME-degraded;
@@ -89,8 +90,8 @@ def survival_diagnostics(
 
 def without_instants(load: Workload) -> str | None:
     """Why the power cannot be cut within a load's measured window, as a clause; None: it can."""
-    if load.loses_disk:
-        return "the boot after the cut would have the lost disk again"
+    if "rebuild" in load.before_measure:
+        return "the boot after the cut would have to continue the rebuild"
     if not load.window_ns:
         return "its window ends when its work is done, so that no instant can be drawn in it"
     return None if load.window_ns >= WINDOW_NS_MIN else "its window is shorter than 2s"
