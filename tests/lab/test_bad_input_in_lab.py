@@ -80,3 +80,15 @@ def test_what_is_refused_says_why_and_costs_no_result(lab: Lab, tmp_path: Path) 
     again = strata("run", str(file), env=env, cwd=tmp_path)
     assert "1 skipped" in " ".join((again.stdout + again.stderr).split())
     assert hashes(tmp_path / "results/own") == kept
+
+
+def test_a_failed_mount_is_reported_with_the_kernels_own_line(lab: Lab, tmp_path: Path) -> None:
+    env = environment(cache_root(), shared_lab(lab, tmp_path / "shared"), HOME="/root")
+    file = tmp_path / "study.toml"
+    file.write_text(SOUND.replace('layer = "ext4"', 'layer = "ext4", mount = ["dax=always"]'))
+
+    done = strata("run", str(file), env=env, cwd=tmp_path, check=False)
+
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "it said: mount: " in said
+    assert "the kernel said last: EXT4-fs: dax option not supported" in said
