@@ -43,6 +43,7 @@ from strata.spec.allowed import (
     within,
 )
 from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
+from strata.spec.names import Diagnostic
 from strata.spec.step import Step
 from strata.spec.structure import Structure
 from strata.units import NS_PER_S
@@ -141,6 +142,9 @@ RULES: Final = (
 )
 
 _ALIGNING: Final = ("stride", "stripe_width", "stripe-width")
+# util.c of e2fsprogs 1.47: blocks of a journal, which takes less than half of the filesystem.
+_JOURNAL_BLOCKS_MIN: Final = 1024
+_JOURNAL_BLOCKS_MAX: Final = 10_240_000
 _SMALL_BYTES: Final = 512 << 20  # mke2fs.conf of e2fsprogs: the type "small" is for less than 512 MiB
 # What e2freefrag prints as Num., Avg. and Max.
 _FREE: Final = r"^{}\. free extent: (\d+)"
@@ -186,6 +190,21 @@ class ExtFilesystem(AlignedFilesystem):
             return None
         usual_bytes = 1024 if lower.smallest_bytes < _SMALL_BYTES else 4096
         return max(usual_bytes, lower.sector_bytes)
+
+    def diagnostics(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Diagnostic]:
+        yield from super().diagnostics(lower, named)
+        size_mb = dict(given_words(self.mkfs, MKFS)).get("-J size") or ""
+        block_bytes = self._block_bytes(lower)
+        if not size_mb.isdecimal() or block_bytes is None:
+            return
+        blocks, half = (int(size_mb) << 20) // block_bytes, lower.smallest_bytes // block_bytes // 2
+        most = min(_JOURNAL_BLOCKS_MAX, half - 1)
+        if not _JOURNAL_BLOCKS_MIN <= blocks <= most:
+            yield Diagnostic(
+                f"a journal has {_JOURNAL_BLOCKS_MIN:,} to {most:,} blocks here, and {size_mb} MiB are {blocks:,}",
+                remedy=f"give -J size={_JOURNAL_BLOCKS_MIN * block_bytes >> 20} or more",
+                key="mkfs",
+            )
 
     def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
         """The journal, if the study sets its size; the default is mke2fs's own."""

@@ -50,6 +50,7 @@ from strata.units import NS_PER_S, describe_size
 
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")
 _BLOCK_BYTES: Final = 4096
+_GROUPS_MIN: Final = 4  # calc_default_ag_geometry of libxfs for devices up to 4 TiB: more with stripes
 # mkfs.xfs takes no larger stripe unit for the log, and 32 KiB in place of a larger one.
 _LOG_UNIT_BYTES_MAX: Final = 256 << 10
 _LOG_UNIT_BYTES: Final = 32 << 10
@@ -196,6 +197,14 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
         if unit.isdecimal() and width.isdecimal() and int(unit) and int(width) % int(unit):
             remedy = f"write for example swidth={2 * int(unit)}"
             yield Diagnostic(f"-d swidth is no multiple of sunit, which is {unit}", remedy=remedy, key="mkfs")
+        log_bytes, group_bytes = self._size("-l size"), self._group_bytes(lower)
+        if log_bytes is not None and log_bytes >= group_bytes:
+            yield Diagnostic(
+                f"the log of {describe_size(log_bytes)} does not fit into an allocation group, which has "
+                f"{describe_size(group_bytes)} at most",
+                remedy="give a smaller log, or leave it out",
+                key="mkfs",
+            )
         if self.alignment(lower) and self.capacity_bytes_min <= lower.smallest_bytes < _STRIPED_BYTES_MIN:
             yield Diagnostic(
                 f"xfs aligned to stripes needs {describe_size(_STRIPED_BYTES_MIN)} at least, and there are "
@@ -231,14 +240,16 @@ class Xfs(AlignedFilesystem, ProjectQuotaFilesystem):
 
     def structures(self, lower: Provided, named: Mapping[str, int]) -> Iterable[Structure]:
         """The log, and the allocation groups, if the study sets their sizes; the defaults are XFS's own."""
-        log_bytes, group_bytes = self._size("-l size"), self._size("-d agsize")
-        if count := self._size("-d agcount"):
-            group_bytes = lower.smallest_bytes // count
-        yield from log_structures(log_bytes, "log of XFS")
-        if group_bytes:
-            why = "a file lies in one of them as long as it has room"
-            groups = "allocation groups"
+        yield from log_structures(self._size("-l size"), "log of XFS")
+        if self._size("-d agsize") or self._size("-d agcount"):
+            why, groups = "a file lies in one of them as long as it has room", "allocation groups"
+            group_bytes = self._group_bytes(lower)
             yield Structure("allocation group", group_bytes, why, units_min=2, names=groups)
+
+    def _group_bytes(self, lower: Provided) -> int:
+        """The size of an allocation group, or by default the most that it can be: a quarter of the device."""
+        count = self._size("-d agcount") or _GROUPS_MIN
+        return self._size("-d agsize") or lower.smallest_bytes // count
 
     def _size(self, option: str) -> int | None:
         given = dict(given_words(self.mkfs, MKFS))
