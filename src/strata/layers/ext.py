@@ -201,7 +201,8 @@ class ExtFilesystem(AlignedFilesystem):
         most = min(_JOURNAL_BLOCKS_MAX, half - 1)
         if not _JOURNAL_BLOCKS_MIN <= blocks <= most:
             yield Diagnostic(
-                f"a journal has {_JOURNAL_BLOCKS_MIN:,} to {most:,} blocks here, and {size_mb} MiB are {blocks:,}",
+                f"a journal has {_JOURNAL_BLOCKS_MIN:,} to {most:,} blocks here, and {size_mb} MiB are "
+                f"{blocks:,}",
                 remedy=f"give -J size={_JOURNAL_BLOCKS_MIN * block_bytes >> 20} or more",
                 key="mkfs",
             )
