@@ -134,6 +134,19 @@ def test_a_metric_that_a_load_no_longer_yields_is_a_change_a_count_of_newer_resu
     assert (change["metric"], change["b"]) == ("latency_ns_max", None)
 
 
+def test_a_count_of_0_on_both_sides_is_equal_and_not_missing(tmp_path: Path) -> None:
+    folders = [made(tmp_path / name) for name in ("a", "b")]
+    for folder in map(ResultsFolder.open, folders):
+        for trial in folder.trials():
+            attempt = folder.attempts(trial)[-1]
+            trace = TraceSummary(kept=9, left_out=0, trace_sha256="0" * 64, window={"seeks": 0})
+            attempt.write_result(attempt.read_result().model_copy(update={"trace": trace}))
+
+    found = shown_json("compare", *folders, "--all-metrics", "--fail-on", "missing", "--fail-on", "changed")
+
+    assert found["absent"] == []
+
+
 def test_counts_are_shown_when_they_are_asked_for(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
 

@@ -192,7 +192,8 @@ def _rows(
             row = None if why else _row(first, second, cell, kind, options.zone)
             if row is not None:
                 rows.append(row)
-                continue
+            if row is not None or not (why or _differ(*_sides(first, second, cell, kind))):
+                continue  # both are 0 in every seed: there is no ratio, and nothing to say
             why = why or "there is no ratio, since a value is 0 or no seed has it in both sets"
             absent.append(pairing.Absence(f"{kind.name} of {cell.title}", why))
     return rows, absent
@@ -248,13 +249,17 @@ def _changes(first: StudyResults, second: StudyResults, cell: pairing.PairedCell
         upper, lower = _sides(first, second, cell, kind)
         values = lower.series.values, upper.series.values
         is_count = kind.name in counts
-        shared = values[0].keys() & values[1].keys()
-        if not any(values) or (is_count and not all(values)):
-            continue
-        if shared and all(values[0][seed] == values[1][seed] for seed in shared):
-            continue
-        two, one = _levels(upper, lower)
-        yield Change(cell, kind, one, two, is_count)
+        is_known = all(values) if is_count else any(values)
+        if is_known and _differ(upper, lower):
+            two, one = _levels(upper, lower)
+            yield Change(cell, kind, one, two, is_count)
+
+
+def _differ(upper: CellSeries, lower: CellSeries) -> bool:
+    """Whether a seed that both have gives other values; without such a seed nobody knows that none does."""
+    one, two = upper.series.values, lower.series.values
+    shared = one.keys() & two.keys()
+    return not shared or any(one[seed] != two[seed] for seed in shared)
 
 
 def _overall(
