@@ -322,7 +322,14 @@ def test_the_commands_are_for_the_users_machine_and_leave_the_users_shell_alone(
     assert (study.memory_bytes, study.machine_memory_bytes) == (512 << 20, 8 << 30)
     assert f"tee /sys/module/zfs/parameters/zfs_arc_max <<< {4 << 30}" in commands
     pool = next(line for line in commands if line.startswith("zpool create"))
-    assert re.search(r"log \S*log", pool), "a part of the SSD, not the whole"
+    assert pool.endswith('log "${disk2_log}"'), "a part of the SSD, not the whole"
+    assert 'disk2_log=$(realpath --canonicalize-existing "${disk2}-part1")' in commands
+    [divided] = [line for line in commands if line.startswith("sfdisk")]
+    sizes = [int(size) for size in re.findall(r"size=(\d+)MiB", divided)]
+    assert (sizes[0], sizes[1] > 400 << 10) == (4096, True), (
+        "the rest of the user's disk, not of the lab's part"
+    )
+    assert not any("dmsetup" in line for line in commands), "it would not outlive a restart"
     pasted = "\n".join([commands[0], "false", "echo not here", commands[-1], "echo still here"])
     done = subprocess.run(["bash"], input=pasted, capture_output=True, text=True, check=False)
     assert done.stdout == "still here\n", "an error ends the commands, not the shell"

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictStr
+from pydantic import AfterValidator, Field, PrivateAttr, StrictStr
 
 from strata.layers.options import multiple_of
 from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Part, Provided
@@ -55,6 +55,7 @@ class Partition(Layer):
     layer: Literal["partition"] = "partition"
     disk: StrictStr = Field(examples=["disk0"])
     """The study's device that is divided"""
+    _of_kernel: bool = PrivateAttr(False)  # on a user's machine
     sizes: dict[KebabName, Annotated[StrictStr, AfterValidator(_check_size)]] = Field(
         min_length=1, examples=['{ log = "8GiB", special = "25%", database = "rest" }']
     )
@@ -131,6 +132,11 @@ class Partition(Layer):
                 yield Diagnostic(cause, remedy=remedy, key=name, within=("sizes",))
                 return
 
+    def on_used_disks(self) -> Self:
+        made = self.model_copy()
+        made._of_kernel = True
+        return made
+
     def provided(self, lower: Provided) -> Provided:
         return lower
 
@@ -142,15 +148,27 @@ class Partition(Layer):
         for name, start_bytes, size_bytes in self._extents(context.capacities[self.disk]):
             place = f"start={start_bytes // MIB}MiB, size={size_bytes // MIB}MiB"
             script.append(f'{place}, type=linux, uuid={context.derived_uuid(name)}, name="{name}"')
+        # The device mapper makes a trial's devices, and the kernel's own would be in its way.
+        apart = () if self._of_kernel else ("--no-tell-kernel", "--no-reread")
         divide = context.step(
             "divide",
             f"Divide {self.disk} into {len(self.sizes)} partitions at whole MiB",
-            # The device mapper makes the devices, and the kernel's own would be in its way.
-            *("sfdisk", "--no-tell-kernel", "--no-reread", "--wipe", "always", f"${{{self.disk}}}"),
+            *("sfdisk", *apart, "--wipe", "always", f"${{{self.disk}}}"),
             stdin="\n".join([*script, ""]),
             destroys=(self.disk,),
         )
-        return [divide, *self.assemble(context)]
+        return [divide, *(self._kernels(context) if self._of_kernel else self.assemble(context))]
+
+    def _kernels(self, context: LayerContext) -> Iterator[Step]:
+        """The kernel's own partitions, which outlive a restart, by udev's names of a disk's parts."""
+        yield context.step(f"{self.disk}-settle", "Wait for udev", "udevadm", "settle")
+        for number, name in enumerate(self.sizes, start=1):
+            yield context.step(
+                f"{self.disk}-{name}-node",
+                f"Find the device of {self.disk}.{name}",
+                *("realpath", "--canonicalize-existing", f"${{{self.disk}}}-part{number}"),
+                binds=f"{self.disk}.{name}",
+            )
 
     def assemble(self, context: LayerContext) -> list[Step]:
         steps = []

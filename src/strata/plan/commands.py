@@ -49,6 +49,11 @@ def build_commands(study: Study, stack: str) -> list[str]:
 
 
 def _steps(study: Study, stack: Stack) -> Iterator[Step]:
+    # A study uses a part of each disk, a machine all of it.
+    disks = {
+        name: replace(each, capacity_bytes=each.device.capacity_bytes) for name, each in study.devices.items()
+    }
+    study = replace(study, devices=disks)
     ratio = (study.machine_memory_bytes or study.memory_bytes) / study.memory_bytes
     used = replace(stack, layers=tuple(each.on_used_disks().with_memory(ratio) for each in stack.layers))
     for layer, context in placed_layers(study, used, 1):
