@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import Final, TypeVar
 
 import duckdb
 
 # A large study takes a tenth of this. A damaged file or a careless query that needs more is refused.
 _MEMORY_LIMIT: Final = "2GiB"
+
+_LOOK_S: Final = 0.1
+_Found = TypeVar("_Found")
 
 
 @contextmanager
@@ -31,6 +36,31 @@ def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBP
         yield connection
     finally:
         connection.close()
+
+
+def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], _Found]) -> _Found:
+    """What ``work`` on a connection returns or raises; a signal's exception ends it at once.
+
+    DuckDB lets no handler of Python's run while it works, so that happens in another thread.
+    """
+    done: Future[_Found] = Future()
+
+    def carry_out() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # raised by `result`
+            done.set_exception(error)
+
+    Thread(target=carry_out, daemon=True).start()
+    try:
+        while not done.done():
+            wait([done], _LOOK_S)
+    except BaseException:
+        while not done.done():  # an interruption between two parts of the work is forgotten
+            connection.interrupt()
+            wait([done], _LOOK_S)
+        raise
+    return done.result()
 
 
 def table_file(path: Path) -> str:

@@ -265,7 +265,7 @@ def _remedy(error: OSError, *, reading: bool) -> str:
             return "make room on that filesystem and start the same command again; finished trials are kept"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return "choose a folder that you may write to"
-        case errno.ENOENT | errno.ENOTDIR:
+        case errno.ENOENT | errno.ENOTDIR | errno.ENAMETOOLONG:
             return "check the path"
         case _:
             return "check the disk that holds the folder; finished trials are kept"

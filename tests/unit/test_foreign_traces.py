@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,78 @@ def test_nor_is_the_name_of_a_table(name: str, tmp_path: Path) -> None:
     (tmp_path / "plain.parquet").rename(tmp_path / name)
 
     assert [int(each) for each in read_any(tmp_path / name).records["sector"]] == [16, 24]
+
+
+HEAD_3 = "fio version 3 iolog\n"
+LARGE = 10**40
+RANGES: list[str | bytes] = [
+    HEAD_3 + "-5 /f read 0 4096\n",
+    HEAD_3 + f"{LARGE} /f read 0 4096\n",
+    HEAD_3 + "5 /f read -4096 4096\n",
+    HEAD_3 + "5 /f write 0 -4096\n",
+    HEAD_3 + f"5 /f read {1 << 63} 4096\n",
+    HEAD_3 + f"5 /f read 0 {1 << 62}\n",  # more sectors than a request can have
+    HEAD_3 + f"5 /f read {LARGE} 4096\n",
+    HEAD_3 + f"5 /f read {'9' * 5000} 4096\n",
+    "fio version 2 iolog\n/f wait -1\n/f read 0 512\n",
+    "fio version 2 iolog\n/f wait 9223372036854775\n/f wait 9223372036854775\n/f read 0 512\n",
+    f"  8,0    0        1     0.{'0' * 9}   0  Q  WS {LARGE} + 8 [x]\n",
+    f"  8,0    0        1     0.{'0' * 9}   0  Q  WS 8 + {1 << 33} [x]\n",
+    f"  8,0    0        1     {LARGE}.{'0' * 9}   0  Q  WS 8 + 8 [x]\n",
+    f"  8,0    0        1     {'9' * 5000}.{'0' * 9}   0  Q  WS 8 + 8 [x]\n",
+    HEAD_3 + "5 /f read 0 " + "1" * 70_000 + "\n",
+    event(1 << 63, QUEUE | READ, 8, 4096),
+    event(5, QUEUE | READ, (1 << 64) - 1, 4096),
+]
+
+
+@pytest.mark.parametrize("number", range(len(RANGES)))
+def test_numbers_have_ranges(number: int, tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match=r"out of range|no line of the format") as raised:
+        read_foreign(written(tmp_path, RANGES[number]))
+
+    assert len(str(raised.value)) < 600
+
+
+def test_a_completion_before_the_first_arrival_is_nobody_s(tmp_path: Path) -> None:
+    events = event(5, COMPLETE | READ, 8, 4096) + event(10, ISSUE | READ, 8, 4096)
+    events += event(20, COMPLETE | READ, 8, 4096)
+
+    assert rows(read_foreign(written(tmp_path, events))) == [("8,16", "read", 8, 8, 0, 10)]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("sector", (1 << 64) - 1), ("sector", 1 << 55), ("complete_ns", 0), ("complete_ns", (1 << 64) - 1)],
+)
+def test_so_have_those_of_a_table(column: str, value: int, tmp_path: Path) -> None:
+    made = trace(request(10, sector=8, transfer=5))
+    made.records[column] = value
+    write_parquet(tmp_path / "trace.parquet", made)
+
+    with pytest.raises(ResultError, match=r"out of range|cannot read"):
+        read_any(tmp_path / "trace.parquet")
+
+
+@pytest.mark.parametrize("form", ["iolog", "blkparse", "blktrace"])
+def test_a_long_trace_takes_memory_for_its_requests_alone(form: str, tmp_path: Path) -> None:
+    count = 20_000
+    if form == "iolog":
+        content: str | bytes = HEAD_3 + "".join(f"{at} /f read {at * 4096} 4096\n" for at in range(count))
+    elif form == "blkparse":
+        line = "  8,0    0        1     {0}.000000000   0  Q  WS {0} + 8 [x]\n"
+        content = "".join(line.format(at) for at in range(count))
+    else:
+        content = b"".join(event(at, QUEUE | READ, at, 4096) for at in range(count))
+    path = written(tmp_path, content)
+    del content
+    read_foreign(path)
+
+    tracemalloc.start()
+    found = read_foreign(path)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert len(found.records) == count
+    # Records of 128 bytes, the columns that they are made from, and the rows of a batch.
+    assert peak_bytes < count * 300 + (4 << 20)

@@ -193,12 +193,16 @@ def _requests(trace: Path, sha256: str, target: Path, progress: SetupProgress) -
     """Write a user's trace as a tar of its requests."""
     from strata.traces.requests import read_any, request_lines  # noqa: PLC0415  NumPy and DuckDB load slowly
 
-    with progress.step(f"input: reading the trace {trace.name}"):
-        content = "".join(request_lines(read_any(trace))).encode()
+    shown = progress.step(f"input: reading the trace {trace.name}")
+    with shown, tempfile.TemporaryFile(dir=target.parent) as content:
+        content.writelines(line.encode() for line in request_lines(read_any(trace)))
         if trace_hash(trace) != sha256:
             raise _changed(trace)
+        member = _member(REQUESTS, 0o644)
+        member.size = content.tell()
+        content.seek(0)
         with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
-            _add(tar, REQUESTS, content)
+            tar.addfile(member, content)
     return _made(target)
 
 

@@ -26,7 +26,7 @@ from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.kernel import KernelBuild, build_kernel, interface_of
 from strata.lab.modules import KIND as MODULES
 from strata.lab.modules import Module, ModulesBuild, build_modules, loadings
-from strata.lab.process import Group, end_running, require
+from strata.lab.process import Group, begin_running, end_running, require
 from strata.lab.programs import AgentBuild, LoadBuild, build_program, program_wanted, uses_load
 from strata.lab.progress import SetupProgress
 from strata.lab.qemu_kernel import QemuKernelBuild, build_qemu_kernel, qemu_kernel_wanted, uses_qemu
@@ -396,6 +396,7 @@ def _build_modules(workshop: Workshop, project: Project, names: Sequence[Part]) 
 
 def _at_once(*works: Callable[[], object]) -> None:
     """Call all at once; a failure or an interruption ends the programs that the others run."""
+    begin_running()
     with ThreadPoolExecutor(len(works)) as threads:
         running: list[Future[object]] = [threads.submit(work) for work in works]
         try:

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ def run_logged(
 
 
 _running: Final[set[subprocess.Popen[str]]] = set()
+_ended: Final = threading.Event()
 
 
 @contextlib.contextmanager
@@ -66,6 +68,7 @@ def _started(
     """Start a program in a process group of its own and, if this process must stop, end the whole group."""
     if shutil.which(argv[0], path=(environment or os.environ).get("PATH")) is None:
         raise _missing(argv[0])
+    _refuse_ended()
     try:
         process = subprocess.Popen(
             # A killed set-up leaves nothing running; of a confined program the first process ignores SIGTERM.
@@ -83,6 +86,7 @@ def _started(
         raise _missing(str(error.filename)) from error
     _running.add(process)
     try:
+        _refuse_ended()  # a signal may have come meanwhile
         with process:
             yield process
             process.wait()
@@ -95,8 +99,22 @@ def _started(
         _running.discard(process)
 
 
+def _refuse_ended() -> None:
+    if _ended.is_set():
+        raise LabError("the build was interrupted", remedy="run the same command again: it goes on")
+
+
+def begin_running() -> None:
+    """Let `run_logged` start programs again after `end_running`."""
+    _ended.clear()
+
+
 def end_running() -> None:
-    """End every program that `run_logged` runs in any thread."""
+    """End every program that `run_logged` runs in any thread, and let it start no other.
+
+    A thread between two programs of a build would go on for minutes otherwise, with a signal that seems lost.
+    """
+    _ended.set()
     for process in list(_running):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

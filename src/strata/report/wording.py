@@ -43,7 +43,8 @@ def covered_words(described: Mapping[str, Any]) -> str:
         named.append(
             "other drives that may be of these models (each seed draws one, the same for all stacks)"
         )
-        prices = described.get("processor", {})
+        prices = described.get("processor")
+        prices = prices if isinstance(prices, Mapping) else {}
         if any(value for name, value in prices.items() if name not in {"model", "processors"}):
             named.append("other processors of this kind (each seed draws prices)")
     return (

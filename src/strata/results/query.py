@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 
-from strata.database import offline_connection, table_file
+from strata.database import interruptible, offline_connection, table_file
 from strata.errors import ResultError
 from strata.files import explained, read_plain, refuse_link, write_durably
 from strata.results.counts import every_metric
@@ -111,15 +112,19 @@ def query(folder: ResultsFolder, sql: str) -> Answer:
                     place="the query",
                     remedy="write a SELECT; COPY, SET, ATTACH, CREATE and the like are refused",
                 )
-            found = connection.execute(sql)
-            columns = tuple(column[0] for column in found.description or ())
-            return Answer(columns, found.fetchall() if columns else [])
+            return interruptible(connection, partial(_answer, connection, sql))
         except duckdb.Error as error:
             raise ResultError(
                 str(error).strip().splitlines()[0],
                 place="the query",
                 remedy="`strata query RESULTS --tables` describes the tables and their columns",
             ) from error
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+    found = connection.execute(sql)
+    columns = tuple(column[0] for column in found.description or ())
+    return Answer(columns, found.fetchall() if columns else [])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeGuard
 
 from strata.plan.model import Trial
 from strata.results.counts import metric_of
@@ -94,9 +94,17 @@ class Search:
 
 
 def finds(snapshot: StudySnapshot) -> dict[str, Find]:
-    """The searches that a study declares, by workload."""
+    """The searches that a study declares, by workload; none of a foreign description."""
     found = {name: each.get("find") for name, each in snapshot.declared_workloads.items()}
-    return {name: Find.model_construct(**each) for name, each in found.items() if each}
+    return {name: Find.model_construct(**each) for name, each in found.items() if _is_find(each)}
+
+
+def _is_find(described: object) -> TypeGuard[dict[str, Any]]:
+    """Whether this describes a search. It is in nanoseconds and shares, which `Find` reads from texts."""
+    if not isinstance(described, dict) or not isinstance(described.get("metric"), str):
+        return False
+    numbers = [described.get("below_ns"), described.get("within")]
+    return all(isinstance(each, int | float) and 0 < each < math.inf for each in numbers)
 
 
 def searched(snapshot: StudySnapshot, trial: TrialKey) -> tuple[TrialKey, int] | None:

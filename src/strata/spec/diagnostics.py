@@ -23,6 +23,7 @@ from strata.toml import toml_value
 M = TypeVar("M", bound=BaseModel)
 
 # Larger than any study that people write or programs draw.
+_DEPTH_MAX: Final = 40
 _TOML_BYTES_MAX: Final = 8 << 20
 
 _KINDS: Final = {
@@ -194,9 +195,26 @@ def parse_toml(text: str, file: str) -> tuple[dict[str, Any], Diagnostics]:
         if isinstance(error, tomllib.TOMLDecodeError):
             remedy = "texts need quotes, tables [brackets]; see https://toml.io"
         raise StudyError(f"is not valid TOML: {error}", place=file, remedy=remedy) from None
+    if _is_deep(tables):
+        raise StudyError("is nested too deeply", place=file, remedy="flatten it")
     diagnostics = Diagnostics(file, text)
     _refuse_unfit(tables, (), diagnostics)
     return tables, diagnostics
+
+
+def _is_deep(tables: dict[str, Any]) -> bool:
+    """Whether tables are nested beyond any sense: a key of 20,000 parts is a line of a file."""
+    level: list[object] = [tables]
+    for _ in range(_DEPTH_MAX):
+        inner = [
+            each.values() if isinstance(each, dict) else each
+            for each in level
+            if isinstance(each, dict | list)
+        ]
+        level = [part for each in inner for part in each]
+        if not level:
+            return False
+    return True
 
 
 def _refuse_unfit(value: object, path: Path, diagnostics: Diagnostics) -> None:

@@ -45,6 +45,14 @@ DEFAULT_KERNEL: Final = Kernel()
 
 def find_kernel(name: str, relative_to: Path | None = None) -> Kernel:
     """The kernel that a study states; a relative path begins at the study's folder. Raises StudyError."""
+    try:
+        return _found_kernel(name, relative_to)
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL
+        cause = f'there is no kernel source at "{name[:60]}": {getattr(error, "strerror", None) or error}'
+        raise StudyError(cause, remedy=_REMEDY) from error
+
+
+def _found_kernel(name: str, relative_to: Path | None) -> Kernel:
     if name in KERNELS:
         return Kernel(name)
     if re.fullmatch(r"\d[\d.]*", name):

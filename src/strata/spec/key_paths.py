@@ -20,6 +20,7 @@ _OF_HEAD: Final = (
     *("sample_interval",),
 )
 """The keys of ``[study]`` that belong to a trial, and so can differ from stack to stack."""
+_STEPS_MAX: Final = 40
 _ANY: Final = "*"
 _SEE: Final = 'see "key" in the reference'
 
@@ -29,6 +30,8 @@ def key_places(tables: Mapping[str, Any], key: str) -> list[tuple[Any, ...]]:
 
     Of ``[study]`` the name is empty. Raises Diagnostic if it names nothing.
     """
+    if key.count(".") > _STEPS_MAX:
+        raise Diagnostic(f'"{key[:60]}…" has {key.count(".") + 1} parts', remedy=_SEE)
     kind, _, rest = key.partition(".")
     if kind == HEAD and rest.partition(".")[0] in _OF_HEAD:
         place = _resolve(tables.get(HEAD, {}), rest.split("."), HEAD)

@@ -44,6 +44,10 @@ def checked(holds: Callable[[Any], bool], cause: str | Callable[[Any], str], rem
     return AfterValidator(check)
 
 
+# The folder of a trial is called STACK.WORKLOAD.sSEED, and a file system takes 255 bytes.
+_NAME_LENGTH_MAX: Final = 100
+
+
 def is_kebab(name: str) -> bool:
     return _KEBAB.fullmatch(name) is not None
 
@@ -63,6 +67,9 @@ def kebab_remedy(name: str) -> str:
 def kebab_diagnostics(name: str) -> Iterable[Diagnostic]:
     if not is_kebab(name):
         yield Diagnostic(f'the name "{name[:60]}" is not in kebab case', remedy=kebab_remedy(name))
+    elif len(name) > _NAME_LENGTH_MAX:
+        cause = f'the name "{name[:60]}…" has {len(name)} characters'
+        yield Diagnostic(cause, remedy=f"a trial's folder has it: shorten it to {_NAME_LENGTH_MAX}")
 
 
 def _check_kebab(name: str) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from pydantic import ValidationError
+
 from strata.spec.matrix import Factor, Matrix, Variant
 from strata.spec.trial import CellKey
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, geometric_mean, judge
@@ -57,7 +59,10 @@ class Effect:
 
 def designs(results: StudyResults) -> list[Design]:
     """Every pair of a declared stack and workload that the study's matrix varies."""
-    matrix = Matrix.model_validate(results.snapshot.described.get("matrix", {}))
+    try:
+        matrix = Matrix.model_validate(results.snapshot.described.get("matrix", {}))
+    except ValidationError:  # a foreign description
+        matrix = Matrix()
     names = (_by_base(matrix.stacks, results.stacks), _by_base(matrix.workloads, results.workloads))
     found = []
     for stack, stacks in names[0].items():

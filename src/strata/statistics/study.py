@@ -89,11 +89,12 @@ class StudyResults(Remembering):
 
     def _labs(self) -> Iterator[Fingerprint]:
         """The fingerprints; the first of each kernel that the study asks for counts as no kernel."""
-        asked: dict[str, str] = self.snapshot.described.get("kernels", {})
+        asked = self.snapshot.described.get("kernels")
+        asked = asked if isinstance(asked, dict) else {}
         first: dict[str, str | None] = {}
         for record in self.records:
             kernel = record.fingerprint.kernel_sha256
-            expected = first.setdefault(asked.get(record.trial.stack, ""), kernel) == kernel
+            expected = first.setdefault(f"{asked.get(record.trial.stack, '')}", kernel) == kernel
             changed = {"kernel_sha256": None} if expected else {}
             yield record.fingerprint.model_copy(update=changed)
 

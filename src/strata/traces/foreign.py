@@ -7,21 +7,23 @@ What such a trace does not tell is 0: the parts of a request's time, and in an i
 from __future__ import annotations
 
 import glob
+import os
 import re
 import struct
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from strata.errors import ResultError
-from strata.files import explained
+from strata.files import explained, open_named
 from strata.traces.kinds import FLAGS, KINDS, OPS
-from strata.traces.table import RECORD, Trace
+from strata.traces.table import END_SECTOR_MAX, NS_MAX, RECORD, Records, Trace
 from strata.units import NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 _NONE: Final = "none"  # in place of the root image, which such a trace does not have
@@ -29,30 +31,56 @@ _NONE: Final = "none"  # in place of the root image, which such a trace does not
 
 @dataclass(frozen=True)
 class _Request:
-    """One request; ``kind`` is one of ``KINDS``, ``complete_ns`` is None where the trace does not tell it."""
+    """One request of an iolog; ``kind`` is one of ``KINDS``."""
 
     disk: str
     kind: str
     sector: int
     sectors: int
     arrival_ns: int
-    complete_ns: int | None = None
     flags: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class _Event:
-    """What happened to a request: it was queued (Q), issued to its disk (D) or completed (C).
+# What happened to a request: it was queued (Q), issued to its disk (D) or completed (C). ``disk`` counts the
+# names that were met, and so does ``rwbs``: blkparse's letters for what the request is for.
+_EVENT: Final = np.dtype(
+    [
+        *((name, "<u8") for name in ("at_ns", "sector")),
+        *((name, "<u4") for name in ("sectors", "disk", "rwbs")),
+        ("action", "u1"),
+    ]
+)
+_EVENT_ACTIONS: Final = "QDC"
+_SECTORS_MAX: Final = (1 << 32) - 1
+_LINE_BYTES_MAX: Final = 1 << 16
+_BATCH: Final = 1 << 12
 
-    ``rwbs`` are blkparse's letters for what the request is for.
-    """
+_Table = npt.NDArray[np.void]
 
-    at_ns: int
-    action: str
-    disk: str
-    rwbs: str
-    sector: int
-    sectors: int
+
+class _Rows:
+    """A table that grows row by row, in the space of its columns."""
+
+    def __init__(self, form: np.dtype[np.void]) -> None:
+        self._form = form
+        self._full: list[_Table] = []
+        self._last: list[tuple[int, ...]] = []
+
+    def append(self, row: tuple[int, ...]) -> None:
+        self._last.append(row)
+        if len(self._last) == _BATCH:
+            self._full.append(np.array(self._last, self._form))
+            self._last.clear()
+
+    def table(self) -> _Table:
+        return np.concatenate([*self._full, np.array(self._last, self._form)])
+
+
+class _Names(dict[str, int]):
+    """Names by the order in which they were met."""
+
+    def number(self, name: str) -> int:
+        return self.setdefault(name, len(self))
 
 
 def files_of(path: Path) -> list[Path]:
@@ -73,40 +101,79 @@ def read_foreign(path: Path) -> Trace:
     Raises ResultError if the file cannot be read, has a bad line or no requests.
     """
     with explained(path, "read the trace"):
-        content = path.read_bytes()
-        if _byte_order(content):
-            files = files_of(path)
-            requests = _joined(event for file in files for event in _blktrace(file.read_bytes(), file))
+        with open_named(path) as file:
+            is_blktrace = bool(_byte_order(file.read(4)))
+            file.seek(0)
+            is_iolog = file.read(len(_IOLOG_HEAD)) == _IOLOG_HEAD
+        if is_blktrace:
+            trace = _joined(event for each in files_of(path) for event in _blktrace(each))
         else:
-            lines = content.decode(errors="replace").splitlines()
-            is_iolog = lines[:1] and lines[0].startswith("fio version")
-            requests = list(_iolog(lines, path)) if is_iolog else _joined(_blkparse(lines, path))
-    if not requests:
+            trace = _trace(_iolog(path)) if is_iolog else _joined(_blkparse(path))
+    if not len(trace.records):
         raise ResultError(
             "no request of a disk was found",
             place=str(path),
             remedy="formats: trace.parquet of Strata, fio's iolog 2 and 3, blkparse's default text, blktrace",
         )
-    return _trace(requests)
+    return trace
 
 
-def _trace(requests: Sequence[_Request]) -> Trace:
-    disks = (_NONE, *dict.fromkeys(each.disk for each in requests))
-    first_ns = min(each.arrival_ns for each in requests)
+def _trace(requests: Iterable[_Request]) -> Trace:
+    rows, disks = _Rows(_REQUEST), _Names({_NONE: 0})
+    for each in requests:
+        flags = sum(1 << FLAGS.index(name) for name in each.flags)
+        kind, disk = KINDS.index(each.kind), disks.number(each.disk)
+        rows.append((each.arrival_ns, each.sector, each.sectors, kind, flags, disk))
+    found = rows.table()
+    return Trace(_records(found, found["arrival_ns"]), tuple(disks), has_completions=False)
+
+
+_REQUEST: Final = np.dtype(
+    [
+        *((name, "<u8") for name in ("arrival_ns", "sector")),
+        *((name, "<u4") for name in ("sectors", "kind", "flags", "disk")),
+    ]
+)
+_OP_OF_KIND: Final = np.array([OPS.index(kind.partition("_")[0]) for kind in KINDS], "u1")
+
+
+def _records(requests: _Table, complete_ns: npt.NDArray[np.uint64]) -> Records:
+    """The trace's records, from the first arrival on."""
     records = np.zeros(len(requests), RECORD)
-    for row, each in zip(records, requests, strict=True):
-        arrival_ns = each.arrival_ns - first_ns
-        row["arrival_ns"] = arrival_ns
-        row["complete_ns"] = arrival_ns if each.complete_ns is None else each.complete_ns - first_ns
-        row["sector"], row["sectors"] = each.sector, each.sectors
-        row["kind"], row["op"] = KINDS.index(each.kind), OPS.index(each.kind.partition("_")[0])
-        row["flags"] = sum(1 << FLAGS.index(name) for name in each.flags)
-        row["disk"] = disks.index(each.disk)
-    return Trace(records, disks, any(each.complete_ns is not None for each in requests))
+    if len(requests):
+        first_ns = requests["arrival_ns"].min()
+        for name in ("sector", "sectors", "kind", "flags", "disk"):
+            records[name] = requests[name]
+        records["op"] = _OP_OF_KIND[requests["kind"]]
+        records["arrival_ns"] = requests["arrival_ns"] - first_ns
+        records["complete_ns"] = complete_ns - first_ns
+    return records
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text, numbered; only one is in memory."""
+    with open_named(path) as file:
+        for number in count(1):
+            line = file.readline(_LINE_BYTES_MAX)
+            if not line:
+                return
+            if len(line) == _LINE_BYTES_MAX:
+                raise _bad(path, number, line.decode(errors="replace"))
+            yield number, line.decode(errors="replace").rstrip("\r\n")
+
+
+def _ranged(text: str, most: int) -> int:
+    """A number from 0 to ``most``. Raises ValueError."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 20 or int(text) > most:
+        raise ValueError
+    return int(text)
 
 
 def _bad(path: Path, number: int, line: str) -> ResultError:
-    return ResultError(f"this is no line of the format: {line!r}", place=f"{path}:{number}")
+    cause = f"this is no line of the format: {line[:200]!r}"
+    if re.search(r"\d{16}|\s-\d", line):
+        cause = f"a number is out of range: {line[:200]!r}"
+    return ResultError(cause, place=f"{path}:{number}")
 
 
 _IOLOG_KINDS: Final = {
@@ -118,11 +185,15 @@ _IOLOG_KINDS: Final = {
 }
 
 
-def _iolog(lines: Sequence[str], path: Path) -> Iterator[_Request]:
+_IOLOG_HEAD: Final = b"fio version"
+
+
+def _iolog(path: Path) -> Iterator[_Request]:
     """fio(1), "TRACE FILE FORMAT": version 3 begins each line with microseconds, version 2 has waits."""
-    timed = lines[0].split()[2:3] == ["3"]
-    at_us = 0
-    for number, line in enumerate(lines[1:], 2):
+    lines = _lines(path)
+    timed = next(lines)[1].split()[2:3] == ["3"]
+    at_us, most_us, most_bytes = 0, NS_MAX // NS_PER_US, END_SECTOR_MAX * SECTOR_BYTES
+    for number, line in lines:
         words = line.split()
         if words[:2] == ["fio", "version"]:
             raise ResultError(
@@ -133,17 +204,19 @@ def _iolog(lines: Sequence[str], path: Path) -> Iterator[_Request]:
             )
         try:
             if timed and words:
-                at_us = int(words.pop(0))
+                at_us = _ranged(words.pop(0), most_us)
             match words:
                 case [] | [_, "add" | "open" | "close"]:
                     continue
                 case [_, "wait", wait_us, *_] if not timed:
-                    at_us += int(wait_us)
+                    at_us = _ranged(str(at_us + _ranged(wait_us, most_us)), most_us)
                 case [file, action, offset, length] if action in _IOLOG_KINDS:
                     kind = _IOLOG_KINDS[action]
-                    start, end = int(offset), 0 if kind == "flush" else int(offset) + int(length)
+                    start, size = _ranged(offset, most_bytes), _ranged(length, most_bytes)
+                    end = 0 if kind == "flush" else _ranged(str(start + size), most_bytes)
                     sectors = max(0, -(-end // SECTOR_BYTES) - start // SECTOR_BYTES)
                     sector = start // SECTOR_BYTES if sectors else 0
+                    _ranged(str(sectors), _SECTORS_MAX)
                     yield _Request(file, kind, sector, sectors, at_us * NS_PER_US)
                 case _:
                     raise _bad(path, number, line)
@@ -158,17 +231,34 @@ _BLKPARSE: Final = re.compile(
 )
 
 
-def _blkparse(lines: Sequence[str], path: Path) -> Iterator[_Event]:
+@dataclass(frozen=True)
+class _Event:
+    """What happened to a request; ``action`` is one of ``_EVENT_ACTIONS``."""
+
+    at_ns: int
+    action: str
+    disk: str
+    rwbs: str
+    sector: int
+    sectors: int
+
+
+def _blkparse(path: Path) -> Iterator[_Event]:
     """blkparse(1)'s default output; other lines than those of events are its summary."""
-    for number, line in enumerate(lines, 1):
+    for number, line in _lines(path):
         if not _HEAD.match(line):
             continue
         found = _BLKPARSE.match(line)
-        if found is None:
-            raise _bad(path, number, line)
-        at_ns = int(found["s"]) * NS_PER_S + int(found["ns"])
-        place = int(found["sector"] or 0), int(found["sectors"] or 0)
-        yield _Event(at_ns, found["action"], found["disk"], found["rwbs"], *place)
+        try:
+            if found is None:
+                raise ValueError
+            at_ns = _ranged(found["s"], NS_MAX // NS_PER_S - 1) * NS_PER_S + int(found["ns"])
+            sectors = _ranged(found["sectors"] or "0", _SECTORS_MAX)
+            sector = _ranged(found["sector"] or "0", END_SECTOR_MAX - sectors)
+        except ValueError as error:
+            raise _bad(path, number, line) from error
+        if found["action"] in _EVENT_ACTIONS:
+            yield _Event(at_ns, found["action"], found["disk"], found["rwbs"], sector, sectors)
 
 
 # struct blk_io_trace of linux/blktrace_api.h: magic, sequence, time, sector, bytes, action, pid, device, cpu,
@@ -189,22 +279,27 @@ def _byte_order(content: bytes) -> str:
     return next(found, "")
 
 
-def _blktrace(content: bytes, path: Path) -> Iterator[_Event]:
-    form = struct.Struct(f"{_byte_order(content) or '<'}{_RECORD}")
-    at = 0
-    while at < len(content):
-        try:
-            record = form.unpack_from(content, at)
-        except struct.error as error:
-            raise ResultError(f"the file ends inside the record at byte {at}", place=str(path)) from error
-        magic, _, at_ns, sector, length, action, _, device, _, _, more = record
-        if magic & ~0xFF != _MAGIC:
-            raise ResultError(f"there is no record at byte {at}", place=str(path))
-        at += form.size + more
-        if not action & _NOTIFY and action & 0xFFFF in _ACTIONS:
-            disk = f"{device >> _MINOR_BITS},{device & ((1 << _MINOR_BITS) - 1)}"
-            rwbs = _rwbs(action >> 16, bool(length))
-            yield _Event(at_ns, _ACTIONS[action & 0xFFFF], disk, rwbs, sector, length // SECTOR_BYTES)
+def _blktrace(path: Path) -> Iterator[_Event]:
+    with open_named(path) as file:
+        form = struct.Struct(f"{_byte_order(file.read(4)) or '<'}{_RECORD}")
+        file.seek(0)
+        at = 0
+        while content := file.read(form.size):
+            if len(content) < form.size:
+                raise ResultError(f"the file ends inside the record at byte {at}", place=str(path))
+            magic, _, at_ns, sector, length, action, _, device, _, _, more = form.unpack(content)
+            if magic & ~0xFF != _MAGIC:
+                raise ResultError(f"there is no record at byte {at}", place=str(path))
+            sectors = length // SECTOR_BYTES
+            if not action & _NOTIFY and action & 0xFFFF in _ACTIONS:
+                if at_ns > NS_MAX or sector + sectors > END_SECTOR_MAX:
+                    cause = f"a number of the record at byte {at} is out of range"
+                    raise ResultError(cause, place=str(path))
+                disk = f"{device >> _MINOR_BITS},{device & ((1 << _MINOR_BITS) - 1)}"
+                rwbs = _rwbs(action >> 16, bool(length))
+                yield _Event(at_ns, _ACTIONS[action & 0xFFFF], disk, rwbs, sector, sectors)
+            at += form.size + more
+            file.seek(more, os.SEEK_CUR)
 
 
 def _rwbs(category: int, has_data: bool) -> str:
@@ -220,16 +315,15 @@ def _rwbs(category: int, has_data: bool) -> str:
 _RWBS: Final = re.compile(r"(?P<preflush>F?)(?P<operation>[RWDNF])(?P<rest>[A-Z]*)")
 
 
-def _request(event: _Event) -> _Request | None:
-    """The request for data, a flush or a discard; None for anything else."""
-    found = _RWBS.fullmatch(event.rwbs)
-    kind = found and _kind(found["operation"], found["rest"], bool(found["preflush"]), bool(event.sectors))
+def _meaning(rwbs: str, has_data: bool) -> tuple[int, int] | None:
+    """Kind and flags of a request for data, a flush or a discard; None for anything else."""
+    found = _RWBS.fullmatch(rwbs)
+    kind = found and _kind(found["operation"], found["rest"], bool(found["preflush"]), has_data)
     if not found or not kind:
         return None
-    if kind == "flush":
-        return _Request(event.disk, kind, 0, 0, event.at_ns)
-    flags = frozenset(name for name, letter in (("fua", "F"), ("read_ahead", "A")) if letter in found["rest"])
-    return _Request(event.disk, kind, event.sector, event.sectors, event.at_ns, flags=flags)
+    names = () if kind == "flush" else (("fua", "F"), ("read_ahead", "A"))
+    flags = sum(1 << FLAGS.index(name) for name, letter in names if letter in found["rest"])
+    return KINDS.index(kind), flags
 
 
 def _kind(operation: str, rest: str, preflush: bool, has_data: bool) -> str | None:
@@ -246,23 +340,59 @@ def _kind(operation: str, rest: str, preflush: bool, has_data: bool) -> str | No
     return "write_sync" if "S" in rest else "write_metadata" if "M" in rest else "write"
 
 
-def _joined(events: Iterable[_Event]) -> list[_Request]:
+class _Outstanding(dict[tuple[int, ...], "int | deque[int]"]):
+    """The requests that began and are not complete, by what they ask for; the first comes out first."""
+
+    def add(self, key: tuple[int, ...], index: int) -> None:
+        found = self.setdefault(key, index)
+        if isinstance(found, deque):
+            found.append(index)
+        elif found != index:
+            self[key] = deque([found, index])
+
+    def take(self, key: tuple[int, ...]) -> int | None:
+        found = self.get(key)
+        index = found.popleft() if isinstance(found, deque) else found
+        if not isinstance(found, deque) or not found:
+            self.pop(key, None)
+        return index
+
+
+def _joined(events: Iterable[_Event]) -> Trace:
     """The requests of blktrace's events, each with its completion."""
-    ordered = sorted(events, key=attrgetter("at_ns"))
-    arrival = "D" if any(each.action == "D" for each in ordered) else "Q"
-    begun: dict[tuple[str, str, int, int], deque[int]] = defaultdict(deque)
-    requests: list[_Request] = []
-    for event in ordered:
-        asked = _request(event)
-        if asked is None:
+    rows, disks, letters = _Rows(_EVENT), _Names({_NONE: 0}), _Names()
+    for each in events:
+        names = disks.number(each.disk), letters.number(each.rwbs)
+        rows.append((each.at_ns, each.sector, each.sectors, *names, _EVENT_ACTIONS.index(each.action)))
+    table = rows.table()
+    meanings = [[_meaning(rwbs, has_data) for has_data in (False, True)] for rwbs in letters]
+    issued = _EVENT_ACTIONS.index("D")
+    arrival = issued if (table["action"] == issued).any() else _EVENT_ACTIONS.index("Q")
+    begun = _Outstanding()
+    requests = _Rows(_REQUEST)
+    asked, completed = 0, _Rows(np.dtype([("index", "<u8"), ("at_ns", "<u8")]))
+    for at in np.argsort(table["at_ns"], kind="stable"):
+        at_ns, sector, sectors, disk, rwbs, action = table[at].item()
+        meaning = meanings[rwbs][sectors > 0]
+        if meaning is None:
             continue
-        key = (asked.disk, asked.kind, asked.sector, asked.sectors)
-        if event.action == arrival:
-            begun[key].append(len(requests))
-            requests.append(asked)
-        elif event.action == "C" and begun[key]:
-            index = begun[key].popleft()
-            requests[index] = replace(requests[index], complete_ns=event.at_ns)
-    if all(each.complete_ns is None for each in requests):
-        return requests
-    return [each for each in requests if each.complete_ns is not None]
+        kind, flags = meaning
+        if kind == _FLUSH:
+            sector = sectors = 0
+        key = (disk, kind, sector, sectors)
+        if action == arrival:
+            begun.add(key, asked)
+            requests.append((at_ns, sector, sectors, kind, flags, disk))
+            asked += 1
+        elif action == _COMPLETE and (index := begun.take(key)) is not None:
+            completed.append((index, at_ns))
+    found, done = requests.table(), completed.table()
+    if not len(done):
+        return Trace(_records(found, found["arrival_ns"]), tuple(disks), has_completions=False)
+    done = done[np.argsort(done["index"])]
+    found = found[done["index"]]
+    return Trace(_records(found, done["at_ns"]), tuple(disks))
+
+
+_FLUSH: Final = KINDS.index("flush")
+_COMPLETE: Final = _EVENT_ACTIONS.index("C")

@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from strata.files import explained
+from strata.errors import ResultError
+from strata.files import explained, open_named
 from strata.traces.foreign import read_foreign
-from strata.traces.kinds import OPS
-from strata.traces.table import Trace, flag, read_parquet
+from strata.traces.kinds import KINDS, OPS
+from strata.traces.table import DAMAGED, END_SECTOR_MAX, NS_MAX, Trace, flag, read_parquet
 from strata.units import SECTOR_BYTES
 
 _PARQUET: Final = b"PAR1"
@@ -22,9 +23,27 @@ _DATA: Final = [OPS.index(name) for name in ("read", "write")]
 
 def read_any(path: Path) -> Trace:
     """The trace of a file in any known format, by its content. Raises ResultError."""
-    with explained(path, "read the trace"), path.open("rb") as file:
+    with explained(path, "read the trace"), open_named(path) as file:
         is_table = file.read(len(_PARQUET)) == _PARQUET
-    return read_parquet(path) if is_table else read_foreign(path)
+    if not is_table:
+        return read_foreign(path)
+    trace = read_parquet(path)
+    _refuse_ranges(trace, path)
+    return trace
+
+
+def _refuse_ranges(trace: Trace, path: Path) -> None:
+    """Refuse numbers that no trace has: the file may be a stranger's. Raises ResultError."""
+    records = trace.records
+    end = records["sector"] + records["sectors"]
+    wrong = (end > END_SECTOR_MAX) | (records["sector"] > END_SECTOR_MAX)
+    wrong |= (records["complete_ns"] < records["arrival_ns"]) | (records["complete_ns"] > NS_MAX)
+    wrong |= (
+        (records["disk"] >= len(trace.disks)) | (records["op"] >= len(OPS)) | (records["kind"] >= len(KINDS))
+    )
+    if wrong.any():
+        cause = f"a number of request {int(np.argmax(wrong)) + 1} is out of range"
+        raise ResultError(cause, place=str(path), remedy=DAMAGED)
 
 
 def request_lines(trace: Trace) -> Iterator[str]:

@@ -39,6 +39,8 @@ Records = npt.NDArray[np.void]
 
 DAMAGED: Final = "the file was damaged or edited; run the trial again with `strata run --fresh`"
 _ROOM: Final = "is there room on its filesystem?"
+NS_MAX: Final = (1 << 63) - 1
+END_SECTOR_MAX: Final = 1 << 54  # 2^63 bytes
 _BATCH: Final = 1 << 16  # records, of 128 bytes
 
 
@@ -166,6 +168,8 @@ def read_parquet(path: Path) -> Trace:
         records: Records = np.zeros(len(table), dtype=RECORD)
         for field, column in _converted(disks, numbered, {"flags": bits}).items():
             found = table.project(f"{column} as {field}").fetchnumpy()  # one column at a time: see `batches`
+            if np.ma.is_masked(found[field]):
+                raise ResultError(f"{field} is missing of a request", place=str(path), remedy=DAMAGED)
             records[field] = np.ma.getdata(found[field])
     return Trace(records, disks)
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would never end by itself ends at the first signal."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from strata.errors import LabError
+from strata.files import read_plain
+from strata.lab.lab import _at_once
+from strata.lab.process import begin_running, end_running, run_logged
+
+QUERY = """
+import sys
+from strata.cli.application import ended_by_signals
+from strata.database import interruptible, offline_connection
+with ended_by_signals(), offline_connection() as connection:
+    print("begun", flush=True)
+    endless = "select count(*) from range(100000000) a, range(100000000) b where a.range * b.range = 7"
+    interruptible(connection, lambda: connection.execute(endless).fetchall())
+"""
+LOOP = """
+from strata.cli.application import ended_by_signals
+with ended_by_signals():
+    print("begun", flush=True)
+    while True:
+        pass
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("program", [QUERY, LOOP], ids=["query", "loop"])
+def test_an_endless_work_ends_at_the_first_signal(program: str, number: signal.Signals) -> None:
+    running = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "begun\n"
+    time.sleep(0.3)
+
+    running.send_signal(number)
+
+    _, said = running.communicate(timeout=30)
+    assert running.returncode in {-signal.SIGINT, 128 + number}
+    assert number == signal.SIGINT or not said
+
+
+def test_a_build_between_two_programs_ends_with_the_others(tmp_path: Path) -> None:
+    """As at a signal: whoever starts one program after the other must not go on to the end."""
+
+    def endless() -> None:
+        while True:
+            run_logged(["true"], log=tmp_path / "log", title="a step", remedy="")
+
+    def interrupted() -> None:
+        time.sleep(0.2)
+        raise LabError("a signal came")
+
+    with pytest.raises(LabError, match=r"a signal came|interrupted"):
+        _at_once(endless, interrupted)
+
+    begin_running()
+    run_logged(["true"], log=tmp_path / "log", title="a step", remedy="")
+
+
+def test_nothing_is_started_after_the_end(tmp_path: Path) -> None:
+    end_running()
+    try:
+        with pytest.raises(LabError, match="the build was interrupted"):
+            run_logged(["touch", str(tmp_path / "made")], log=tmp_path / "log", title="a step", remedy="")
+    finally:
+        begin_running()
+
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_small_file_is_read_in_small_memory(tmp_path: Path) -> None:
+    """A limit of 64 MiB for a file is no reason to ask for as much."""
+    (tmp_path / "small.json").write_text("{}")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used_bytes + (32 << 20), hard))
+    try:
+        assert read_plain(tmp_path / "small.json") == b"{}"
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
