@@ -119,7 +119,8 @@ def test_with_a_write_cache_flushes_and_bytes_are_the_same_too(
     # The block layer also counts an asked flush as a write without data; a sync asks for one at most.
     empty = kernel["writes"] - traced(explanation, "write", "requests")
     assert explanation.syncs is not None
-    assert 0.9 * explanation.syncs <= empty <= explanation.syncs
+    # The window begins in the middle of the load: a sync asked before it can be carried out in it.
+    assert 0.9 * explanation.syncs <= empty <= explanation.syncs + 1
 
 
 @pytest.mark.parametrize("stack", FILESYSTEMS)
@@ -150,7 +151,8 @@ def test_the_counts_of_the_record_are_those_of_the_trace(
 def test_the_disks_time_is_divided_without_remainder(found: dict[str, Explanation], stack: str) -> None:
     disk = found[stack].disks[0]
 
-    assert disk.busy_ns == pytest.approx(disk.account["busy_ns"], rel=1e-3)
+    # The window begins in the middle of the load, and the account is read within a request of that instant.
+    assert disk.busy_ns == pytest.approx(disk.account["busy_ns"], rel=5e-3)
     assert disk.busy_ns + disk.idle_ns == pytest.approx(found[stack].window_ns)
     assert disk.traced == disk.requests
     assert found[stack].left_out == 0
