@@ -22,7 +22,7 @@ from strata.plan.catalogue import catalogue
 from strata.report.advice_text import headline, lead
 from strata.report.data import cells_table
 from strata.report.table import objects
-from strata.results.capabilities import write_capabilities
+from strata.results.capabilities import PowerCutFinding, write_capabilities
 from strata.results.record import StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
@@ -153,6 +153,37 @@ def test_durable_rules_out_by_the_settings_that_give_it_away() -> None:
     assert answer is not None
     assert "choose xfs" in lead(answer)
     assert "ext4 (loses what it acknowledged when the power fails: pgbench: fsync = off)" in lead(answer)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (0, " xfs: 2 power cuts lost none of 140 acknowledged operations."),
+        (
+            7,
+            " xfs loses what it acknowledged when the power fails (measured in 2 of 2 power cuts: 14 "
+            "acknowledged operations lost).",
+        ),
+    ],
+)
+def test_what_power_cuts_did_to_the_choice_is_said_with_it(lost: int, said: str) -> None:
+    cuts = tuple(
+        PowerCutFinding(
+            stack="xfs",
+            workload="postgresql",
+            seed=number,
+            number=number,
+            at_ns=5,
+            verdict="sound",
+            acknowledged=70,
+            lost=lost,
+        )
+        for number in (1, 2)
+    )
+    answer = answer_of(of(must=("disk-loss",)), CAN.model_copy(update={"cuts": cuts}))
+
+    assert answer is not None
+    assert said in lead(answer)
 
 
 def test_a_requirement_that_nobody_has_tried_is_said_with_the_answer() -> None:

@@ -39,7 +39,7 @@ ABILITIES: Final = {
 
 
 def lead(advice: Advice) -> str:
-    """The answer with which every view begins: the choice, and the stacks that are ruled out, each with why.
+    """The answer with which every view begins: the choice, what is ruled out and why, what power cuts did.
 
     ``Home server, with snapshots: choose zfs. Ruled out: ext4 (without snapshots).``
     """
@@ -50,6 +50,11 @@ def lead(advice: Advice) -> str:
         out.setdefault(lacks_words(each), []).append(stack)
     if out:
         said += f" Ruled out: {'; '.join(f'{listed(stacks)} ({why})' for why, stacks in out.items())}."
+    for stack in advice.leaders:
+        if lost := advice.durability.get(stack):
+            said += f" {stack} loses what it acknowledged when the power fails ({lost})."
+        elif kept := advice.power_cuts.get(stack):
+            said += f" {stack}: {kept}."
     open_yet = [ability(each.capability) for each in advice.unprobed if each.level == "required"]
     return said + (f" Not known of every stack yet: {listed(open_yet)}." if open_yet else "")
 
