@@ -61,11 +61,9 @@ def explain(
     if len(found) == 2 and found[0].trial_id == found[1].trial_id:
         folders = folder_names([folder.path for folder, _ in named])
         found = [replace(each, folder=name) for each, name in zip(found, folders, strict=True)]
-    if percentile is not None:
-        return _print_slow(sources, traces, found, percentile, as_json=as_json)
-    comparison = (
-        compare(found[0], found[1], source.differing(sources[0], sources[1])) if len(found) == 2 else None
-    )
+    comparison = None
+    if len(found) == 2 and percentile is None:
+        comparison = compare(found[0], found[1], source.differing(sources[0], sources[1]))
     if output is not None:
         from strata.explanation.page import render  # noqa: PLC0415
         from strata.files import write_page  # noqa: PLC0415
@@ -73,13 +71,14 @@ def explain(
         windows = [each.window_ns for each in sources]
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
         print_wrote(output)
-    if as_json:
+    if percentile is not None:
+        _print_slow(sources, traces, found, percentile, as_json=as_json)
+    elif as_json:
         made = tables.comparison_plain(comparison) if comparison else tables.explanation_plain(found[0])
         print_json(made)
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         stdout().print(view)
-    return None
 
 
 def _refuse_names(named: Sequence[tuple[ResultsFolder, TrialKey]]) -> None:
