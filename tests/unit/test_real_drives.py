@@ -12,7 +12,7 @@ from strata.datasheet.measure import Pattern, Subject, measure, rate_per_s
 from strata.spec.device import find_device
 from strata.units import NS_PER_S
 from strata.validation.real import Cell, Figures, RealDrive, real_drives
-from strata.validation.subjects.real import Compared, aims
+from strata.validation.subjects.real import Compared, _figures, aims
 
 RE4 = "wd-re4-500gb"
 
@@ -36,6 +36,20 @@ def test_a_load_keeps_its_depth_outstanding_also_where_the_host_holds_a_part(dep
 
     inside = trace.latency_ns[500:-500].astype(np.float64).mean() / NS_PER_S
     assert inside * rate_per_s(trace, depth=depth) == pytest.approx(depth, rel=0.03)  # Little's law
+
+
+def test_a_machine_s_link_that_is_slower_than_the_drive_s_bounds_the_model() -> None:
+    (slow,) = (each for each in real_drives() if each.link and "pm883" in each.name)
+    depth_32 = replace(slow, cells=tuple(each for each in slow.cells if each.pattern.depth == 32))
+    assert depth_32.device is not None
+
+    linked, free = (
+        _figures(drive, depth_32.device, quick=True)[0].iops
+        for drive in (depth_32, replace(depth_32, link=0))
+    )
+
+    assert linked < 285e6 / 4096 < free
+    assert linked == pytest.approx(depth_32.cells[0].real.iops, rel=0.15)
 
 
 def compared(rate: float, *, depth: int = 1, limit: str = "", p99: float = 1.0) -> Compared:

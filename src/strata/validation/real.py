@@ -55,6 +55,7 @@ class RealDrive:
     Attributes:
         device: None for an array, which only a study can model; ``array`` says so.
         state: The past of a flash drive, a name of `PRECONDITIONS`.
+        link: In MB/s, where the machine's link is slower than the drive's; 0: it is not.
     """
 
     name: str
@@ -64,6 +65,7 @@ class RealDrive:
     device: Device | None
     state: str
     array: str
+    link: float = 0
 
 
 def _one_of(names: Mapping[str, object]) -> AfterValidator:
@@ -91,6 +93,7 @@ class _Declaration(BaseModel):
     array: StrictStr = ""
     state: Annotated[StrictStr, _one_of(PRECONDITIONS)] = "used"
     write_cache: StrictBool = True
+    link_rate: StrictInt = Field(0, ge=0)
     limited: tuple[_Limited, ...] = Field(default=())
 
 
@@ -109,7 +112,8 @@ def _read(file: Path) -> RealDrive:
     device = replace(find_device(stated.model), write_cache=stated.write_cache) if stated.model else None
     limits = {(each.rw, depth): each.why for each in stated.limited for depth in each.depths}
     source, cells = _read_table(file.with_suffix(".csv"), limits)
-    return RealDrive(file.stem, stated.title, source, cells, device, stated.state, stated.array)
+    ends = stated.state, stated.array, stated.link_rate
+    return RealDrive(file.stem, stated.title, source, cells, device, *ends)
 
 
 def _read_table(file: Path, limits: Mapping[tuple[str, int], str]) -> tuple[str, tuple[Cell, ...]]:

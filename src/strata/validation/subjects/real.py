@@ -123,6 +123,8 @@ def _figures(drive: RealDrive, device: Device, *, quick: bool) -> list[Figures]:
     sheet, found = sheet_of(device), []
     for rw, cells in groupby(drive.cells, lambda cell: cell.pattern.rw):
         subject = sheet.readable() if PATTERNS[rw][0] == READ else sheet.in_state(drive.state)
+        if drive.link:
+            subject = subject.with_values({"link_rate": drive.link, "link_rate_write": drive.link})
         disk = subject.open()
         for first, cell in enumerate(cells):
             most = max(_REQUESTS_MIN, min(cell.requests, _QUICK_MAX if quick else _REQUESTS_MAX))
