@@ -107,6 +107,11 @@ class Rotating(DeviceKind):
         cleaning_idle  0.25..4  not published [shingle_cache]
     """)
 
+    together: ClassVar = {
+        "seek_average_write": "seek_average_read",
+        "seek_full_stroke": "seek_average_read",
+    }
+
     def diagnostics(self, device: Device) -> Iterable[Diagnostic]:
         yield from _seek_diagnostics(device)
         if device.number("sustained_rate_inner") > device.number("sustained_rate_outer"):
@@ -132,7 +137,7 @@ class Rotating(DeviceKind):
             )
 
     def reconciled(self, values: dict[str, float]) -> dict[str, float]:
-        """A slow arm is slow everywhere: full stroke and writes follow the mean seek. Bands are whole blocks.
+        """A seek curve has the mean, and writes take no less. Bands are whole blocks.
 
         The seek to the next track is no longer than the intercept.
         """
