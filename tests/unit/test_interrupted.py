@@ -14,6 +14,7 @@ import pytest
 
 from strata.errors import LabError
 from strata.files import read_plain
+from strata.lab.cache import Cache
 from strata.lab.lab import _at_once
 from strata.lab.process import begin_running, end_running, run_logged
 
@@ -68,6 +69,24 @@ def test_a_build_between_two_programs_ends_with_the_others(tmp_path: Path) -> No
 
     begin_running()
     run_logged(["true"], log=tmp_path / "log", title="a step", remedy="")
+
+
+def test_a_build_that_waits_for_a_lock_of_another_program_ends_with_the_others(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+
+    def waiting() -> None:
+        with cache.locked("tree"):
+            raise AssertionError("the lock is another's")
+
+    def interrupted() -> None:
+        time.sleep(0.2)
+        raise LabError("a signal came")
+
+    with cache.locked("tree"), pytest.raises(LabError, match=r"a signal came|interrupted"):
+        _at_once(waiting, interrupted)
+
+    with cache.locked("tree"):
+        pass
 
 
 def test_nothing_is_started_after_the_end(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import json
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -34,12 +35,14 @@ import platformdirs
 from strata.errors import LabError
 from strata.files import refuse_exchangeable_path, sync
 from strata.lab.integrity import MEMORY, damage, say_damage, write_hashes
+from strata.lab.process import refuse_ended
 
 KINDS: Final = (
     *("source", "kernel", "module-source", "modules", "image", "agent", "load", "qemu-kernel", "model"),
     *("input", "prepared"),
 )
 """In the order in which they depend on one another."""
+_POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -206,7 +209,9 @@ class Cache:
                 remedy="make it writable, or name another one with STRATA_CACHE",
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            while not _take(descriptor):  # in pieces: no signal ends a thread that waits in the kernel
+                refuse_ended()
+                time.sleep(_POLL_S)
             yield
         finally:
             os.close(descriptor)
@@ -299,6 +304,13 @@ def shared_cache() -> Cache | None:
     if state.st_uid not in (0, os.geteuid()) or state.st_mode & 0o022:
         return None  # a kernel that anybody could have put there must not be run
     return Cache(root)
+
+
+def _take(descriptor: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def _can_be_anothers(folder: Path) -> bool:

@@ -396,13 +396,15 @@ def _build_modules(workshop: Workshop, project: Project, names: Sequence[Part]) 
 
 def _at_once(*works: Callable[[], object]) -> None:
     """Call all at once; a failure or an interruption ends the programs that the others run."""
-    begin_running()
-    with ThreadPoolExecutor(len(works)) as threads:
-        running: list[Future[object]] = [threads.submit(work) for work in works]
-        try:
-            done, _ = wait(running, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
-        except BaseException:
-            end_running()
-            raise
+    try:
+        with ThreadPoolExecutor(len(works)) as threads:
+            running: list[Future[object]] = [threads.submit(work) for work in works]
+            try:
+                done, _ = wait(running, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                end_running()
+                raise
+    finally:  # every thread has ended
+        begin_running()

@@ -68,7 +68,7 @@ def _started(
     """Start a program in a process group of its own and, if this process must stop, end the whole group."""
     if shutil.which(argv[0], path=(environment or os.environ).get("PATH")) is None:
         raise _missing(argv[0])
-    _refuse_ended()
+    refuse_ended()
     try:
         process = subprocess.Popen(
             # A killed set-up leaves nothing running; of a confined program the first process ignores SIGTERM.
@@ -86,7 +86,7 @@ def _started(
         raise _missing(str(error.filename)) from error
     _running.add(process)
     try:
-        _refuse_ended()  # a signal may have come meanwhile
+        refuse_ended()  # a signal may have come meanwhile
         with process:
             yield process
             process.wait()
@@ -99,7 +99,8 @@ def _started(
         _running.discard(process)
 
 
-def _refuse_ended() -> None:
+def refuse_ended() -> None:
+    """Raise a LabError between `end_running` and `begin_running`."""
     if _ended.is_set():
         raise LabError("the build was interrupted", remedy="run the same command again: it goes on")
 
