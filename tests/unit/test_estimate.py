@@ -185,3 +185,13 @@ def test_the_failures_that_a_study_tries_are_counted(tmp_path: Path) -> None:
     assert cuts > 3 * none, "each takes a trial and its recovery"
     assert twice == pytest.approx(2 * cuts)
     assert real_s("[survival]\ncorruption = true\n") > none
+
+
+def test_a_disk_that_nobody_fills_takes_no_time_to_fill(tmp_path: Path) -> None:
+    """../shared/cases/whole-disk.toml: reads of all of a bare disk."""
+
+    def trial_s(size: str) -> float:
+        text = TEXT.replace("[workloads", "[stacks.raw]\nlayers = []\n\n[workloads").replace("1GiB", size)
+        return estimate_of(study_in(tmp_path, text), {CellKey("raw", "mix"): 1}, []).cells[0].trial_real_s
+
+    assert trial_s("400GiB") == trial_s("1GiB")

@@ -245,7 +245,7 @@ def _cell(  # noqa: PLR0917
     work_s = sum(each.work_real_s for each in loads_of(load)) + _aged_real_s(study, aged_bytes)
     work_s *= max((each.slowness for each in layers), default=1)
     around_s = (_AROUND_REAL_S + _AROUND_NS / NS_PER_S * per_virtual) / (shared_by or 1)
-    filled_s = sum(each.fill_real_s for each in loads_of(load)) / (shared_by or 1)
+    filled_s = sum(each.fill_real_s for each in streaming) / (shared_by or 1)
     window_s = load.duration_ns_min / NS_PER_S * (ratio + per_virtual)
     real_s = boot_s * boots + around_s + window_s + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
