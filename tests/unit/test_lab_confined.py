@@ -16,7 +16,7 @@ from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache
 from strata.lab.confined import can_confine, confined, copy_from, refuse_strange
 from strata.lab.kernel import build_kernel, run_in
-from strata.lab.lab import ensure_for
+from strata.lab.lab import ensure_for, find_lab, groups_of
 from strata.lab.own_source import git as git_of_commits
 from strata.lab.own_source import own_source
 from strata.lab.progress import SILENCE
@@ -249,13 +249,19 @@ def test_reading_a_git_tree_runs_nothing_of_it(revision: str | None, tree: Path,
     assert (source.path / "linux" / "inner" / "file").read_text() == "text\n"
 
 
-def test_a_repository_in_the_tree_is_refused(tree: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_repository_in_the_tree_is_refused(committed: bool, tree: Path, tmp_path: Path) -> None:
     proof = tmp_path / "proof"
     hostile(tree, proof)
     inner = tree / "sub"
     inner.mkdir()
     (inner / "Makefile").write_text(MAKEFILE)
     hostile(inner, proof)
+    if committed:
+        listed = f"160000,{git(inner, 'rev-parse', 'HEAD')},sub"
+        git(tree, "update-index", "--add", "--cacheinfo", listed)
+        git(tree, "-c", "core.hooksPath=/dev/null", "commit", "--quiet", "--message", "with another")
+        proof.unlink(missing_ok=True)
 
     for _ in range(2):
         own_source.cache_clear()
@@ -295,15 +301,22 @@ def test_a_study_needs_consent_for_a_kernel_of_its_own(tree: Path, tmp_path: Pat
     from strata.plan.compile import compile_trial  # noqa: PLC0415
     from study_texts import SOUND  # noqa: PLC0415
 
+    (tmp_path / "cache").mkdir()
     git(tree, "init", "--quiet")
     text = SOUND.replace("seeds = [1, 2]\n", f'seeds = [1, 2]\nkernel = "{tree}"\n')
     (tmp_path / "study.toml").write_text(text)
     plan = compile_trial(load_study(tmp_path / "study.toml", catalogue()), "ext4", "mix", 1)
     lab = Lab(None, None, None, of=plan.kernel)  # type: ignore[arg-type]
 
-    with pytest.raises(ToolError, match="as you") as caught:
-        ensure_for(lab, plan, SILENCE)
+    for use in (
+        lambda: find_lab(plan.kernel),
+        lambda: groups_of(plan),
+        lambda: ensure_for(lab, plan, SILENCE),
+    ):
+        with pytest.raises(ToolError, match="as you") as caught:
+            use()
+        assert "--allow-kernel-source" in (caught.value.remedy or "")
+    assert list((tmp_path / "cache").iterdir()) == []  # git has read nothing
 
-    assert "--allow-kernel-source" in (caught.value.remedy or "")
     give_consent(kernel_source=True)
     assert ensure_for(lab, plan, SILENCE) is not None

@@ -116,6 +116,7 @@ def groups_of(plan: Plan) -> tuple[ModuleGroup, ...]:
 
 @functools.cache
 def _groups_for(folder: Path, kernel: Kernel, prerequisites: Prerequisites) -> tuple[ModuleGroup, ...]:
+    _require_consent(kernel)
     recipe = Recipe.read(folder, kernel)
     return recipe.with_needs(*(each.name for each in recipe.groups if each.meets(prerequisites)))
 
@@ -208,6 +209,7 @@ class Project:
 
     @classmethod
     def read(cls, root: Path, kernel: Kernel = DEFAULT_KERNEL) -> Project:
+        _require_consent(kernel)
         return cls(root, Recipe.read(root / "kernel", kernel), ImageSpec.read(root / "image"))
 
     def group(self, part: Part) -> ModuleGroup | None:
@@ -286,7 +288,6 @@ def require_lab() -> Lab:
 
 def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
     """The lab with all parts that a plan needs: kernel, modules and load generator are built if missing."""
-    _require_consent(plan.kernel)
     if lab.of != plan.kernel:
         lab = replace(_built(lab, plan, ["kernel"], progress), variants=lab.variants)
     if (packages := plan.prerequisites.packages) and packages not in lab.variants:
@@ -299,7 +300,7 @@ def ensure_for(lab: Lab, plan: Plan, progress: SetupProgress) -> Lab:
 def _require_consent(kernel: Kernel) -> None:
     """Refuse a kernel of the user's source that the caller has not permitted, by a ToolError.
 
-    Its build is confined, but the kernel itself is a program that runs as the caller.
+    Nothing of the source is read before. Its build is confined, but the kernel itself runs as the caller.
     """
     if kernel.path is not None and not consent().kernel_source:
         raise ToolError(

@@ -162,15 +162,22 @@ def _tree_now(path: Path) -> str:
             head = None
         if head is not None:  # so that files are known that are ignored and committed all the same
             own("read-tree", *(["--reset"] if index.exists() else []), head)
-        own("add", "--all")
-        if nested := [line for line in own("ls-files", "--stage").splitlines() if line.startswith("160000")]:
-            index.unlink()  # git would run programs of such a repository
-            raise LabError(
-                f"{nested[0].partition(chr(9))[2]} is another git repository",
-                place=str(path),
-                remedy="a kernel's source has none: move it away",
-            )
+        for added in (False, True):  # of one that is committed, `add` runs programs
+            if added:
+                own("add", "--all")
+            _refuse_nested(path, index, own("ls-files", "--stage"))
         return own("write-tree")
+
+
+def _refuse_nested(path: Path, index: Path, staged: str) -> None:
+    """Refuse a tree with another repository in it: git would run the programs that its settings name."""
+    if nested := [line for line in staged.splitlines() if line.startswith("160000")]:
+        index.unlink(missing_ok=True)
+        raise LabError(
+            f"{nested[0].partition(chr(9))[2]} is another git repository",
+            place=str(path),
+            remedy="a kernel's source has none: move it away",
+        )
 
 
 def kernel_version(makefile: str, place: str) -> str:
