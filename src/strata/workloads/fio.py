@@ -121,6 +121,7 @@ class Fio(OpenLoop):
     example: ClassVar[tuple[str, ...]] = ("preset", "size", "duration")
     allowed: ClassVar[Mapping[str, Forms]] = {"options": OPTIONS}
     amounts: ClassVar[Mapping[str, int]] = {"size_bytes": 1 << 20}
+    metrics_version: ClassVar[int] = 2
     hints: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("job", "jobfile", "job_file", "file"),
         'write the options of a job as options = { rw = "randread", bs = "4k" }; a job file as it is runs '
@@ -269,7 +270,7 @@ class Fio(OpenLoop):
                 yield Diagnostic(cause, remedy="leave one of them out", key="options")
 
     def _file_options(self, context: WorkloadContext, phase: Phase) -> dict[str, object]:
-        """A file is new once: what is measured again finds none."""
+        """A file is new once: a further run finds a new one only if the file was deleted."""
         if self.measured_file == "overwritten" or context.target_kind == "block":
             return {}
         options: dict[str, object] = {"unlink": 1} if phase == "warmup" or context.window else {}
