@@ -174,9 +174,9 @@ def test_ageing_counts_and_trials_of_another_age_say_nothing_of_it(tmp_path: Pat
 
 
 def test_the_failures_that_a_study_tries_are_counted(tmp_path: Path) -> None:
-    def real_s(survival: str) -> float:
+    def real_s(survival: str, *workloads: str) -> float:
         study = study_in(tmp_path, f"{TEXT}{survival}")
-        found = estimate_of(study, {CellKey("ext4", "mix"): 1}, [])
+        found = estimate_of(study, {CellKey("ext4", name): 1 for name in ("mix", *workloads)}, [])
         return found.real_s * found.jobs
 
     none = real_s("")
@@ -185,6 +185,9 @@ def test_the_failures_that_a_study_tries_are_counted(tmp_path: Path) -> None:
     assert cuts > 3 * none, "each takes a trial and its recovery"
     assert twice == pytest.approx(2 * cuts)
     assert real_s("[survival]\ncorruption = true\n") > none
+    lost = "[survival]\ndisk_loss = true\n"
+    cut = real_s(f"{lost}power_cuts = 3\n", "mix-degraded")
+    assert cut - real_s(lost, "mix-degraded") == pytest.approx(cuts), "the added workload is not cut"
 
 
 def test_a_disk_that_nobody_fills_takes_no_time_to_fill(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -18,9 +18,8 @@ from strata.plan.model import Plan
 from strata.results.capabilities import PowerCutFinding
 from strata.runners.lab import LabRunner
 from strata.spec.study import Study
-from strata.spec.survival import Survival, with_lost_disks, without_instants
+from strata.spec.survival import Survival, without_instants
 from strata.spec.trial import CellKey, derive_seed
-from strata.spec.workload import Workload
 from strata.units import NS_PER_MS
 
 
@@ -78,27 +77,16 @@ class DrawnCut:
 
 def uncut(study: Study) -> dict[str, str]:
     """The workloads during which the power is never cut, each with the reason, where the study cuts it."""
-    if study.survival is None or not study.survival.power_cuts:
+    survival, stacks = study.survival, study.stacks.values()
+    if survival is None or not survival.power_cuts:
         return {}
-    chosen = _declared(study, study.survival)
+    added, chosen = survival.variants(study.workloads, stacks), survival.chosen(study.workloads)
     found = {
-        name: without_instants(chosen[name]) if name in chosen else "the study does not ask for it"
-        for name in study.workloads
-        if name not in _variants(study, study.survival)
+        name: without_instants(load) if name in chosen else "the study does not ask for it"
+        for name, load in study.workloads.items()
+        if name not in added
     }
     return {name: why for name, why in found.items() if why}
-
-
-def _variants(study: Study, survival: Survival) -> Collection[str]:
-    """The workloads that ``disk_loss`` adds, during which the power is never cut."""
-    stacks = study.stacks.values()
-    return with_lost_disks(survival.chosen(study.workloads), stacks) if survival.disk_loss else ()
-
-
-def _declared(study: Study, survival: Survival) -> dict[str, Workload]:
-    """The study's own workloads under which failures are tried."""
-    variants = _variants(study, survival)
-    return {name: load for name, load in survival.chosen(study.workloads).items() if name not in variants}
 
 
 def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
@@ -107,8 +95,8 @@ def drawn_cuts(study: Study, survival: Survival) -> Iterator[DrawnCut]:
     They take the study's seeds in turn, each with the drives of that seed.
     """
     left_out = skipped(study)
-    for workload, load in _declared(study, survival).items():
-        for number in () if without_instants(load) else range(1, survival.power_cuts + 1):
+    for workload, load in survival.cut(study.workloads, study.stacks.values()).items():
+        for number in range(1, survival.power_cuts + 1):
             seed = study.seeds[(number - 1) % len(study.seeds)]
             drawn = derive_seed(seed, workload, "power-cut", str(number), "at")
             # Whole milliseconds, so that people can read them.

@@ -24,7 +24,6 @@ from strata.results.store import ResultsFolder
 from strata.spec.find import probed, searched_workload
 from strata.spec.fit import capacity_bytes
 from strata.spec.study import Study
-from strata.spec.survival import without_instants
 from strata.spec.trial import CellKey
 from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_S
@@ -185,12 +184,8 @@ def _failures_real_s(study: Study, cells: Iterable[CellEstimate]) -> float:
     wanted = study.survival
     if wanted is None:
         return 0.0
-    cut = [
-        each
-        for each in cells
-        if each.cell.workload in wanted.chosen(study.workloads)
-        and without_instants(study.workloads[each.cell.workload]) is None
-    ]
+    workloads = wanted.cut(study.workloads, study.stacks.values())
+    cut = [each for each in cells if each.cell.workload in workloads]
     cuts_s = wanted.power_cuts * sum(_CUT_SHARE * each.trial_real_s + _RECOVERY_REAL_S for each in cut)
     return cuts_s + len(wanted.probes()) * len(study.stacks) * _PROBE_REAL_S
 

@@ -53,7 +53,7 @@ from strata.spec.study import (
     Study,
     StudyDevice,
 )
-from strata.spec.survival import Survival, survival_diagnostics, with_lost_disks
+from strata.spec.survival import Survival, survival_diagnostics
 from strata.spec.workload import Workload
 from strata.units import SECTOR_BYTES, describe_size, format_duration
 
@@ -166,9 +166,7 @@ class _Reader:
         if found is not None:
             declared = self.named("workloads")
             self.found.extend(("survival",), survival_diagnostics(found, self.workloads, declared))
-            if found.disk_loss:
-                chosen = found.chosen(self.workloads)
-                self.workloads = self.workloads | with_lost_disks(chosen, self.stacks.values())
+            self.workloads = self.workloads | found.variants(self.workloads, self.stacks.values())
         return found
 
     def own_heads(self) -> dict[str, dict[str, Any]]:

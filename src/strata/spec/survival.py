@@ -55,6 +55,19 @@ class Survival(BaseModel):
         wanted = workloads if self.workloads is None else self.workloads
         return {name: load for name, load in workloads.items() if name in wanted}
 
+    def variants(self, workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
+        """The workloads that ``disk_loss`` adds, by their names."""
+        return _with_lost_disks(self.chosen(workloads), stacks) if self.disk_loss else {}
+
+    def cut(self, workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
+        """The workloads under which the power is cut; never those that ``disk_loss`` adds."""
+        added = self.variants(workloads, stacks)
+        return {
+            name: load
+            for name, load in (self.chosen(workloads).items() if self.power_cuts else ())
+            if name not in added and without_instants(load) is None
+        }
+
     def probes(self) -> list[str]:
         """The probes of `strata capabilities` that it asks for."""
         tried = dict.fromkeys(("disk-loss", "second-disk-loss"), self.disk_loss)
@@ -97,7 +110,7 @@ def without_instants(load: Workload) -> str | None:
     return None if load.window_ns >= WINDOW_NS_MIN else "its window is shorter than 2s"
 
 
-def with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
+def _with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
     """The workloads that are measured also with a disk lost, by the names of these variants."""
     spared = any(layer.named_devices().get("spares") for stack in stacks for layer in stack.layers)
     return {
