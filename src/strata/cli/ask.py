@@ -16,7 +16,7 @@ from rich.text import Text
 from strata.cli.advise import asked_musts
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import TEMPLATES, Answers, Use, write_study
-from strata.cli.output import notes, print_json, print_wrote, stdout, task_bar, warnings
+from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
 from strata.cli.tipping import found_within, seconds_of
 from strata.errors import ResultError, StrataError, StudyError
@@ -238,7 +238,7 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> S
     """Run the missing trials, probe the stacks, gather the results; ``again`` is the command to continue."""
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
     from strata.cli.parameters import RunnerName  # noqa: PLC0415
-    from strata.cli.run import display_of, found_words, runner_for  # noqa: PLC0415
+    from strata.cli.run import display_of, finding_bar, runner_for  # noqa: PLC0415
     from strata.execution.run import run_study  # noqa: PLC0415
     from strata.results.capabilities import FINDINGS_NAME, write_capabilities  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
@@ -257,8 +257,7 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> S
     if probes and isinstance(runner, LabRunner):
         survey = Survey(study, runner, folder.path / FINDINGS_NAME)
         chosen = chosen_probes(probes)
-        with task_bar("probing what the stacks must have", len(study.stacks) * len(chosen)) as update:
-            count = lambda found: update(advance=1, description=found_words(found))  # noqa: E731
+        with finding_bar("probing what the stacks must have", len(study.stacks) * len(chosen)) as count:
             cells = survey.run(list(study.stacks), chosen, jobs=jobs, finished=count)
         write_capabilities(folder, survey.capabilities(cells))
     return gather(folder)

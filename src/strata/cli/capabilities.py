@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import print_json, print_text, stdout, task_bar, warnings
+from strata.cli.output import print_json, print_text, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
@@ -21,7 +19,7 @@ from strata.runners.lab import LabRunner
 from strata.spec.load import load_study
 
 if TYPE_CHECKING:
-    from strata.results.capabilities import Capabilities, Capability
+    from strata.results.capabilities import Capabilities
 
 
 def capabilities(  # noqa: PLR0917  typer makes options of them
@@ -49,6 +47,7 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     """
     # These take a moment to load.
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
+    from strata.cli.run import finding_bar  # noqa: PLC0415
     from strata.results.capabilities import FINDINGS_NAME, refuse_other_study, write_capabilities  # noqa: PLC0415
 
     read = load_study(study, catalogue())
@@ -57,8 +56,12 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     folder = ResultsFolder(results or Path("results") / read.name)
     refuse_other_study(folder, read.name)
     survey = Survey(read, LabRunner(require_lab()), folder.path / FINDINGS_NAME)
-    with _counting(len(wanted) * len(probes)) as count:
-        cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, finished=count)
+    try:
+        with finding_bar("probing", len(wanted) * len(probes)) as count:
+            cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, finished=count)
+    except Cancelled:
+        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
+        raise typer.Exit(INTERRUPTED_EXIT) from None
     everything = survey.capabilities(cells)
     write_capabilities(folder, everything)
     names = {each.name for each in probes}
@@ -81,14 +84,3 @@ def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) ->
             console.print(part)
         for line in tables.capability_notes(found) if notes else ():
             console.print(line, soft_wrap=True)
-
-
-@contextmanager
-def _counting(total: int) -> Iterator[Callable[[Capability], None]]:
-    """A progress bar over the cells. An interruption ends the program after the findings are stored."""
-    try:
-        with task_bar("probing", total) as update:
-            yield lambda cell: update(advance=1, description=f"{cell.stack}.{cell.probe}")
-    except Cancelled:
-        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
-        raise typer.Exit(INTERRUPTED_EXIT) from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -170,8 +170,7 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
     probes = chosen_probes(wanted.probes()) if wanted.probes() else []
     total = len(probes) * len(study.stacks) + len(list(drawn_cuts(study, wanted)))
     try:
-        with task_bar("trying the failures of [survival]", total) as update:
-            count = lambda found: update(advance=1, description=found_words(found))  # noqa: E731
+        with finding_bar("trying the failures of [survival]", total) as count:
             cuts = survey.cut(wanted, jobs=jobs, finished=count)
             cells = survey.run(list(study.stacks), probes, jobs=jobs, finished=count)
     except Cancelled:
@@ -181,8 +180,14 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
     return True
 
 
-def found_words(found: Capability | PowerCutFinding) -> str:
-    """What a probe or a power cut found, as a line of progress."""
+@contextmanager
+def finding_bar(description: str, total: int) -> Iterator[Callable[[Capability | PowerCutFinding], None]]:
+    """A progress bar, and the function that says what a probe or a power cut found."""
+    with task_bar(description, total) as update:
+        yield lambda found: update(advance=1, description=_found_words(found))
+
+
+def _found_words(found: Capability | PowerCutFinding) -> str:
     if isinstance(found, Capability):
         return f"{found.stack}, {found.probe}: {found.verdict}"
     return f"{found.stack} under {found.workload}, power cut {found.number}: {found.verdict}"
