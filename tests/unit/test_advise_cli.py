@@ -61,7 +61,7 @@ def test_the_ranking_fits_a_terminal_of_eighty_columns(folder: ResultsFolder) ->
     words = ["advise", str(folder.path), "--use", "mail-server", "--evidence"]
     said = CliRunner().invoke(app, words, env={"COLUMNS": "80"}).stdout
 
-    assert "95 % interval  verdict" in " ".join(said.splitlines())
+    assert "stack  waiting  to the leader  95 % interval  verdict" in said
     assert all(len(line) <= 80 for line in said.splitlines())
 
 

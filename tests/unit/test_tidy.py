@@ -74,7 +74,7 @@ def test_commands_print_text_of_others_through_what_makes_it_fit_for_a_terminal(
 
 def test_only_the_judge_puts_a_verdict_together() -> None:
     home = "strata.statistics.comparison"
-    makers = {}
+    makers = set()
     for path in ROOT.glob("src/strata/**/*.py"):
         tree = ast.parse(path.read_text())
         knows = path.match("statistics/comparison.py") or any(
@@ -84,9 +84,9 @@ def test_only_the_judge_puts_a_verdict_together() -> None:
             if isinstance(function, ast.FunctionDef):
                 calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
                 if any(ast.unparse(call.func).rpartition(".")[2] == "Comparison" for call in calls):
-                    makers[name_of(path)] = function.name
+                    makers.add((name_of(path), function.name))
 
-    assert makers == {"src/strata/statistics/comparison.py": "judge"}, (
+    assert makers == {("src/strata/statistics/comparison.py", "judge")}, (
         "compare cells by StudyResults.compared"
     )
 

@@ -115,9 +115,10 @@ def _print_slow(
         slowest = slow.slow_operations(trace, disks, each.window_ns, source.spans_ns(each), percentile)
         if slowest is None:
             raise ResultError("no request was complete in the window", place=trial.name)
-        made[trial.name] = {"slow": slowest, "sentences": slow.slow_sentences(slowest, trial)}
+        sentences = slow.slow_sentences(slowest, trial)
+        made[trial.name] = {"slow": slowest, "sentences": sentences}
         if not as_json:
-            stdout().print(f"{trial.name}: {' '.join(slow.slow_sentences(slowest, trial))}")
+            stdout().print(f"{trial.name}: {' '.join(sentences)}")
     if as_json:
         print_json(made)
 

@@ -57,8 +57,8 @@ class Slow:
     """The slow operations of a trial, or the slow requests of a load without a log.
 
     Attributes:
-        percentile: Those are slow that took at least the time of this percentile, ``threshold_ns``.
-        number: Their number.
+        percentile: A slow one takes at least this percentile of all, ``threshold_ns``.
+        number: The number of slow ones.
         slow: What the disks did in their time; None without a log.
         usual: The same of all operations.
         kinds: Of a load without a log: the share of each kind among the slow requests.

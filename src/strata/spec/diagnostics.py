@@ -22,7 +22,7 @@ from strata.toml import toml_value
 
 M = TypeVar("M", bound=BaseModel)
 
-# Larger than any study that people write or programs draw.
+# Both beyond any study that people write or programs draw.
 _DEPTH_MAX: Final = 40
 _TOML_BYTES_MAX: Final = 8 << 20
 

@@ -22,9 +22,8 @@ from strata.validation.subject import Found, ModelCheck, subject, within
 _DRAWN: Final = 20
 _REQUESTS_MIN, _REQUESTS_MAX = 500, 8_000
 _QUICK_MAX: Final = 1_000
-_BEFORE: Final = (
-    5_000  # requests that are not counted: the drive, and above all its write cache, had been in use
-)
+_BEFORE: Final = 5_000
+"""Requests that are not counted: the drive, and above all its write cache, had been in use."""
 _NAMES: Final = ("rate", "p50", "p99")
 _RATE_NEAR, _TAIL_NEAR = 0.25, 1.5
 _MACHINE_NS: Final = 7_000
