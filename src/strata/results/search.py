@@ -103,7 +103,8 @@ def _is_find(described: object) -> TypeGuard[dict[str, Any]]:
     """Whether this describes a search. It is in nanoseconds and shares, which `Find` reads from texts."""
     if not isinstance(described, dict) or not isinstance(described.get("metric"), str):
         return False
-    numbers = [described.get("below_ns"), described.get("within")]
+    limits = [described.get(name) for name in ("below_ns", "at_most")]
+    numbers = [next((each for each in limits if each is not None), None), described.get("within")]
     return all(isinstance(each, int | float) and 0 < each < math.inf for each in numbers)
 
 
