@@ -69,10 +69,10 @@ def table_file(path: Path) -> str:
 
 
 def found_by(pattern: str, text: str) -> list[str]:
-    """The text of a pattern's first group in each of its matches; ``^`` and ``$`` are those of lines.
+    """The text of a pattern's first group in each of its matches; ``^`` and ``$`` match at lines.
 
     The engine is RE2: its time grows with the text, whatever the pattern. Python's may never end. Raises
-    ValueError for what is no pattern of RE2, such as one that looks ahead.
+    ValueError for a pattern that RE2 does not take, such as one that looks ahead.
     """
     with offline_connection(threads=1) as connection:
         try:

@@ -168,7 +168,7 @@ class Md(Layer):
         return self.bitmap_chunk_bytes or max(_REGION_BYTES, least_bytes)
 
     def _mapped_bytes(self, lower: Provided) -> int:
-        """What the bitmap maps: the sectors of a disk with parity, those of the array with copies alone."""
+        """The bytes that the bitmap maps: of a disk with parity, of the whole array with copies alone."""
         is_of_array = self.level in (1, 10)
         return self.usable_bytes(lower.capacities_bytes) if is_of_array else lower.smallest_bytes
 

@@ -97,7 +97,7 @@ def spare_diagnostics(
 def cache_structures(sizes_bytes: Iterable[int], what: str) -> Iterable[Structure]:
     """The cache of a layer, on devices of these sizes."""
     if cache_bytes := sum(sizes_bytes):
-        why = "the devices below are hardly read, and what is written is written back at leisure"
+        why = "the devices below are hardly read, and writes reach them at leisure"
         yield Structure(what, cache_bytes, why, is_purpose=True)
 
 

@@ -28,7 +28,7 @@ def costs(results: StudyResults, workload: str) -> list[Table]:
 
 
 def counts_table(results: StudyResults, workload: str) -> Table:
-    """A row for each stack: its counts per operation, over the seeds; without those that are all 0."""
+    """A row for each stack: its counts per operation, over the seeds; without counts of 0 on all stacks."""
     cells = {stack: results.cells[stack, workload] for stack in results.stacks}
     found = {
         kind: [cell.series(kind.name).estimate for cell in cells.values()]

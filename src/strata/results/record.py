@@ -332,7 +332,7 @@ class StudySnapshot(Frozen):
         trials: Every trial with its ``spec_sha256``; a result with another one is out of date.
         skipped: The cells that cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
-        use: The one that the disks are for; None: the study asks for none.
+        use: The use that the disks are for; None: the study names none.
         must: What a stack must have, as in `strata.spec.asked`.
         seeds: The declared ones, and then all that were added.
         added_seeds: By workload, the seeds added for the precision that the study asks for.

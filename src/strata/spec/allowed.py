@@ -34,7 +34,7 @@ def binary_size(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """The values that a program or the kernel takes, of those that have an option's form.
+    """The values of an option's form that a program or the kernel takes.
 
     Attributes:
         source: Where the limits stand: a source file, or a manual page.

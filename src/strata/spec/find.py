@@ -59,7 +59,7 @@ class Find(BaseModel):
 
     @property
     def unit(self) -> str:
-        """Of the limit and of what is shown of the metric; bytes per operation are numbers, too."""
+        """The unit of the limit and of the metric's values; bytes per operation count as numbers."""
         return "1" if self.below_ns is None else "ns"
 
     @property

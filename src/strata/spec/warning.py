@@ -117,7 +117,7 @@ _KINDS: Final = (
         "buffered-direct-io",
         "did direct I/O bypass the page cache and the ARC?",
         "direct I/O that is not direct",
-        "read its numbers as those of buffered I/O that waits for the disk; on btrfs cow = false makes it "
+        "read its numbers as buffered I/O that waits for the disk; on btrfs cow = false makes it "
         "direct, on ZFS requests of whole records do",
         check=DIRECT_IO,
     ),

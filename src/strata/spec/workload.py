@@ -180,7 +180,7 @@ class Workload(BaseModel, Allowing, ABC):
         is_compound: It consists of others, as `nested` and `tenants` say.
         input_kind: What its `inputs` are.
         spans_window: Its warm-up and its measured window are one process, whose sessions are warm when the
-            window begins. The steps of its windows are then those of phases warmup, measure and inspect.
+            window begins. All its steps of phases warmup, measure and inspect then make a window.
         runs_programs: It runs programs that the study names, which no list of allowed options confines.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.

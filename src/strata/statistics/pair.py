@@ -256,7 +256,7 @@ def _changes(first: StudyResults, second: StudyResults, cell: pairing.PairedCell
 
 
 def _differ(upper: CellSeries, lower: CellSeries) -> bool:
-    """Whether a seed that both have gives other values; without such a seed nobody knows that none does."""
+    """Whether the values of a common seed differ; without a common seed they count as different."""
     one, two = upper.series.values, lower.series.values
     shared = one.keys() & two.keys()
     return not shared or any(one[seed] != two[seed] for seed in shared)

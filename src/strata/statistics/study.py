@@ -134,6 +134,9 @@ class StudyResults(Remembering):
 
     def counts(self, workload: str) -> list[MetricKind]:
         """The counts per operation of a workload's trials: no headlines, and not among its metrics."""
+        return self.once(("counts", workload), lambda: self._counts(workload))
+
+    def _counts(self, workload: str) -> list[MetricKind]:
         records = (record for stack in self.stacks for record in self.cells[stack, workload].records.values())
         found = {each.name: MetricKind.of(each) for record in records for each in counts_of(record)}
         return [found[name] for name in COUNT_NAMES if name in found]

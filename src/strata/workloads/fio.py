@@ -261,7 +261,7 @@ class Fio(OpenLoop):
 
     def _file_diagnostics(self) -> Iterator[Diagnostic]:
         if self.file in ("new", "preallocated") and self._pattern in _READING:
-            cause = f"what is read must have been written before, and rw = {self._pattern} reads"
+            cause = f"reads need data that were written before, and rw = {self._pattern} reads"
             yield Diagnostic(cause, remedy='write file = "overwritten", or leave it out', key="file")
         for name in self.options if self.file is not None else ():
             own = {"overwrite": ("overwritten",), "fallocate": ("preallocated", "new")}

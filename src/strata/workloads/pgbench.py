@@ -74,7 +74,7 @@ class Pgbench(OwnTables):
 
     Prepare: a new cluster in ``pgdata`` on the stack, the server, the tables (timed apart as
     ``initialisation_ns``), and a checkpoint. Warm-up and measured window are one run, so that the window
-    begins with warm sessions; its transactions are those that end in it. No checkpoint comes between them,
+    begins with warm sessions; transactions that end in it count. No checkpoint comes between them,
     because the window would begin with a burst of full-page writes. The tables' filler columns are blank: a
     stack that compresses gains from that.
     """
