@@ -18,6 +18,7 @@ from command_line import shown, shown_json
 from made_results import made_results
 from strata.advice.asked import advise_on_all, answer_of
 from strata.advice.model import Advice
+from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import headline, lead
 from strata.report.data import cells_table
@@ -243,5 +244,5 @@ def test_questions_that_nobody_can_answer_are_mistakes_of_the_study(
     text = (Path(__file__).parents[2] / "studies" / "quickstart.toml").read_text()
     file.write_text(text.replace("[study]\n", f"[study]\n{line}\n"))
 
-    with pytest.raises(Exception, match=re.escape(cause)):
+    with pytest.raises(DiagnosticsError, match=re.escape(cause)):
         load_study(file, catalogue())
