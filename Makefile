@@ -55,6 +55,10 @@ bench: setup-all  ## How fast the lab is, as ratios measured in one run, and the
 validate: python  ## The disk models against theory, published figures and real drives, on one page: build/validation.html
 	$(STRATA) validate
 
+.PHONY: figures
+figures: setup  ## Measure the figures that README and tutorial quote anew, and keep them in tests/records
+	.venv/bin/python scripts/findings.py --quoted
+
 .PHONY: man
 man: python  ## The manual pages, from the command line itself: build/man
 	$(STRATA) man
