@@ -52,6 +52,7 @@ PRINTED: Final = {
         "advise {} --use postgresql-server --evidence",
     ),
 }
+PROBES: Final = ("--probe", "snapshot", "--probe", "corruption-detected")  # as in the tutorial
 QUOTED_METRICS: Final = ("transactions_per_s", "operations_per_s", "latency_ns_p99")
 USES: Final = ("home-server", "mail-server", "mysql-server", "postgresql-server", "web-server")
 
@@ -79,7 +80,10 @@ def _measure_quoted() -> int:
     (folder / "cow.toml").write_text(block[1])
     for study in (ROOT / "studies/quickstart.toml", folder / "cow.toml"):
         results = folder / study.stem
-        subprocess.run([STRATA, "run", str(study), "--results", str(results)], check=True)
+        place = [str(study), "--results", str(results)]
+        subprocess.run([STRATA, "run", *place], check=True)
+        if study.stem == "cow":
+            subprocess.run([STRATA, "capabilities", *place, *PROBES], check=True)
         _keep(results, ROOT / "tests/records")
     return 0
 
