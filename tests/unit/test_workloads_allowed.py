@@ -207,7 +207,8 @@ def test_a_bare_device_belongs_to_the_load_while_it_runs(tmp_path: Path) -> None
     assert owner.argv == ("chown", LOAD_USER, "${disk0}")
     assert owner.undo is not None
     assert owner.undo.argv == ("chown", "root", "${disk0}")
-    assert loads[0].destroys == ("disk0",)
+    first = next(each for each in loads if each.id.startswith("fio"))
+    assert first.destroys == ("disk0",)
 
 
 def test_an_archive_is_unpacked_without_roots_rights(tmp_path: Path) -> None:
