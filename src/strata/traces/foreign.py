@@ -227,7 +227,7 @@ def _iolog(path: Path) -> Iterator[_Request]:
 _HEAD: Final = re.compile(r"\s*\d+,\d+\s")
 _BLKPARSE: Final = re.compile(
     r"\s*(?P<disk>\d+,\d+)\s+\d+\s+\d+\s+(?P<s>\d+)\.(?P<ns>\d{9})\s+\d+\s+(?P<action>[A-Za-z]+)\s+"
-    r"(?P<rwbs>[A-Z]+)(?:\s+(?P<sector>\d+)(?: \+ (?P<sectors>\d+))?+)?+(?!\s*[-+])(?:\s|$)"
+    r"(?P<rwbs>[A-Z]+)(?!\s+(?:-|\d+ \+ (?!\d)))(?:\s+(?P<sector>\d+)(?: \+ (?P<sectors>\d+))?)?(?:\s|$)"
 )
 
 
