@@ -34,6 +34,10 @@ def offline_connection(*, threads: int | None = None) -> Iterator[duckdb.DuckDBP
     connection = duckdb.connect(":memory:", config=settings)
     try:
         yield connection
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # DuckDB has this in place of a signal's exception
+            raise KeyboardInterrupt from error
+        raise
     finally:
         connection.close()
 

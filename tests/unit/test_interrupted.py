@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from strata.cli.application import ended_by_signals
 from strata.errors import LabError
 from strata.files import read_plain
 from strata.lab.cache import Cache
@@ -35,6 +38,18 @@ with ended_by_signals():
         pass
 """
 
+TABLES = """
+from strata.cli.application import ended_by_signals
+from strata.database import offline_connection
+try:
+    with ended_by_signals(), offline_connection(threads=1) as connection:
+        print("begun", flush=True)
+        while True:
+            connection.execute("select count(*) from range(1000000000)").fetchall()
+except (KeyboardInterrupt, SystemExit):
+    print("ended")
+"""
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", [QUERY, LOOP], ids=["query", "loop"])
@@ -51,6 +66,38 @@ def test_an_endless_work_ends_at_the_first_signal(program: str, number: signal.S
     _, said = running.communicate(timeout=30)
     assert running.returncode in {-signal.SIGINT, 128 + number}
     assert number == signal.SIGINT or not said
+
+
+def test_a_signal_is_no_error_of_a_query() -> None:
+    running = subprocess.Popen([sys.executable, "-c", TABLES], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+
+    running.terminate()
+
+    assert running.communicate(timeout=30)[0] == "ended\n"
+
+
+def test_a_signal_while_an_extension_is_loaded_ends_the_command_afterwards() -> None:
+    """DuckDB's loading forgets an exception, or aborts the process with a traceback."""
+    loaded: list[str] = []
+
+    class Loading(ExtensionFileLoader):
+        def exec_module(self, module: ModuleType) -> None:
+            signal.raise_signal(signal.SIGTERM)
+            loaded.append(module.__name__)
+
+    def load() -> None:
+        with ended_by_signals():
+            Loading("name", "file").exec_module(ModuleType("extension"))
+            time.sleep(30)
+
+    with pytest.raises(SystemExit) as ended:
+        load()
+
+    assert loaded == ["extension"]
+    assert ended.value.code == 128 + signal.SIGTERM
 
 
 def test_a_build_between_two_programs_ends_with_the_others(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, NoReturn, TypeVar
+from importlib.machinery import ExtensionFileLoader
+from types import FrameType
+from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,6 +27,7 @@ from strata.working import working
 INTERRUPTED_EXIT: Final = 130
 EXAMPLES_TITLE: Final = "Examples"
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_AGAIN_S: Final = 0.1
 
 # Commands that are named while they print nothing; the others ask or wait for somebody.
 _NAMED: Final = frozenset(
@@ -156,5 +159,18 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _end(number: int, frame: object) -> NoReturn:
+def _end(number: int, frame: FrameType | None) -> None:
+    if _loads_extension(frame):
+        main = threading.main_thread().ident
+        threading.Timer(_AGAIN_S, signal.pthread_kill, [main, number]).start()
+        return
     raise SystemExit(128 + number)
+
+
+def _loads_extension(frame: FrameType | None) -> bool:
+    """Whether a module in C++ is being loaded, such as DuckDB's: it forgets an exception, or aborts."""
+    while frame is not None:
+        if isinstance(frame.f_locals.get("self"), ExtensionFileLoader):
+            return True
+        frame = frame.f_back
+    return False

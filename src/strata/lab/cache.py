@@ -278,7 +278,7 @@ def is_sound(entry: Entry) -> bool:
 def damage_of(folder: Path) -> str | None:
     """The damage of an entry's folder, as a clause; None for none."""
     root = folder.parents[1]
-    # What is compared in a cache for reading only is remembered in the user's own.
+    # The user's own cache remembers the comparisons of one that cannot be written.
     return damage(folder, (root if os.access(root, os.W_OK) else cache_root()) / MEMORY)
 
 

@@ -118,7 +118,7 @@ def _give(folder: Path) -> None:
 def refuse_strange(tree: Path) -> None:
     """Refuse links that lead out of a tree, and anything but files and folders. Raises LabError.
 
-    Whatever may be in a source, or was made by its build: root reads and writes files of the tree by name.
+    A source or its build may have put anything there, and root reads and writes files of the tree by name.
     """
     top = os.path.realpath(tree)
     for at, folders, files in os.walk(tree):

@@ -140,7 +140,7 @@ def _provide(wanted: PlanInput, by_hash: Mapping[str, InputFile], progress: Setu
         unpacked = {"trace": _requests, "file": _single, "archive": archived}[wanted.kind]
 
         def copy(folder: Path) -> dict[str, Any]:
-            # Whoever may not read the file may not read its copy, from its first byte on.
+            # Users who cannot read the file cannot read its copy, from its first byte on.
             os.close(os.open(folder / _FILE, os.O_CREAT | os.O_EXCL, 0o600 if file.private else 0o644))
             return unpacked(path, sha256, folder / _FILE, progress)
 

@@ -185,7 +185,7 @@ def refuse_damaged(plan: Plan, lab: Lab) -> None:
             raise LabError(
                 f"the lab's files were changed while they were in use: {found}",
                 place=str(folder),
-                remedy="run the same command again: what is damaged is made anew",
+                remedy="run the same command again: it makes the damaged files anew",
             )
 
 
