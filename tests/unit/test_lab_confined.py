@@ -271,6 +271,17 @@ def test_a_repository_in_the_tree_is_refused(committed: bool, tree: Path, tmp_pa
     assert not proof.exists()
 
 
+def test_a_tree_s_path_may_have_a_colon(tmp_path: Path) -> None:
+    tree = tmp_path / 'a:"b' / "linux"
+    tree.mkdir(parents=True)
+    (tree / "Makefile").write_text(MAKEFILE)
+    git(tree, "init", "--quiet", "--initial-branch=main")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "first")
+
+    assert own_source(Kernel("linux", tree)).sha == own_source(Kernel("linux", tree, "main")).sha
+
+
 def test_the_settings_of_a_repository_name_no_other_folder(tree: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -63,7 +64,7 @@ def git(path: Path, *argv: str) -> str:
 
     Raises LabError if it fails, ToolError without git.
     """
-    return _git(path, argv, {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(_objects())})
+    return _git(path, argv, {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(str(_objects()))})
 
 
 def git_objects(path: Path, *argv: str, **more: str) -> str:
@@ -88,8 +89,8 @@ def git_objects(path: Path, *argv: str, **more: str) -> str:
                 "GIT_DIR": scratch,
                 "GIT_WORK_TREE": str(path),
                 "GIT_OBJECT_DIRECTORY": str(objects),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": git(
-                    path, "rev-parse", "--path-format=absolute", "--git-path", "objects"
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(
+                    git(path, "rev-parse", "--path-format=absolute", "--git-path", "objects")
                 ),
                 "GIT_CONFIG_GLOBAL": os.devnull,
                 "GIT_CONFIG_NOSYSTEM": "1",
@@ -140,6 +141,11 @@ def _git(path: Path, argv: Sequence[str], environment: Mapping[str, str]) -> str
             remedy="name a git tree of Linux and a revision that it has",
         )
     return done.stdout.strip()
+
+
+def _quoted(path: str) -> str:
+    """A path in a list of git's, which separates by colons: in C's quotation marks."""
+    return json.dumps(path, ensure_ascii=False)
 
 
 def _objects() -> Path:
