@@ -74,7 +74,7 @@ def _quantity(text: object, scale: dict[str, int], kind: str, example: str, maxi
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in scale:
         units = f" (units: {', '.join(scale)})" if len(scale) > 1 else ""
-        raise ValueError(f'{text!r} is not a {kind}; write for example "{example}"{units}')
+        raise ValueError(f'{text!r} is not a {kind}, such as "{example}"{units}')
     value = _EXACT.multiply(Decimal(match[1]), Decimal(scale[match[2]]))
     if value > maximum:
         raise ValueError(f"{text!r} is too large a {kind}")
