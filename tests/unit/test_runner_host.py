@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 from execution_factory import fake_runner, study_in
@@ -20,10 +21,12 @@ from strata.lab.programs import AgentBuild
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan
 from strata.runners.assembled import loops_under
-from strata.runners.base import BINDINGS_NAME
+from strata.runners.base import BINDINGS_NAME, Task
+from strata.runners.block_devices import Connections
 from strata.runners.host import HostRunner
 from strata.runners.leftovers import Journal, processes_of, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
+from strata.runners.watching import WindowWatch, follow
 from strata.spec.layer import LayerContext, Provided
 from strata.spec.memory_limit import limit_memory
 from strata.spec.step import Prerequisites
@@ -93,6 +96,18 @@ def test_what_this_machine_lacks_for_a_plan_is_said_in_one_sentence(tmp_path: Pa
         "on this machine mkfs.none is not installed; the kernel has no filesystem none; "
         "only the lab has modelled disks, which obey a study"
     )
+
+
+@pytest.mark.parametrize(("end", "said"), [("kill -KILL $$", "signal 9"), ("exit 3", "exit status 3")])
+def test_an_agent_that_ends_too_early_is_said_with_its_signal_or_status(
+    tmp_path: Path, end: str, said: str
+) -> None:
+    """Killed in the middle of a trial, by the kernel for want of memory or by anybody."""
+    task = Task(plan=plans(tmp_path)[0], devices={}, folder=tmp_path)
+    with subprocess.Popen(["sh", "-c", end]) as agent, pytest.raises(RunError) as raised:
+        follow(task, agent, create_autospec(Connections), create_autospec(WindowWatch))
+
+    assert f"the agent ended with {said} before it was done" in str(raised.value)
 
 
 def test_tenants_are_held_against_this_machines_memory_and_not_the_labs(tmp_path: Path) -> None:

@@ -178,9 +178,10 @@ def follow(
     tail.read()
     watch.look(measuring=tail.measuring)
     if not tail.ended:
-        said = tail_of(task.folder / CONSOLE_NAME)
+        said, status = tail_of(task.folder / CONSOLE_NAME), process.returncode
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
         raise RunError(
-            f"the agent ended with exit status {process.returncode} before it was done",
+            f"the agent ended with {how} before it was done",
             place=f"{trial}, step {tail.step_id or 'none'}",
             remedy=f"it said last:\n    {said}" if said else "it said nothing",
         )
