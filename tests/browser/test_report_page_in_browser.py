@@ -99,7 +99,7 @@ def test_the_script_says_what_python_said_first(shown: Page, report: str, new_pa
 def test_a_cell_says_its_interval_to_the_pointer_and_to_the_keyboard(shown: Page) -> None:
     tip = shown.get_by_role("tooltip")
     shown.locator("#heat tbody td").nth(1).hover()
-    assert re.search(r"xfs under postgresql: 1\.\d\d × \(1\.\d+ – 1\.\d+\) of ext4", tip.inner_text())
+    assert re.search(r"xfs under postgresql: 1\.\d\d × \(1\.\d+ to 1\.\d+\) of ext4", tip.inner_text())
 
     shown.mouse.move(0, 0)
     shown.locator("#heat tbody td").first.focus()
