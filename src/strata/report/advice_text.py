@@ -17,6 +17,7 @@ from strata.words import counted, listed, sentence_case
 
 # With more than this, a paragraph counts the rest.
 _NAMED_MAX: Final = 3
+_TOLD_APART_MAX: Final = 3  # leaders; of more, the table of the evidence says what each is better at
 # The probes of `strata capabilities` in a sentence; a test demands all of them.
 ABILITIES: Final = {
     DURABLE: "durability when the power fails",
@@ -67,7 +68,9 @@ def headline(advice: Advice) -> str:
         *others, last = advice.leaders
         said = f"take {'any of' if others[1:] else 'either'} {', '.join(others)} or {last}"
     elif advice.conclusion == "undecided":
-        said = f"undecided between {listed(advice.leaders)}" if not apart else ""
+        # A leader that is better at something, and worse at nothing, is the answer.
+        dominant = {each.comparison.baseline for each in advice.apart}
+        said = "" if apart and len(dominant) == 1 else f"undecided between {listed(advice.leaders)}"
     elif advice.conclusion == "the means disagree":
         said = f"the means disagree about {listed(advice.leaders)}"
     elif advice.conclusion == "nothing to compare" and advice.ruled_out:
@@ -82,6 +85,8 @@ def apart_words(advice: Advice) -> str:
 
     ``zfs is better in files (6.1 × as good as ext4), and no difference is shown in oltp``
     """
+    if len(advice.leaders) > _TOLD_APART_MAX:
+        return ""
     better: dict[str, dict[str, list[Comparison]]] = {}
     for each in advice.apart:
         found = better.setdefault(each.comparison.baseline, {})
@@ -98,9 +103,10 @@ def apart_words(advice: Advice) -> str:
 
 
 def _most(workload: str, comparisons: Sequence[Comparison]) -> str:
-    """The widest lead under a workload: ``files (6.1 × as good as ext4)``."""
+    """The widest lead under a workload: ``files (6.1 × as good as ext4)``; its metric, if no headline."""
     most = min(comparisons, key=lambda each: each.gain)
-    return f"{workload} ({times(1 / most.gain)} as good as {most.stack})"
+    metric = "" if most.kind.headline else f"by {metric_title(most.kind)}: "
+    return f"{workload} ({metric}{times(1 / most.gain)} as good as {most.stack})"
 
 
 def lacks_words(out: Excluded) -> str:
