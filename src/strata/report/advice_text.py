@@ -68,9 +68,10 @@ def headline(advice: Advice) -> str:
         *others, last = advice.leaders
         said = f"take {'any of' if others[1:] else 'either'} {', '.join(others)} or {last}"
     elif advice.conclusion == "undecided":
-        # A leader that is better at something, and worse at nothing, is the answer.
-        dominant = {each.comparison.baseline for each in advice.apart}
-        said = "" if apart and len(dominant) == 1 else f"undecided between {listed(advice.leaders)}"
+        # A leader that is better at something, and worse at nothing, is the answer, unless that is in doubt.
+        better = {each.comparison.baseline for each in advice.apart}
+        is_said = apart and len(better) == 1 and not _is_doubted(advice)
+        said = "" if is_said else f"undecided between {listed(advice.leaders)}"
     elif advice.conclusion == "the means disagree":
         said = f"the means disagree about {listed(advice.leaders)}"
     elif advice.conclusion == "nothing to compare" and advice.ruled_out:
@@ -97,9 +98,13 @@ def apart_words(advice: Advice) -> str:
     ]
     apart = {each.part.workload for each in advice.apart}
     alike = dict.fromkeys(part.workload for part in advice.parts if part.workload not in apart)
-    if said and alike:
+    if said and alike and not _is_doubted(advice):
         said.append(f"no difference is shown in {listed(list(alike))}")
     return ", ".join(said[:-1]) + (", and " if said[1:] else "") + said[-1] if said else ""
+
+
+def _is_doubted(advice: Advice) -> bool:
+    return any(each.doubt for each in advice.tied)
 
 
 def _most(workload: str, comparisons: Sequence[Comparison]) -> str:
