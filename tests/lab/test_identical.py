@@ -102,7 +102,7 @@ def another_users_prefix() -> list[str]:
 def test_another_user_place_home_environment_cpu_load_and_time_give_the_same_records(ground: Ground) -> None:
     elsewhere = ground.path / "another user's place"
     elsewhere.mkdir()
-    elsewhere.chmod(0o777)
+    os.chown(elsewhere, NOBODY, NOBODY)
     prefix = another_users_prefix()
     if subprocess.run([*prefix, *STRATA, "--help"], capture_output=True, check=False).returncode:
         pytest.skip("this Python cannot be run by other users")

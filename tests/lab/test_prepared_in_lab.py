@@ -41,6 +41,7 @@ workload = "fio"
 size = "24MiB"
 duration = "200ms"
 options = {{ rw = "{pattern}", bs = "4k", iodepth = {depth}, ioengine = "libaio", direct = 1 }}
+file = "overwritten"
 """
 LOADS = LOAD.format(name="reads", pattern="randread", depth=1) + LOAD.format(
     name="writes", pattern="randwrite", depth=16

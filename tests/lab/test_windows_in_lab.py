@@ -33,6 +33,7 @@ layers = [{ layer = "zpool" }, { layer = "zfs" }]
 [workloads.rewrite]
 workload = "fio"
 options = { rw = "randwrite", bs = "4k", ioengine = "psync", fsync = 1 }
+file = "overwritten"
 size = "16MiB"
 duration = "4s"
 snapshot_every = "1500ms"

@@ -18,6 +18,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from strata.spec.device_kinds import KINDS
 from strata.spec.stack import Stack, names_of
 from strata.spec.structure import Structure
 from strata.spec.study import Study
@@ -135,8 +136,8 @@ def _structures(study: Study, whole: Stack, load: Workload) -> Iterator[tuple[St
         without = (*kinds[:index], *kinds[index + 1 :])
         for each in layer.structures(context.provided, {name: named[name] for name in names_of(layer)}):
             yield each, without
-    disks = (used.device for used in study.stack_devices(whole.name))
-    yield from ((each, None) for disk in disks for each in disk.model.structures(disk))
+    modelled = (used.device for used in study.stack_devices(whole.name) if used.device.kind in KINDS)
+    yield from ((each, None) for disk in modelled for each in disk.model.structures(disk))
     if not load.bypasses_page_cache:
         given = (layer.memory_limit_bytes() for layer in stack.layers)
         memory_bytes = min(filter(None, given), default=study.of(whole.name).memory_bytes)
