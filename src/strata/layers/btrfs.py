@@ -352,7 +352,7 @@ class Btrfs(Filesystem):
 
         The process that requests it does the work. It is a service, so that it may outlive its step; it stays
         up after the work, during which it holds the lock. btrfs refuses (ENOSPC) where no space is
-        unallocated for another block group, however much is free within those that there are.
+        unallocated for another block group, even with free space in the present ones.
         """
         # mkfs numbered the disks from 1 on.
         number = str(context.lower.index(lost) + 1)

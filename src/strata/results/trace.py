@@ -72,7 +72,7 @@ def _sha256(records: Records) -> str:
 
 
 def _counted(records: Records, window_ns: tuple[int, int]) -> dict[str, int]:
-    """The requests of the study's disks that completed in a window, by kind, and those that sought."""
+    """The requests of the study's disks that completed in a window, by kind, and the number of seeks."""
     kinds, seeks = np.zeros(len(KINDS), np.int64), 0
     for _, batch in batches(records):
         done = completed(batch[batch["disk"] > 0], window_ns)
