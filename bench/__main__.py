@@ -22,15 +22,15 @@ from rich.progress import Progress as Bar
 from bench.planning import planning_figures
 from bench.plans import BATCH, bare_plan, cost_steps, random_read
 from bench.report import Figure, report_figures, show
+from strata.devices.device import Device, find_device
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_stack, compile_trial
 from strata.plan.model import Plan
+from strata.reading.load import load_study
 from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Progress, Task
 from strata.runners.lab import LabRunner
-from strata.spec.device import Device, find_device
-from strata.spec.load import load_study
 from strata.units import NS_PER_S
 
 HERE = Path(__file__).parent

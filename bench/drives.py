@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from strata.datasheet.measure import rate_per_s
+from strata.devices.device import Device, find_device
+from strata.devices.kinds.flash import precondition
+from strata.devices.plausible import plausible_drive
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, Trace
-from strata.spec.device import Device, find_device
-from strata.spec.device_kinds.flash import precondition
-from strata.spec.plausible import plausible_drive
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.statistics.interval import prediction
 from strata.statistics.selftest import interval_of_means
 from strata.units import SECTOR_BYTES

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from strata.devices.device import Device
+from strata.model.step import Step
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
-from strata.spec.device import Device
-from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 

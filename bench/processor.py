@@ -31,10 +31,10 @@ from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.record import COUNTS, ResultRecord
 from strata.results.store import Attempt, ResultsFolder
 from strata.runners.base import MACHINE_NAME
-from strata.spec.load import load_study
 from strata.units import NS_PER_S
 
 STUDY: Final = Path(__file__).with_name("processor.toml")

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from strata.spec.steadiness import steadiness
+from strata.model.steadiness import steadiness
 from strata.statistics.interval import HALF_WIDTH_TARGET, SEEDS_WANTED
 from strata.statistics.selftest import SHAPES as SHAPES_DRAWN
 from strata.statistics.selftest import interval_of_means, synthetic_best_of

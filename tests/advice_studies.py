@@ -11,13 +11,13 @@ from made_results import made_record
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Pattern, Use, Weight
+from strata.model.metric import Better, Metric
+from strata.model.survival import VARIANTS
+from strata.model.warning import DURABLE, Check
 from strata.plan.model import Trial
 from strata.report.advice_text import headline, reasons
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.record import Choice, ResultRecord, StudySnapshot, TimeDomain
-from strata.spec.metric import Better, Metric
-from strata.spec.survival import VARIANTS
-from strata.spec.warning import DURABLE, Check
 from strata.statistics.study import Cell, StudyResults
 
 # The workloads of the tests, by name; any other name is a pgbench.

@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 from examples import SHARE
 from strata import working
 from strata.lab import Lab, require_lab
+from strata.model.metric import Metric, MetricSpec, undeclared
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload
 from strata.plan.catalogue import catalogue
-from strata.spec.metric import Metric, MetricSpec, undeclared
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload
 
 Metrics = Callable[[Workload, Outputs], list[Metric]]
 Checks = Callable[[Workload, Outputs], Iterable[Check]]

@@ -7,11 +7,11 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.workload_sheet import workload_sheet
-from strata.spec.study import Study
 from study_texts import read, stack_text
 
 _LAYERS: Final = {

@@ -19,8 +19,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from golden_studies import layers_of
 from option_names import names_for
 from small_loads import LOWEST, SMALL
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
-from strata.spec.study import Study
 from study_texts import toml
 
 Kind = Literal["layers", "workloads"]

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
+from strata.model.layer import Interface, Layer
 from strata.plan.catalogue import catalogue
-from strata.spec.layer import Interface, Layer
 from study_texts import stack_text, toml
 
 DISKS_MAX: Final = 5

@@ -18,6 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from strata.model.histogram import QUANTILES, empty_histogram, encode, record
+from strata.model.metric import Metric
+from strata.model.warning import Check
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial, sha256_hex
 from strata.results.reading import result_text
@@ -36,9 +39,6 @@ from strata.results.record import (
     measured,
 )
 from strata.results.store import ResultsFolder
-from strata.spec.histogram import QUANTILES, empty_histogram, encode, record
-from strata.spec.metric import Metric
-from strata.spec.warning import Check
 from strata.traces.kinds import TIME_PARTS
 
 _S: Final = 1_000_000_000

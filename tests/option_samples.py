@@ -11,7 +11,7 @@ from strata.layers.ext import Ext4
 from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.xfs import Xfs
-from strata.spec.allowed import Form, Forms
+from strata.model.allowed import Form, Forms
 
 # ext2 and ext3 are made by the same program as ext4, and their list is the same.
 LAYERS: Final[Mapping[str, type[Filesystem]]] = {"ext4": Ext4, "xfs": Xfs, "btrfs": Btrfs, "f2fs": F2fs}

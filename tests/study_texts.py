@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import DiagnosticsError, StrataError
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
-from strata.spec.load import load_study
-from strata.spec.study import Study
+from strata.reading.load import load_study
 
 SOUND: Final = """\
 [study]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from generated.markdown import keys_table
-from strata.spec.claims import Claim, Expectation, Suspect
+from strata.reading.claims import Claim, Expectation, Suspect
 
 
 def keys() -> str:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from generated.markdown import code, prose, table
-from strata.spec.device import DEFAULT_SOURCE, Device, bundled_devices, find_device
-from strata.spec.device_kind import Parameter
-from strata.spec.device_kinds import KINDS
+from strata.devices.device import DEFAULT_SOURCE, Device, bundled_devices, find_device
+from strata.devices.kind import Parameter
+from strata.devices.kinds import KINDS
 from strata.units import format_size
 
 

@@ -7,9 +7,9 @@ import re
 
 from generated.markdown import code, prose, table
 from generated.workloads import yields_table
+from strata.model.metric import COMMON
+from strata.model.warning import QUESTIONS, WARNINGS
 from strata.plan.catalogue import catalogue
-from strata.spec.metric import COMMON
-from strata.spec.warning import QUESTIONS, WARNINGS
 
 
 def part() -> str:

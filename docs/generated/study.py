@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any, Final
 
 from generated.markdown import code, codes, prose, table
+from strata.diagnostics.described_keys import described_keys
+from strata.diagnostics.mistakes import keys_of
+from strata.model.workload import Workload
 from strata.plan.catalogue import catalogue
-from strata.spec.described_keys import described_keys
-from strata.spec.diagnostics import keys_of
-from strata.spec.schema import study_schema
-from strata.spec.workload import Workload
+from strata.reading.schema import study_schema
 
 _END: Final = "<!-- end of keys -->"
 _SECTIONS_END: Final = {"layer": "## `[workloads.NAME]`", "workload": "## Versions of metrics"}

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from generated.markdown import allowed_table, block, code, codes, prose, table
+from strata.model.layer import INTERFACES
+from strata.model.metric import MetricSpec
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
-from strata.spec.layer import INTERFACES
-from strata.spec.metric import MetricSpec
 
 
 def part() -> str:

@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, Page, expect
 from watched import EVERY_VIEW, NewPage, overflow_px, violations
 
 from made_results import made_results
+from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
 from strata.serve.app import application, bound
-from strata.spec.trial import TrialKey
 
 STACKS, WORKLOADS, SEEDS = 3, 2, 2
 TRIALS = STACKS * WORKLOADS * SEEDS

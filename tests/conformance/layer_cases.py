@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from golden_studies import LAYER_CASES, study_of, subject_of
+from strata.model.layer import Layer, LayerContext
+from strata.model.step import BROUGHT, Step
 from strata.plan.catalogue import catalogue
 from strata.plan.placement import placed_layers
-from strata.spec.layer import Layer, LayerContext
-from strata.spec.step import BROUGHT, Step
 
 SPARE: Final = "${spare}"
 CASES_BY_LAYER: Final[dict[str, list[str]]] = {

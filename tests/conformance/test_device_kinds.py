@@ -8,10 +8,10 @@ import importlib
 import pytest
 
 from strata.datasheet.kinds import SHEETS, sheet_of
+from strata.devices.device import Device, bundled_devices, find_device
+from strata.devices.kinds import KINDS
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
-from strata.spec.device import Device, bundled_devices, find_device
-from strata.spec.device_kinds import KINDS
 
 
 def example(kind: str) -> Device:

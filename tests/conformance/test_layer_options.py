@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 from pydantic import ValidationError
 
+from strata.model.allowed import Form, Forms
+from strata.model.layer import Layer, Provided
 from strata.plan.catalogue import catalogue
-from strata.spec.allowed import Form, Forms
-from strata.spec.layer import Layer, Provided
-from strata.spec.schema import study_schema
+from strata.reading.schema import study_schema
 
 LAYERS: Final = list(catalogue().layers.items())
 SCHEMA: Final = study_schema(catalogue())

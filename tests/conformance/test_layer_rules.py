@@ -9,12 +9,12 @@ import pytest
 from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, variables_of
 
 from golden_studies import LAYER_CASES
+from strata.diagnostics.names import disk_of
+from strata.model.abilities import Abilities
+from strata.model.layer import Geometry, LayerContext, Provided
+from strata.model.step import Step
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import check_steps
-from strata.spec.abilities import Abilities
-from strata.spec.layer import Geometry, LayerContext, Provided
-from strata.spec.names import disk_of
-from strata.spec.step import Step
 from strata.units import parse_size
 
 LAYERS = list(catalogue().layers)

@@ -20,13 +20,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from golden_studies import CASES, study_of
+from strata.devices.faults import FAULTS
 from strata.errors import DiagnosticsError, StrataError
+from strata.model.design import Age
+from strata.model.study import DeviceTable, HeadTable
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
-from strata.spec.design import Age
-from strata.spec.faults import FAULTS
-from strata.spec.load import load_study
-from strata.spec.study import DeviceTable, HeadTable
+from strata.reading.load import load_study
 
 MEMORY_BYTES: Final = 4 << 30
 PROCESSOR_S: Final = 240

@@ -11,16 +11,16 @@ import pytest
 from layer_cases import CASES_BY_LAYER
 
 from golden_studies import CASES, compile_case, study_of
+from strata.diagnostics.field_meaning import description_of
+from strata.diagnostics.mistakes import keys_of
+from strata.diagnostics.names import is_kebab
+from strata.model.layer import Layer
+from strata.model.step import BROUGHT
+from strata.model.warning import QUESTIONS
+from strata.model.workload import Workload
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import PHASES, check_steps, compile_trial
-from strata.spec.describe import description_of
-from strata.spec.diagnostics import keys_of
-from strata.spec.layer import Layer
-from strata.spec.names import is_kebab
-from strata.spec.schema import study_schema
-from strata.spec.step import BROUGHT
-from strata.spec.warning import QUESTIONS
-from strata.spec.workload import Workload
+from strata.reading.schema import study_schema
 from strata.workloads.generator.output import PROGRAM
 
 LAYERS = list(catalogue().layers.items())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from strata.spec.device_kind import PUBLISHED, ParameterSpec, Spread
-from strata.spec.device_kinds import KINDS
+from strata.devices.kind import PUBLISHED, ParameterSpec, Spread
+from strata.devices.kinds import KINDS
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "device-file.md"
 MARK = "--update-golden` from the kinds' PARAMETERS. -->\n"

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from golden_studies import CASES, compile_case
+from strata.model.step import Step
 from strata.plan.model import Plan
-from strata.spec.step import Step
 
 FOLDER = Path(__file__).parent / "plans"
 # Tenants' plans are long; the simplest and the two largest stand for all.

@@ -19,6 +19,8 @@ import pytest
 from pydantic import Field
 from rich.console import Console
 
+from strata.devices.device import Device, find_device
+from strata.diagnostics.registry import Registry
 from strata.disks.machine import mounts_under
 from strata.execution.agenda import RETRIES
 from strata.execution.display import LineDisplay
@@ -26,21 +28,20 @@ from strata.execution.run import Summary, run_study
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs
+from strata.model.metric import Metric
+from strata.model.step import Prerequisites, Step
+from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
+from strata.reading.entries import Catalogue
+from strata.reading.load import load_study
 from strata.results.events import Events, read_events
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.assembled import loops_under
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Runner, Task
 from strata.runners.lab import LabRunner
-from strata.spec.device import Device, find_device
-from strata.spec.load import load_study
-from strata.spec.metric import Metric
-from strata.spec.registry import Catalogue, Registry
-from strata.spec.step import Prerequisites, Step
-from strata.spec.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Duration
 from study_texts import written
 

@@ -17,18 +17,18 @@ from typing import Final
 from strata.errors import DiagnosticsError
 from strata.execution.run import worker_cpus
 from strata.lab import Lab
+from strata.model.layer import Layer, LayerContext, Placed
+from strata.model.step import Command, Step, literal
+from strata.model.study import Study
 from strata.plan.compile import check_steps, compile_trial
 from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
 from strata.plan.site import Site, sites
 from strata.results.events import Events, read_events
+from strata.rules.fit import SNAPSHOT, snapshotting
 from strata.runners.base import PLAN_NAME, Task
 from strata.runners.lab import LabRunner
-from strata.spec.fit import SNAPSHOT, snapshotting
-from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.step import Command, Step, literal
-from strata.spec.study import Study
 from strata.units import NS_PER_S
 
 MODEL: Final = "generic-sata-ssd"

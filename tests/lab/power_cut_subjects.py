@@ -10,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
+from strata.devices.device import Device, find_device
+from strata.devices.faults import IgnoresFlush
+from strata.model.step import Command, Step, literal
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_stack
 from strata.plan.model import Monitors, Plan, PlanDevice
 from strata.plan.recovery import compile_recovery
-from strata.spec.device import Device, find_device
-from strata.spec.faults import IgnoresFlush
-from strata.spec.load import load_study
-from strata.spec.step import Command, Step, literal
-from strata.spec.study import Study
-from strata.spec.trial import derive_seed
+from strata.reading.load import load_study
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S
 
 WORKERS: Final = {"files": 4, "postgresql": 3}

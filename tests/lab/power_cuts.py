@@ -27,7 +27,7 @@ from strata.plan.model import Plan
 from strata.results.events import read_events
 from strata.runners.base import CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 
 CHAIN_CUTS: Final = 28
 # A rotating disk needs longer for the same number of operations.

@@ -14,7 +14,7 @@ from planted_tree import PLANTED, planted_tree
 from strata.cli import app
 from strata.lab import Lab
 from strata.lab.cache import Cache, cache_root
-from strata.spec.kernel import DEFAULT_VERSION
+from strata.model.kernel import DEFAULT_VERSION
 from study_texts import HEAD, disk, pgbench
 
 pytestmark = pytest.mark.slow  # two kernels are compiled, and parts of six more

@@ -8,9 +8,9 @@ import pytest
 from strata.capabilities.survey import Survey, chosen_probes
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.capabilities import Capability
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
 from study_texts import HEAD, SSD, disk, fio
 
 DISKS = disk("disk0", SSD, "1GiB") + disk("disk1", SSD, "1GiB") + disk("ssd", SSD, "256MiB")

@@ -13,9 +13,9 @@ from lab_factory import run_text
 from typer.testing import CliRunner
 
 from strata.cli import app
+from strata.devices.device import device_folder
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
-from strata.spec.device import device_folder
 
 # A volume in the network serves what its rate allows: with a rate lower by 5 % it is as much slower.
 VOLUME = "aws-ebs-gp3"

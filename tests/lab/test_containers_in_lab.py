@@ -15,10 +15,10 @@ from strata.lab import Lab
 from strata.lab.disk_image import PowerCut
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
+from strata.reading.load import load_study
 from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
 from study_texts import written
 
 POOLS = {

@@ -12,8 +12,8 @@ from strata.execution.power import cut_and_recover
 from strata.lab import Lab
 from strata.lab.disk_image import PowerCut
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
 from strata.units import NS_PER_MS
 from study_texts import written
 

@@ -15,7 +15,7 @@ from lab_factory import head, host_ground, mix, on_host, records, stacks, strata
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
-from strata.spec.load import load_study
+from strata.reading.load import load_study
 
 pytestmark = pytest.mark.root
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from lab_factory import bare_task, carried_out, shell_step
 
+from strata.devices.device import find_device
+from strata.devices.faults import Corrupt, Fault, Gone, Slow, Unreadable
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut
+from strata.model.step import Step
 from strata.results.events import Events
 from strata.runners.lab import LabRunner
-from strata.spec.device import find_device
-from strata.spec.faults import Corrupt, Fault, Gone, Slow, Unreadable
-from strata.spec.step import Step
 from strata.traces.kinds import OPS
 from strata.traces.table import parse_records
 

@@ -12,11 +12,11 @@ import pytest
 from lab_factory import bare_task, carried_out
 
 from strata.datasheet.formulas import random_read_ns_mean, sustained_bytes_per_s
+from strata.devices.device import find_device
+from strata.devices.kinds.mechanism import mechanism
 from strata.lab import Lab
+from strata.model.step import Step
 from strata.results.events import Events
-from strata.spec.device import find_device
-from strata.spec.device_kinds.mechanism import mechanism
-from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 DEVICE = find_device("wd-re4-500gb")

@@ -22,15 +22,15 @@ from strata.execution.run import run_study
 from strata.lab import Lab
 from strata.machine.disturbance import Limits
 from strata.machine.reading import Reading, Sampler
+from strata.model.trial import TrialKey
+from strata.model.warning import UNDISTURBED
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Trial
+from strata.reading.load import load_study
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.host import HostRunner
 from strata.runners.watching import Surroundings
-from strata.spec.load import load_study
-from strata.spec.trial import TrialKey
-from strata.spec.warning import UNDISTURBED
 
 pytestmark = pytest.mark.root
 

@@ -14,6 +14,8 @@ import pytest
 from lab_factory import head, oltp, run_text, stacks
 
 from present import present
+from strata.devices.device import find_device
+from strata.devices.plausible import plausible_drive
 from strata.explanation.analysis import Explanation, explain
 from strata.explanation.comparison import compare
 from strata.explanation.replay import replay
@@ -21,13 +23,11 @@ from strata.explanation.sentences import sentences
 from strata.explanation.source import Source, read_source
 from strata.lab import Lab
 from strata.lab.initrd import disk_seed
+from strata.model.trial import TrialKey
 from strata.results.counts import counts_of
 from strata.results.events import read_events
 from strata.results.store import ResultsFolder
 from strata.runners.lab import LabRunner
-from strata.spec.device import find_device
-from strata.spec.plausible import plausible_drive
-from strata.spec.trial import TrialKey
 from strata.units import format_value, significant
 
 FILESYSTEMS = ("ext4", "btrfs")

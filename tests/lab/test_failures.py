@@ -18,11 +18,11 @@ from lab_factory import bare_task, head, labs_of, left_in, records, run_text, sh
 from strata.errors import RunError
 from strata.execution.run import Summary
 from strata.lab import Lab
+from strata.model.trial import TrialKey
 from strata.results.events import read_events
 from strata.results.record import ResultRecord
 from strata.runners.base import EVENTS_NAME, TRACE_NAME, Progress
 from strata.runners.lab import LabRunner
-from strata.spec.trial import TrialKey
 
 SCRIPTS = {
     "good": 'script = "echo fine"',

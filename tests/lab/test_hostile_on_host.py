@@ -26,9 +26,9 @@ from hostile_options import Attack, Decoys, drawn, study_text, unchecked
 from strata.execution.display import LineDisplay
 from strata.execution.run import run_study
 from strata.lab import Lab
+from strata.model.study import Study
 from strata.runners.base import Task
 from strata.runners.host import HostRunner
-from strata.spec.study import Study
 from study_texts import mistakes, read
 from watched_world import World, adopt_orphans, reap, watched
 

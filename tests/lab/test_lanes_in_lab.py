@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from present import present
+from strata.devices.device import find_device
 from strata.errors import LabError
 from strata.lab import Lab
+from strata.model.step import LOAD, Command, Step
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.results.events import Events, read_events
 from strata.results.troubles import trouble_in_events
 from strata.runners.base import Task
 from strata.runners.lab import LabRunner
-from strata.spec.device import find_device
-from strata.spec.step import LOAD, Command, Step
 from strata.units import NS_PER_MS, NS_PER_S
 
 DEVICE = find_device("wd-re4-500gb")

@@ -25,11 +25,11 @@ from layer_lives import (
 from examples import SHARE
 from golden_studies import LAYER_CASES, study_of, subject_of
 from strata.lab import Lab
+from strata.model.step import Step
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
 from strata.results.events import Events
-from strata.spec.step import Step
-from strata.spec.study import Study
 
 ALONE = [f"layer-{name}" for name in catalogue().layers]
 

@@ -13,10 +13,10 @@ from layer_lives import CAPACITIES, LOAD, MODEL, carry_out, life, lived_well, on
 from layer_strategies import Drawn, joined_stacks
 from strata.errors import DiagnosticsError
 from strata.lab import Lab
+from strata.model.study import Study
 from strata.plan.compile import skipped
 from strata.plan.placement import placed_layers
-from strata.spec.fit import snapshotting
-from strata.spec.study import Study
+from strata.rules.fit import snapshotting
 from study_texts import read
 
 # Most of what is drawn is refused, by contradicting keys or too few disks. A failure is not shrunk: every

@@ -10,8 +10,8 @@ from lab_factory import head, records, run_text
 
 from record_hashes import hashes
 from strata.lab import Lab
+from strata.model.kernel import DEFAULT_VERSION, KERNELS
 from strata.runners.lab import LabRunner
-from strata.spec.kernel import DEFAULT_VERSION, KERNELS
 
 pytestmark = pytest.mark.slow  # a kernel, its modules and ZFS are compiled
 

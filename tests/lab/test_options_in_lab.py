@@ -14,9 +14,9 @@ from lab_factory import bare_task, carried_out, shell_step
 from option_samples import LAYERS, making, names_of, settings_of, words_for
 from strata.lab import Lab
 from strata.layers.zfs.options import FILESYSTEM, PARAMETERS, POOL, VOLUME
+from strata.model.layer import LayerContext, Provided
+from strata.model.step import literal
 from strata.plan.catalogue import catalogue
-from strata.spec.layer import LayerContext, Provided
-from strata.spec.step import literal
 
 CAPACITY_BYTES: Final = 2 << 30
 MADE: Final = {

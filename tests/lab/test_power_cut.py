@@ -14,17 +14,17 @@ from lab_factory import bare_task, head, labs_of, mix, shell_step, stacks
 
 from present import present
 from strata.cli import app
+from strata.devices.device import Device, find_device
+from strata.devices.faults import IgnoresFlush
 from strata.errors import RunError
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
+from strata.model.step import Step
 from strata.plan.power_cut import cut_step
 from strata.results.events import Events, read_events
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
-from strata.spec.device import Device, find_device
-from strata.spec.faults import IgnoresFlush
-from strata.spec.step import Step
 from strata.units import NS_PER_MS, NS_PER_S
 
 DEVICE = find_device("generic-desktop-hdd")  # it has a volatile write cache

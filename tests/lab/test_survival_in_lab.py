@@ -13,9 +13,9 @@ from command_line import shown, shown_json
 from strata.capabilities.survey import Survey
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.capabilities import PowerCutFinding, lost_words
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
 from study_texts import disk
 
 LIAR = disk("liar", capacity="4GiB") + 'faults = [{ fault = "ignores-flush" }]\n'

@@ -10,11 +10,11 @@ from lab_factory import valid_record
 
 from strata.capabilities.survey import Survey, chosen_probes
 from strata.lab import Lab
+from strata.model.survival import REBUILT
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.capabilities import Capability
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
-from strata.spec.survival import REBUILT
 from strata.units import NS_PER_S
 from study_texts import SSD, disk
 

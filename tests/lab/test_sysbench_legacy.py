@@ -15,9 +15,9 @@ import scipy
 from lab_factory import bare_task, carried_out
 
 from strata.lab import Lab
+from strata.model.step import Step
+from strata.model.workload import WorkloadContext
 from strata.results.events import Events
-from strata.spec.step import Step
-from strata.spec.workload import WorkloadContext
 from strata.workloads.sysbench.oltp import SysbenchOltp
 
 ROWS = 10_000

@@ -10,10 +10,10 @@ from typing import Any
 from lab_factory import bare_task
 
 from strata.lab import Lab
+from strata.model.step import Command, Step
 from strata.results.events import Events, read_events
 from strata.results.troubles import trouble_in_events
 from strata.runners.lab import LabRunner
-from strata.spec.step import Command, Step
 
 DEVICE = "samsung-870-evo-1tb"
 GROUP = "/sys/fs/cgroup/${stack}_guest"

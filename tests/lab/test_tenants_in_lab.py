@@ -12,9 +12,9 @@ from lab_factory import head, records, run_text
 from examples import SHARE
 from record_hashes import hashes
 from strata.lab import Lab
+from strata.model.memory_limit import memory_bytes_max
 from strata.results.events import Events, read_events
 from strata.runners.lab import LabRunner
-from strata.spec.memory_limit import memory_bytes_max
 
 _MIB = 1 << 20
 _WINDOW_NS = 2 * 10**9

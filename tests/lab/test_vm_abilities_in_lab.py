@@ -12,10 +12,10 @@ from present import present
 from strata.capabilities.power_cuts import drawn_cuts
 from strata.capabilities.survey import Survey, chosen_probes
 from strata.lab import Lab
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
-from strata.spec.study import Study
 from study_texts import HEAD, disk, written
 
 TEXT = HEAD + 'memory = "1GiB"\n' + disk("disk0", capacity="4GiB") + disk("disk1", capacity="4GiB")

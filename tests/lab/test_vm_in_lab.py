@@ -14,19 +14,19 @@ from record_hashes import hashes
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut
+from strata.model.step import Step
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.plan.power_cut import cut_step
 from strata.plan.recovery import compile_recovery
+from strata.reading.load import load_study
 from strata.results.build import disk_accounts
 from strata.results.events import Events, read_events
 from strata.results.machines import machine_accounts
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
-from strata.spec.step import Step
-from strata.spec.study import Study
 from strata.units import NS_PER_S
 from study_texts import written
 

@@ -12,13 +12,13 @@ import pytest
 from lab_factory import bare_task, carried_out, environment, public_folder, records, shared_lab, strata
 
 from strata.datasheet.measure import Subject
+from strata.devices.device import find_device
+from strata.devices.provisioning import provision
 from strata.lab import Lab
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
+from strata.model.step import Step
 from strata.results.events import Events
-from strata.spec.device import find_device
-from strata.spec.provisioning import provision
-from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 DEVICES = {

@@ -10,15 +10,15 @@ import pytest
 from lab_factory import bare_task, carried_out, head, stacks
 
 from small_loads import small_load
+from strata.devices.device import find_device
 from strata.lab import Lab
+from strata.model.step import Step
+from strata.model.workload import WorkloadContext
 from strata.plan.compile import compile_trial
 from strata.results.events import Events
 from strata.runners.base import PLAN_NAME, Task
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
-from strata.spec.device import find_device
-from strata.spec.step import Step
-from strata.spec.workload import WorkloadContext
 from study_texts import read
 
 CONTEXT = WorkloadContext(name="rights", seed=1, target="${scratch}/stack")

@@ -11,8 +11,8 @@ from lab_factory import bare_task, carried_out, shell_step
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage
+from strata.model.step import Step
 from strata.results.events import Events
-from strata.spec.step import Step
 
 # Names that zpool does not take for whole disks, which it would partition, waiting for udev.
 NODES = "mkdir /dev/pool && for disk in a b c d; do cp -a /dev/sd$$disk /dev/pool/$$disk; done"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advice_studies import study
-from strata.spec.claims import Claim
-from strata.spec.metric import Better
+from strata.model.metric import Better
+from strata.reading.claims import Claim
 from strata.statistics.claims import Finding, judge, results_subject
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.study import StudyResults

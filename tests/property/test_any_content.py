@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import content_model as cm
 from content_model import BLOCK, SECTOR, FullDisk, Io, Pattern, Store
 from examples import examples
+from strata.devices.device import find_device
+from strata.devices.faults import IgnoresFlush
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE
-from strata.spec.device import find_device
-from strata.spec.faults import IgnoresFlush
 
 SECTORS = 4096
 STORE_BYTES = 16 << 20

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.model.design import further_seeds
+from strata.model.study import Study
 from strata.plan.compile import trials
-from strata.spec.design import further_seeds
-from strata.spec.study import Study
 from study_texts import read
 
 HEAD = '[study]\nname = "any"\nquestion = "Which?"\nseeds = [1]\n\n[devices.disk0]\nmodel = "null"\n\n'

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import examples
+from strata.model.allowed import Form, Forms
+from strata.model.layer import Layer, Provided
 from strata.plan.catalogue import catalogue
-from strata.spec.allowed import Form, Forms
-from strata.spec.layer import Layer, Provided
 
 # A space, a slash, a dollar sign, quotes, controls and everything beyond ASCII are not among these.
 CLEAN: Final = re.compile(r"[A-Za-z0-9@^*:,=._+-]*", re.ASCII)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.devices.device import Device, bundled_devices, find_device
+from strata.devices.plausible import plausible_drive
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, WRITE, ModelledDisk
-from strata.spec.design import SEED_MAX
-from strata.spec.device import Device, bundled_devices, find_device
-from strata.spec.plausible import plausible_drive
+from strata.model.design import SEED_MAX
 
 _USED_BYTES = 1 << 28
 _OPS = np.array([0, WRITE] * 10 + [FLUSH])

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from strata.datasheet.measure import Subject
-from strata.spec.device import bundled_devices, find_device
-from strata.spec.provisioning import provision
+from strata.devices.device import bundled_devices, find_device
+from strata.devices.provisioning import provision
 
 VOLUMES = [name for name in bundled_devices() if find_device(name).provisioning]
 GIB = 1 << 30

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata.errors import ResultError
+from strata.model.metric import Metric
 from strata.plan.model import Trial
 from strata.results import reading
 from strata.results.reading import read_record, result_text
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Validity, Versions
-from strata.spec.metric import Metric
 
 # Characters that JSON escapes, and texts that look like JSON's own marks.
 _MARKS = ['": ', '"', "\\", "\n ", "\n", "\r", "\t", "\x7f", "\u2028", "·", "{", "}", "a", ": ", ","]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.execution.search import next_rate
+from strata.model.find import RATE_MAX, Find
 from strata.results.record import ResultRecord
 from strata.results.search import Probe, Search
-from strata.spec.find import RATE_MAX, Find
 
 BELOW_NS = 5_000_000
 NO_RECORD = cast("ResultRecord", None)

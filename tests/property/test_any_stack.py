@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from layer_strategies import Drawn, any_stacks, joined_stacks
 from strata.errors import DiagnosticsError, StudyError
+from strata.model.step import BROUGHT
+from strata.model.study import Study
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.placement import placed_layers
-from strata.spec.step import BROUGHT
-from strata.spec.study import Study
 from study_texts import read
 
 WORKLOAD = 'workload = "fio"\npreset = "verify-random-write-4k"\nsize = "4MiB"'

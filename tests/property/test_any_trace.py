@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.devices.device import find_device
 from strata.explanation.replay import replay
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, ModelledDisk
-from strata.spec.device import find_device
 from strata.traces.attribution import attribute
 from strata.traces.kinds import TIME_PARTS
 from strata.traces.table import RECORD, Records, parse_records

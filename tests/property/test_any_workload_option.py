@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
+from strata.model.allowed import Form, pair_diagnostics
 from strata.plan.catalogue import catalogue
-from strata.spec.allowed import Form, pair_diagnostics
 from strata.workloads.pgbench import META_COMMANDS, Pgbench
 
 LISTED: Final = [

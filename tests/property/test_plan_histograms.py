@@ -4,7 +4,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.spec.histogram import (
+from strata.model.histogram import (
     LATENCY_NS_MAX,
     QUANTILES,
     decode,

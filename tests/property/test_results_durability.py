@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from strata.errors import ResultError
+from strata.model.histogram import empty_histogram, encode, record
+from strata.model.metric import Metric
+from strata.model.trial import TrialKey
 from strata.plan.model import Trial
 from strata.results.events import read_events
 from strata.results.record import (
@@ -25,9 +28,6 @@ from strata.results.record import (
     record_sha256,
 )
 from strata.results.store import Attempt
-from strata.spec.histogram import empty_histogram, encode, record
-from strata.spec.metric import Metric
-from strata.spec.trial import TrialKey
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 hashes = st.text("0123456789abcdef", min_size=64, max_size=64)

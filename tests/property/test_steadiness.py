@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from present import present
-from strata.spec.steadiness import Steadiness, steadiness, transient_intervals
+from strata.model.steadiness import Steadiness, steadiness, transient_intervals
 
 rates = st.floats(min_value=1.0, max_value=1e6)
 

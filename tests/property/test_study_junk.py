@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from strata.diagnostics.positions import key_lines
 from strata.errors import StrataError
-from strata.spec.positions import key_lines
-from strata.spec.trial import derive_seed, derive_uuid
+from strata.seeds import derive_seed, derive_uuid
 from study_texts import SOUND, mistakes, read
 
 LINES = SOUND.splitlines()

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from strata.execution.display import Display
 from strata.execution.run import Summary, run_study
+from strata.model.step import Step
+from strata.model.study import Study
+from strata.model.trial import CellKey, TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Plan, Trial
+from strata.reading.load import load_study
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.load import load_study
-from strata.spec.step import Step
-from strata.spec.study import Study
-from strata.spec.trial import CellKey, TrialKey
 
 TEXT = """\
 [study]

@@ -10,6 +10,7 @@ from results_factory import FINGERPRINT, plan_of
 
 from strata.explanation.analysis import Explanation, explain
 from strata.explanation.source import Source
+from strata.model.metric import Metric
 from strata.results.record import (
     Charges,
     RealTime,
@@ -19,7 +20,6 @@ from strata.results.record import (
     Versions,
 )
 from strata.results.store import Attempt
-from strata.spec.metric import Metric
 from strata.traces.table import Trace
 from traces import MS, request, trace
 

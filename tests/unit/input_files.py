@@ -7,11 +7,11 @@ import io
 import tarfile
 from pathlib import Path
 
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.spec.load import load_study
-from strata.spec.study import Study
+from strata.reading.load import load_study
 from study_texts import HEAD, disk
 
 STUDY = f"{HEAD}time_limit = '1h'\n{disk('disk0')}"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from strata.spec.layer import Layer, LayerContext, Provided
-from strata.spec.step import Step
+from strata.model.layer import Layer, LayerContext, Provided
+from strata.model.step import Step
 
 GIB: Final = 1 << 30
 MIB: Final = 1 << 20

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from strata.model.histogram import empty_histogram, latency_metrics, record
+from strata.model.metric import Metric
+from strata.model.step import Step
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, sha256_hex
 from strata.results.build import build_record
 from strata.results.events import read_events
@@ -27,9 +30,6 @@ from strata.results.record import (
     Versions,
 )
 from strata.results.store import Attempt, ResultsFolder
-from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.metric import Metric
-from strata.spec.step import Step
 
 S = 1_000_000_000
 FINGERPRINT = Fingerprint(

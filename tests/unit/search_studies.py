@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.step import Step
 from study_texts import EXT4_AND_XFS, pgbench_log
 
 TEXT = f"""\

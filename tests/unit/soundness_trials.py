@@ -11,12 +11,12 @@ from execution_factory import TEXT, study_in
 from results_factory import EventLog, S
 
 from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
+from strata.model.metric import Metric
+from strata.model.study import Study
+from strata.model.warning import Check
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.results.events import read_events
-from strata.spec.metric import Metric
-from strata.spec.study import Study
-from strata.spec.warning import Check
 
 LONG = TEXT.replace('duration = "2s"', 'duration = "12s"').replace('size = "1GiB"', 'size = "3GiB"')
 LONG = LONG.replace("[study]", '[study]\nphases = "fixed"')  # the fake counts seconds from the trial's start

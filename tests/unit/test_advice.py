@@ -9,7 +9,7 @@ import pytest
 
 from advice_studies import advice_on, around, kinds, said_of, study, use, weight
 from strata.advice.settling import seeds_wanted
-from strata.spec.warning import STEADY, Check
+from strata.model.warning import STEADY, Check
 from strata.statistics.study import StudyResults
 
 MIXED = use(weight("database", 70), weight("mail", 30))

@@ -19,13 +19,13 @@ from strata.advice.uses import (
     reweighted,
 )
 from strata.capabilities.probes import PROBES
+from strata.diagnostics.mistakes import Diagnostics
 from strata.errors import DiagnosticsError, StudyError
+from strata.model.asked import REQUIREMENTS, UseName
 from strata.plan.catalogue import catalogue
+from strata.reading.entries import read_workload
 from strata.report.advice_text import ABILITIES
 from strata.results.record import Choice, StudySnapshot
-from strata.spec.asked import REQUIREMENTS, UseName
-from strata.spec.diagnostics import Diagnostics
-from strata.spec.registry import read_workload
 
 STUDIES = Path(__file__).parents[2] / "studies"
 PROBE_NAMES = [probe.name for probe in PROBES]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from execution_factory import TEXT, fio_output, run_tiny, study_in
 
+from strata.model.step import Step
 from strata.plan.compile import compile_trial, skipped, spec_sha256
 from strata.plan.model import Plan
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.step import Step
 from study_texts import mistakes
 
 AGE = 'age = { fill = "50%", overwrites = 2 }'

@@ -19,7 +19,7 @@ from strata.cli.new_study import Use
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
-from strata.spec.load import load_study
+from strata.reading.load import load_study
 
 HOME = ("ask", "home", "--use", "home-server")
 

@@ -20,6 +20,7 @@ from strata.advice.asked import advise_on_all, answer_of
 from strata.advice.model import Advice
 from strata.errors import DiagnosticsError
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.report.advice_text import headline, lead
 from strata.report.data import cells_table
 from strata.report.table import objects
@@ -27,7 +28,6 @@ from strata.results.capabilities import PowerCutFinding, write_capabilities
 from strata.results.record import StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
-from strata.spec.load import load_study
 from strata.statistics.study import StudyResults, gather
 
 # ext4 is the fastest and does not survive the loss of a disk; xfs is much better than btrfs.

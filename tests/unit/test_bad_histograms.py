@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from results_factory import make_study
 
+from strata.model.histogram import BadHistogram, bins, decode, empty_histogram, encode, record
+from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
-from strata.spec.histogram import BadHistogram, bins, decode, empty_histogram, encode, record
-from strata.spec.trial import TrialKey
 from strata.statistics.study import gather
 
 GOOD = empty_histogram()

@@ -13,9 +13,9 @@ from made_results import made_record
 from planted_tree import git
 from strata.errors import LabError, StudyError
 from strata.execution.bisection import Bisection, Found, TrialOfCommits
+from strata.model.trial import TrialKey
 from strata.plan.model import Trial
 from strata.results.counts import count_of, every_metric
-from strata.spec.trial import TrialKey
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from strata.devices.device import Device, find_device
+from strata.devices.kinds import mechanism, rotating
 from strata.errors import LabError
 from strata.lab import boot, disk
 from strata.lab.boot import kernel_arguments
 from strata.lab.folder import private_folder, remove_stale, stale_folders
-from strata.spec.device import Device, find_device
-from strata.spec.device_kinds import mechanism, rotating
 
 
 def test_the_command_line_is_a_function_of_disks_and_seed() -> None:

@@ -16,6 +16,7 @@ from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import DiskLoss, Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
 from strata.capabilities.survey import chosen_probes
+from strata.diagnostics.names import is_kebab
 from strata.errors import StudyError
 from strata.layers.vm.vm import Vm
 from strata.printable import json_text
@@ -23,7 +24,6 @@ from strata.report.capability_table import capability_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
 from strata.results.events import AccountReading, AgentEnd, Ending, Events, StepRun
-from strata.spec.names import is_kebab
 from strata.traces.kinds import KINDS, OPS
 from strata.traces.table import RECORD, Records, Trace
 from strata.units import NS_PER_S

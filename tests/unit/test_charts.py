@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
+from strata.model.histogram import empty_histogram, encode, record
 from strata.report import charts, svg
 from strata.report.charts import account_words, over_time
 from strata.report.device_plot import Axis, Line, plot
 from strata.report.palette import PARTS, stack_colours
 from strata.results.record import Throughput
-from strata.spec.histogram import empty_histogram, encode, record
 from strata.statistics import curve as times
 from strata.statistics.curve import CURVE, Shape, percentile_band, shape_of
 from strata.statistics.level import Distribution, distribution_of

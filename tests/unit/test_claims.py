@@ -13,10 +13,10 @@ from command_line import refusal, shown, shown_json
 from made_results import made_results
 from present import present
 from strata.errors import DiagnosticsError
+from strata.model.warning import Check
 from strata.plan.catalogue import catalogue
+from strata.reading.claims import Claim, read_claims
 from strata.results.store import ResultsFolder
-from strata.spec.claims import Claim, read_claims
-from strata.spec.warning import Check
 from strata.statistics.claims import Judgement, judge, results_subject
 from strata.statistics.study import StudyResults, gather
 from study_texts import EXT4_AND_XFS

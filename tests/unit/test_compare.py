@@ -14,9 +14,9 @@ from command_line import shown_json
 from made_results import made_results
 from strata.cli import app
 from strata.errors import ResultError
+from strata.model.trial import TrialKey
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
 
 STACKS = ("ext4", "xfs", "btrfs")
 WORKLOADS = ("postgresql", "mail")

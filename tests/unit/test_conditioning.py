@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from execution_factory import fake_runner, study_in
 
+from strata.devices.device import find_device
+from strata.devices.kinds.flash import precondition
 from strata.errors import LabError
 from strata.execution.agenda import plan_study
 from strata.machine.reading import SystemFiles
+from strata.model.study import StudyDevice
 from strata.runners.base import Cancelled, Progress, Task
 from strata.runners.conditioning import Conditioned, Conditioning, Drive, Rules, condition, state_of
-from strata.spec.device import find_device
-from strata.spec.device_kinds.flash import precondition
-from strata.spec.study import StudyDevice
 
 CAPACITY_BYTES = 64 << 20
 # Minutes become tenths of a second.

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strata.devices.device import device_folder, find_device
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, FUA, READ, WRITE, ModelledDisk
-from strata.spec.device import device_folder, find_device
 from volume_texts import GIB, MIB, MS, S, controller_text, network_lines, slow_member
 
 BLOCK = 8  # sectors

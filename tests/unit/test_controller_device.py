@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from strata.devices.device import Device, device_folder, find_device, load_device
 from strata.errors import StrataError
 from strata.lab.disk import driver_config
 from strata.lab.model import ModelledDisk
-from strata.spec.device import Device, device_folder, find_device, load_device
 
 RAID10 = "controller-bbwc-raid10-4x-wd-re4-500gb"
 STRIP = 65_536

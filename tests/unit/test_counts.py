@@ -12,10 +12,10 @@ import pytest
 from command_line import refusal, shown, shown_json
 from made_results import made_results
 from present import present
+from strata.model.metric import PER_OPERATION
 from strata.results.counts import COUNT_NAMES, count_of, counts_of, unit_of_work
 from strata.results.record import ResultRecord, TraceSummary
 from strata.results.store import ResultsFolder
-from strata.spec.metric import PER_OPERATION
 from strata.statistics.study import gather
 
 FLUSHES = "flushes_per_operation"

@@ -16,11 +16,11 @@ from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import Subject
 from strata.datasheet.sheet import Rating
+from strata.devices.device import Device, bundled_devices, find_device
+from strata.devices.kind import Parameter
+from strata.devices.kinds.mechanism import mechanism
 from strata.errors import LabError
 from strata.report.device_plot import sketch
-from strata.spec.device import Device, bundled_devices, find_device
-from strata.spec.device_kind import Parameter
-from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_S
 
 RE4 = "wd-re4-500gb"

@@ -7,10 +7,10 @@ import pytest
 
 from command_line import shown, shown_json
 from strata.datasheet.formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
+from strata.devices.device import bundled_devices, device_folder, find_device, load_device
+from strata.devices.kinds.mechanism import fit_seek_curve, grid_distance, mechanism
 from strata.errors import DiagnosticsError, LabError, StudyError
 from strata.lab.disk import driver_config
-from strata.spec.device import bundled_devices, device_folder, find_device, load_device
-from strata.spec.device_kinds.mechanism import fit_seek_curve, grid_distance, mechanism
 
 RE4 = "wd-re4-500gb"
 

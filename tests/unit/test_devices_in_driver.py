@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from strata.datasheet.formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
+from strata.devices.device import bundled_devices, find_device
+from strata.devices.kinds.mechanism import grid_distance, mechanism
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
 from strata.lab.model import grid_distance as driver_grid_distance
-from strata.spec.device import bundled_devices, find_device
-from strata.spec.device_kinds.mechanism import grid_distance, mechanism
 
 ROTATING = [name for name in bundled_devices() if find_device(name).kind == "rotating"]
 

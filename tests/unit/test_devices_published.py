@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from strata.devices.device import Device, device_folder, load_device
+from strata.devices.kind import PUBLISHED
 from strata.errors import DiagnosticsError
-from strata.spec.device import Device, device_folder, load_device
-from strata.spec.device_kind import PUBLISHED
 
 RE4 = "wd-re4-500gb"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from soundness_trials import BUFFERED, LONG, checks, finished, judged
 
-from strata.spec.direct_io import direct_io_warnings
+from strata.rules.direct_io import direct_io_warnings
 
 ZFS = '{ layer = "zpool" }, { layer = "zfs", %s }'
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kernel_model import NULL_TEXT, Geometry
+from strata.devices.kinds import mechanism as lab_disk
 from strata.lab.model import (
     DISCARD,
     FLUSH,
@@ -19,7 +20,6 @@ from strata.lab.model import (
     grid_distance,
     part_names,
 )
-from strata.spec.device_kinds import mechanism as lab_disk
 
 DRIVE = Geometry()
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from strata.devices.device import find_device
 from strata.errors import PlanError, StudyError
 from strata.lab.disk import driver_config
 from strata.lab.disk_image import PowerCut, PowerCutDamage, damage_in, trace_left_out
 from strata.lab.model import READ, ModelledDisk
 from strata.lab.programs import AgentBuild
+from strata.model.study import Study
 from strata.plan.compile import compile_trial, spec_sha256
 from strata.plan.power_cut import cut_step, with_cut_after
 from strata.plan.recovery import compile_recovery
 from strata.runners.host import HostRunner
-from strata.spec.device import find_device
-from strata.spec.study import Study
 from study_texts import SOUND, mistakes, read, stack_text
 from volume_texts import network_text
 

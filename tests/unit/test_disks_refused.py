@@ -14,10 +14,10 @@ from disk_setups import SDA, SDB, SETUPS, Setup, made
 from execution_factory import TEXT, study_in
 
 from strata.errors import DiagnosticsError
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.runners.disks import RealDisks, choose_disks
-from strata.spec.load import load_study
-from strata.spec.study import Study
 
 Chosen = Callable[..., RealDisks]
 STUDY = (

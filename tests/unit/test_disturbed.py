@@ -10,10 +10,10 @@ from pathlib import Path
 from execution_factory import RecordingDisplay, fake_runner, run_tiny
 
 from command_line import shown
+from strata.model.trial import TrialKey
+from strata.model.warning import UNDISTURBED
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
-from strata.spec.trial import TrialKey
-from strata.spec.warning import UNDISTURBED
 from strata.statistics.study import gather
 from strata.statistics.warnings import warnings_of
 

@@ -15,7 +15,7 @@ from doc_folder import begins, cut, reason_not_to_run, run_page, words_of
 from doc_pages import ROOT, Page, command_of, files, pages
 from strata.cli.man import Command, command_tree
 from strata.plan.catalogue import catalogue
-from strata.spec.load import load_study
+from strata.reading.load import load_study
 
 PAGES = pages()
 BY_NAME = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

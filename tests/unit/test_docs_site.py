@@ -13,11 +13,11 @@ import pytest
 
 from doc_pages import ROOT
 from strata.cli.man import EXIT_CODES, command_tree, walk
+from strata.devices.device import bundled_devices
+from strata.diagnostics.mistakes import keys_of
+from strata.model.study import DeviceTable, HeadTable, StackTable
+from strata.model.warning import QUESTIONS, WARNINGS
 from strata.plan.catalogue import catalogue
-from strata.spec.device import bundled_devices
-from strata.spec.diagnostics import keys_of
-from strata.spec.study import DeviceTable, HeadTable, StackTable
-from strata.spec.warning import QUESTIONS, WARNINGS
 
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio)[^>]+src=["'](?:https?:)?//"""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata.plan.catalogue import catalogue
-from strata.spec.load import load_study
+from strata.reading.load import load_study
 from study_texts import HEAD, SSD, disk, pgbench
 
 STUDY = HEAD + disk("disk0", SSD) + "{device}\n" + disk("disk1", SSD)

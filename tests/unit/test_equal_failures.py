@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, fake_runner, run_tiny
 
+from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
 
 SIX_SEEDS = TEXT.replace("seeds = [1, 2]", "seeds = [1, 2, 3, 4, 5, 6]")
 

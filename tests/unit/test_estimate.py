@@ -13,8 +13,8 @@ from strata.execution import estimate as estimates
 from strata.execution.estimate import Past, estimate_of, past_trials
 from strata.execution.forecast import Took
 from strata.execution.run import LAB_OVERHEAD_BYTES
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
+from strata.model.study import Study
+from strata.model.trial import CellKey
 from strata.units import NS_PER_S
 
 CELLS = {CellKey("ext4", "mix"): 2, CellKey("xfs", "mix"): 2}

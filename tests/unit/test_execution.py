@@ -18,11 +18,11 @@ from strata.errors import LabError, ResultError, RunError
 from strata.execution.agenda import plan_study
 from strata.execution.display import display_for, headline
 from strata.execution.run import run_study, worker_cpus
+from strata.model.trial import TrialKey
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner
-from strata.spec.trial import TrialKey
 
 
 def attempts(folder: Path) -> dict[TrialKey, int]:

@@ -14,10 +14,10 @@ from strata.explanation.comparison import IDLE, compare
 from strata.explanation.page import render
 from strata.explanation.sentences import sentences
 from strata.explanation.tables import tables
+from strata.model.metric import Metric
 from strata.results.record import (
     ProcessorUse,
 )
-from strata.spec.metric import Metric
 from strata.traces.table import Trace
 from traces import MS, records, request, trace
 

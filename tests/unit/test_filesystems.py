@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from command_line import shown
+from strata.model.step import Step
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.spec.step import Step
 from study_texts import mistakes, read
 
 STUDY = """\

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from strata.datasheet.kinds import sheet_of
+from strata.devices.device import bundled_devices, find_device
+from strata.devices.kinds.flash import Flash
 from strata.lab.disk import driver_config
 from strata.lab.model import WRITE, ModelledDisk
 from strata.plan.compile import compile_trial, spec_sha256
-from strata.spec.device import bundled_devices, find_device
-from strata.spec.device_kinds.flash import Flash
 from strata.validation.subjects.published import is_tail, judge
 from study_texts import SOUND, mistakes, read
 

@@ -8,8 +8,8 @@ import pytest
 
 from flash_texts import BLOCK, GIB, Drive, blocks
 from strata.datasheet.kinds import sheet_of
+from strata.devices.device import find_device
 from strata.lab.model import FLUSH, READ, WRITE
-from strata.spec.device import find_device
 from strata.validation.subjects.published import is_tail, judge
 
 MS = 1_000_000

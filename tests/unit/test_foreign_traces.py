@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import refusal
+from strata.devices.device import find_device
 from strata.errors import ResultError
 from strata.explanation.replay import replay
-from strata.spec.device import find_device
 from strata.traces.blkparse import blkparse_lines
 from strata.traces.foreign import files_of, read_foreign
 from strata.traces.kinds import KINDS, OPS

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 from input_files import STUDY, plain_tar, plan_of, study
 
+from strata.diagnostics.names import Diagnostic
 from strata.errors import DiagnosticsError, LabError, StudyError
 from strata.lab.inputs import (
     input_setting,
@@ -24,10 +25,9 @@ from strata.lab.inputs import (
     write_package_set,
 )
 from strata.lab.progress import SILENCE
+from strata.model.inputs import InputFile, read_input
 from strata.plan.catalogue import catalogue
-from strata.spec.inputs import InputFile, read_input
-from strata.spec.load import load_study
-from strata.spec.names import Diagnostic
+from strata.reading.load import load_study
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "tree.tar": lambda content: content,

@@ -18,6 +18,7 @@ from input_files import STUDY, plain_tar, plan_of, study
 from typer.testing import CliRunner
 
 from strata.cli import app
+from strata.diagnostics.names import Diagnostic
 from strata.errors import DiagnosticsError, StudyError
 from strata.execution.run import run_study
 from strata.lab.inputs import (
@@ -25,13 +26,12 @@ from strata.lab.inputs import (
     provided_inputs,
 )
 from strata.lab.progress import SILENCE
+from strata.model import archives
+from strata.model.consent import Consent, consent, give_consent, withdraw_consent
+from strata.model.inputs import InputFile, read_input
+from strata.model.workload import InputKind
 from strata.plan.model import PlanInput
 from strata.results.store import ResultsFolder
-from strata.spec import archives
-from strata.spec.consent import Consent, consent, give_consent, withdraw_consent
-from strata.spec.inputs import InputFile, read_input
-from strata.spec.names import Diagnostic
-from strata.spec.workload import InputKind
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from strata.cli.man import command_tree, walk
+from strata.devices.kinds import KINDS
+from strata.model.metric import COMMON
+from strata.model.warning import QUESTIONS
 from strata.plan.catalogue import catalogue
-from strata.spec.device_kinds import KINDS
-from strata.spec.metric import COMMON
-from strata.spec.warning import QUESTIONS
 
 INVENTORY = Path(__file__).parents[1] / "golden/inventory.txt"
 

@@ -13,8 +13,8 @@ from strata.errors import LabError, StudyError, ToolError
 from strata.execution.agenda import stack_title
 from strata.lab.own_source import OwnSource, own_source
 from strata.lab.recipe import Recipe, project_root
+from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, KERNELS, Kernel, find_kernel
 from strata.plan.compile import compile_trial
-from strata.spec.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, KERNELS, Kernel, find_kernel
 from study_texts import SOUND, mistakes, read
 
 MAKEFILE = "VERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 3\n"

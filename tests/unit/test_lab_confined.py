@@ -22,9 +22,9 @@ from strata.lab.own_source import own_source
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import Workshop, source_of_user
-from strata.spec.consent import give_consent, withdraw_consent
-from strata.spec.kernel import Kernel
-from strata.spec.load import load_study
+from strata.model.consent import give_consent, withdraw_consent
+from strata.model.kernel import Kernel
+from strata.reading.load import load_study
 
 needs_namespaces = pytest.mark.skipif(not can_confine(), reason="this machine gives no namespaces")
 MAKEFILE = "VERSION = 7\nPATCHLEVEL = 2\nSUBLEVEL = 3\n"

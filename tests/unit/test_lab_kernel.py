@@ -21,7 +21,7 @@ from strata.lab.own_source import own_source
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import Recipe
 from strata.lab.source import LEFT_OUT, Workshop, source_from_tarball
-from strata.spec.kernel import KERNELS, Kernel
+from strata.model.kernel import KERNELS, Kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = """\

@@ -13,9 +13,9 @@ from strata.lab.boot import boot_setting, kernel_arguments, memory_text
 from strata.lab.initrd import lab_bindings, lab_initrd
 from strata.lab.limits import check_memory, lies_on_disk
 from strata.lab.programs import PATH, LoadBuild, load_file, load_setting
+from strata.model.step import LOAD
+from strata.model.study import MEMORY_BYTES_MIN
 from strata.plan.model import Plan
-from strata.spec.step import LOAD
-from strata.spec.study import MEMORY_BYTES_MIN
 
 MIB = 1 << 20
 

@@ -19,9 +19,9 @@ from strata.lab.modules import Module, ModulesBuild
 from strata.lab.programs import AgentBuild
 from strata.lab.progress import SILENCE
 from strata.lab.variant import variant_spec
+from strata.model.step import Prerequisites
 from strata.plan.model import Plan
 from strata.runners.lab import LabRunner
-from strata.spec.step import Prerequisites
 
 
 def plan_with(*modules: str, features: tuple[str, ...] = ()) -> Plan:

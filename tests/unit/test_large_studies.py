@@ -9,10 +9,10 @@ from typing import Any
 
 from strata.execution.agenda import snapshot_of
 from strata.files import JSON_BYTES_MAX
+from strata.model.design import TRIALS_MAX
 from strata.plan.compile import trials
 from strata.results.reading import read_snapshot, write_model
 from strata.runners.fake import FakeRunner
-from strata.spec.design import TRIALS_MAX
 from study_texts import EXT4_AND_XFS, read
 
 LEVELS = 200

@@ -9,7 +9,7 @@ from layer_factory import GIB, MIB, context, refused, step_of
 
 from strata.layers.bcache import Bcache
 from strata.layers.lvm.caches import DmCache, DmWritecache
-from strata.spec.layer import Geometry, Layer, LayerContext, Provided
+from strata.model.layer import Geometry, Layer, LayerContext, Provided
 from study_texts import HEAD, SSD, disk, fio, mistakes
 
 DISK = Provided("block", (8 * GIB,))

@@ -14,12 +14,12 @@ from strata.errors import DiagnosticsError
 from strata.lab.image import ImageSpec
 from strata.lab.recipe import project_root
 from strata.lab.variant import variant_spec
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
+from strata.reading.load import load_study
 from strata.runners.kernel import Kernel
-from strata.spec.load import load_study
-from strata.spec.study import Study
 from study_texts import written
 
 TEXT = """

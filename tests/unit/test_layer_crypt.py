@@ -8,7 +8,7 @@ from layer_factory import GIB, MIB, context, refused, step_of
 
 from strata.layers.crypt import Crypt
 from strata.layers.integrity import Integrity
-from strata.spec.layer import Geometry, Layer, Provided
+from strata.model.layer import Geometry, Layer, Provided
 
 DISK = Provided("block", (8 * GIB,))
 

@@ -16,8 +16,8 @@ from present import present
 from strata.layers.guest import Guest
 from strata.layers.image.file import ImageFile, Raw
 from strata.layers.image.qcow2 import Qcow2
-from strata.spec.layer import Layer, LayerContext, Provided
-from strata.spec.step import Step
+from strata.model.layer import Layer, LayerContext, Provided
+from strata.model.step import Step
 
 L = TypeVar("L", bound=Layer)
 

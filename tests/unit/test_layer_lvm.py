@@ -10,7 +10,7 @@ from layer_factory import GIB, context, on, refused, refused_keys, step_of
 from present import present
 from strata.layers.lvm.lvm import Lvm
 from strata.layers.lvm.lvm_thin import LvmThin
-from strata.spec.layer import Geometry, Layer, Provided
+from strata.model.layer import Geometry, Layer, Provided
 from strata.units import parse_size
 
 EXTENT = 4 << 20

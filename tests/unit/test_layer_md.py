@@ -7,8 +7,8 @@ import pytest
 from layer_factory import GIB, context, on, refused, refused_keys
 
 from strata.layers.md import Md
-from strata.spec.layer import Geometry, LayerContext, Provided
-from strata.spec.step import Step
+from strata.model.layer import Geometry, LayerContext, Provided
+from strata.model.step import Step
 
 
 def md(**keys: Any) -> Md:

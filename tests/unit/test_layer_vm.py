@@ -22,20 +22,20 @@ from strata.lab.lab import Project
 from strata.lab.machine import QemuProcessor
 from strata.lab.programs import AgentBuild
 from strata.lab.recipe import project_root
+from strata.model.inputs import InputFile
+from strata.model.step import QEMU_KERNEL
+from strata.model.study import Study
+from strata.model.trial import CellKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
+from strata.reading.load import load_study
 from strata.results.events import read_events
 from strata.results.machines import machine_accounts, machine_counts
 from strata.runners.fake import FakeRunner
 from strata.runners.host import HostRunner
 from strata.runners.kernel import Kernel
 from strata.runners.machines import machine_nodes, processor_of
-from strata.spec.inputs import InputFile
-from strata.spec.load import load_study
-from strata.spec.step import QEMU_KERNEL
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
 from study_texts import HEAD, SSD, disk, fio, read, written
 
 TEXT = HEAD + 'memory = "{memory}"\n' + disk("disk0", capacity="40GiB")

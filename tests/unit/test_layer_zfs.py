@@ -15,8 +15,8 @@ from strata.layers.zfs.status import FIND_ERRORS
 from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
-from strata.spec.layer import Layer, LayerContext, Provided
-from strata.spec.step import Command
+from strata.model.layer import Layer, LayerContext, Provided
+from strata.model.step import Command
 from study_texts import mistakes
 
 NAMED = {"log0": 8 * GIB, "log1": 8 * GIB, "cache0": 8 * GIB, "spare0": 8 * GIB}

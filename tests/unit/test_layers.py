@@ -12,8 +12,8 @@ from strata.layers.f2fs import F2fs
 from strata.layers.filesystem import Filesystem
 from strata.layers.tmpfs import Tmpfs
 from strata.layers.xfs import Xfs
-from strata.spec.layer import Geometry, Layer, LayerContext, Provided
-from strata.spec.step import Step
+from strata.model.layer import Geometry, Layer, LayerContext, Provided
+from strata.model.step import Step
 
 ON_BLOCKS = [Ext2(), Ext3(), Ext4(), Xfs(), Btrfs(), F2fs()]
 RAID5 = Geometry(chunk_bytes=64 << 10, data_chunks=3)

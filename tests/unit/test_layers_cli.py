@@ -10,11 +10,11 @@ import pytest
 
 from command_line import shown
 from strata.cli.parameters import complete_layer
+from strata.diagnostics.mistakes import keys_of
 from strata.errors import StudyError
+from strata.model.layer import Family
 from strata.plan.catalogue import catalogue
 from strata.plan.layer_sheet import grouped, layer_sheet
-from strata.spec.diagnostics import keys_of
-from strata.spec.layer import Family
 
 LAYERS = list(catalogue().layers)
 README = Path(__file__).resolve().parents[2] / "README.md"

@@ -11,14 +11,14 @@ from results_factory import good_log, plan_of, snapshot_of, store_trial
 
 from command_line import shown, shown_json
 from strata.errors import DiagnosticsError, StudyError
+from strata.model.matrix import Factor, Level, Matrix, Variant
+from strata.model.metric import Metric
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, trials
+from strata.reading.load import load_study
 from strata.report.page import page_of
 from strata.results.store import ResultsFolder
-from strata.spec.load import load_study
-from strata.spec.matrix import Factor, Level, Matrix, Variant
-from strata.spec.metric import Metric
-from strata.spec.study import Study
 from strata.statistics.effects import designs, effects, interactions
 from strata.statistics.study import gather
 from study_texts import HEAD, disk, pgbench

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from content_model import LOADED, NEW, FullDisk, Io, Store
+from strata.devices.device import find_device
+from strata.devices.kinds import flash
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, FLUSH, READ, WRITE
-from strata.spec.device import find_device
-from strata.spec.device_kinds import flash
 
 GIB = 1 << 30
 STORE_BYTES = 512 << 20

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from strata.diagnostics.mistakes import parse_toml
 from strata.errors import DiagnosticsError, StudyError
-from strata.spec.diagnostics import parse_toml
 from study_texts import SOUND, mistakes, read
 
 LONG, LONGER = "n" * 300, "n" * 5000

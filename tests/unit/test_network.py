@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from strata.datasheet.measure import Subject
+from strata.devices.device import bundled_devices, device_folder, find_device, load_device
+from strata.devices.kind import nearest
+from strata.devices.kinds.network import latency_table, tail_probability
 from strata.errors import StrataError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
-from strata.spec.device import bundled_devices, device_folder, find_device, load_device
-from strata.spec.device_kind import nearest
-from strata.spec.device_kinds.network import latency_table, tail_probability
 from volume_texts import GIB, MIB, MS, S, network_text
 
 VOLUMES = [name for name in bundled_devices() if find_device(name).kind == "network"]

@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 
 from strata.cli import app, new
 from strata.cli.new_study import Use
+from strata.diagnostics.registry import Registry
 from strata.disks.machine import Machine
 from strata.disks.resemblance import resembling
+from strata.model.layer import Layer
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
-from strata.spec.layer import Layer
-from strata.spec.load import load_study
-from strata.spec.registry import Catalogue, Registry
+from strata.reading.entries import Catalogue
+from strata.reading.load import load_study
 from study_texts import SOUND
 
 ROOT = Path(__file__).parents[2]

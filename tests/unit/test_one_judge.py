@@ -12,12 +12,12 @@ import pytest
 from command_line import shown, shown_json
 from made_results import made_results
 from present import present
+from strata.model.matrix import Factor, Level, Matrix, Variant
+from strata.model.trial import CellKey
+from strata.model.warning import Check
 from strata.report.heat_map import heat_map
 from strata.report.page import page_of
 from strata.results.store import ResultsFolder
-from strata.spec.matrix import Factor, Level, Matrix, Variant
-from strata.spec.trial import CellKey
-from strata.spec.warning import Check
 from strata.statistics.study import gather
 from strata.units import times
 

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from option_samples import LAYERS, LIMITED, NEWER, making, names_of, words_for
-from strata.spec.layer import LayerContext, Provided
+from strata.model.layer import LayerContext, Provided
 
 # A UUID of no trial: mkfs.btrfs refuses the UUID of a filesystem that it finds on the machine.
 SEED: Final = 770_881_021

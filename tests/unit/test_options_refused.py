@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from option_samples import LIMITED
-from strata.spec.allowed import (
+from strata.model.allowed import (
     Limits,
     features,
     given,

@@ -11,10 +11,10 @@ from strata.lab import variant
 from strata.lab.image import ImageSpec
 from strata.lab.progress import SILENCE
 from strata.lab.recipe import project_root
+from strata.model.packages import lock_path
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
-from strata.spec.load import load_study
-from strata.spec.packages import lock_path
+from strata.reading.load import load_study
 from study_texts import SOUND, mistakes
 
 OWN = """

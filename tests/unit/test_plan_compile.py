@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import DiagnosticsError, PlanError
+from strata.model.step import Command, Step
 from strata.plan.compile import (
     check_steps,
     compile_stack,
@@ -17,7 +18,6 @@ from strata.plan.compile import (
     trials,
 )
 from strata.plan.model import Plan
-from strata.spec.step import Command, Step
 from strata.workloads.fio import Fio
 from study_texts import SOUND, read, stack_text
 

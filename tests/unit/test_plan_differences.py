@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from results_factory import plan_of
 
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.results.differences import changed_text, plan_changes
-from strata.spec.step import Step
 
 PLAN = plan_of("ext4", "oltp", 1)
 MAKE, LOAD = PLAN.steps

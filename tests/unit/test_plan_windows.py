@@ -13,16 +13,16 @@ from strata.layers.btrfs import Btrfs
 from strata.layers.ext import Ext4
 from strata.layers.xfs import Xfs
 from strata.layers.zfs.zpool import Zpool
+from strata.model.abilities import FreeSpace
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.model.workload import Outputs, StepOutput
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import LOAD_LANE, snapshot_metrics
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
-from strata.spec.abilities import FreeSpace
-from strata.spec.fit import SNAPSHOT_LANE
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
-from strata.spec.workload import Outputs, StepOutput
+from strata.rules.fit import SNAPSHOT_LANE
 from study_texts import read, stack_text
 
 S = 1_000_000_000

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from strata.devices.device import bundled_devices, device_folder, find_device
+from strata.devices.kinds import KINDS
+from strata.devices.plausible import drawn_drives, plausible_drive, recorded_drive
 from strata.errors import StudyError
+from strata.model.study import Study
 from strata.plan.compile import compile_trial, spec_sha256
-from strata.spec.device import bundled_devices, device_folder, find_device
-from strata.spec.device_kinds import KINDS
-from strata.spec.plausible import drawn_drives, plausible_drive, recorded_drive
-from strata.spec.study import Study
 from study_texts import SOUND, read
 
 RE4 = "wd-re4-500gb"

@@ -17,10 +17,10 @@ from strata.errors import RunError
 from strata.execution.power import CutResult, cut_and_recover
 from strata.lab.boot import Power
 from strata.lab.disk_image import PowerCut, PowerCutDamage
+from strata.model.inputs import InputFile
+from strata.model.study import Study
 from strata.plan.model import Plan
 from strata.runners.base import CONSOLE_NAME, Task
-from strata.spec.inputs import InputFile
-from strata.spec.study import Study
 
 LOSS = PowerCutDamage("sda", 10**9, 5, 3, 1, 1, 1, 1, 0)
 

@@ -19,11 +19,12 @@ from record_hashes import hashes
 from strata.errors import RunError
 from strata.execution.precision import with_more_seeds
 from strata.execution.run import Summary, run_study
+from strata.model.step import Step
+from strata.model.trial import CellKey, TrialKey
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.step import Step
-from strata.spec.trial import CellKey, TrialKey, derive_seed
+from strata.seeds import derive_seed
 from strata.statistics.study import gather
 from study_texts import mistakes
 

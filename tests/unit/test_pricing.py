@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strata.devices.processor import PROCESSOR_PARAMETERS, find_processor, load_processor
 from strata.errors import ToolError
 from strata.pricing.benchmark import Operation
 from strata.pricing.files import processor_toml, program_toml
 from strata.pricing.fit import CLOCK, COUNTED, USER_CODE, WAKEUP, fit_processor
 from strata.pricing.programs import Load, measure_load, price_program
 from strata.pricing.tasks import Usage
-from strata.spec.processor import PROCESSOR_PARAMETERS, find_processor, load_processor
 
 SERVER = find_processor("generic-server-2024")
 SHOWN = [each for each in COUNTED.values() if each not in {"cipher_time", "parity_time", "interrupt_time"}]

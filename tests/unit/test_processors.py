@@ -8,11 +8,8 @@ import pytest
 from execution_factory import TEXT, study_in
 
 from command_line import shown, shown_json
-from strata.errors import DiagnosticsError, StudyError
-from strata.execution.agenda import plan_study
-from strata.runners.fake import FakeRunner
-from strata.spec.device import bundled_folder
-from strata.spec.processor import (
+from strata.devices.device import bundled_folder
+from strata.devices.processor import (
     FREE,
     PROCESSOR_PARAMETERS,
     bundled_processors,
@@ -20,6 +17,9 @@ from strata.spec.processor import (
     find_processor,
     load_processor,
 )
+from strata.errors import DiagnosticsError, StudyError
+from strata.execution.agenda import plan_study
+from strata.runners.fake import FakeRunner
 
 SERVER = "generic-server-2024"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from command_line import strata
+from strata.devices.device import Device, device_folder, find_device, load_device
+from strata.devices.provisioning import provision
 from strata.errors import DiagnosticsError
-from strata.spec.device import Device, device_folder, find_device, load_device
-from strata.spec.provisioning import provision
 from study_texts import HEAD, disk, fio, read
 
 GIB = 1 << 30

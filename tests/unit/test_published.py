@@ -12,8 +12,8 @@ import pytest
 from command_line import shown, shown_json
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
-from strata.spec.claims import SUFFIX, Claim, read_claims, subject_of
-from strata.spec.load import load_study
+from strata.reading.claims import SUFFIX, Claim, read_claims, subject_of
+from strata.reading.load import load_study
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = sorted(

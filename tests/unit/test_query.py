@@ -10,9 +10,9 @@ from results_factory import STACKS, WORKLOADS, good_log, make_study, metrics_of,
 
 from command_line import shown
 from strata.errors import ResultError
+from strata.model.trial import TrialKey
 from strata.results.query import TABLES, query
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
 
 
 @pytest.fixture

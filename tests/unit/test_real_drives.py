@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strata.datasheet.measure import Pattern, Subject, measure, rate_per_s
-from strata.spec.device import find_device
+from strata.devices.device import find_device
 from strata.units import NS_PER_S
 from strata.validation.real import Cell, Figures, RealDrive, real_drives
 from strata.validation.subjects.real import Compared, _figures, aims

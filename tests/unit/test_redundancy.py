@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from command_line import strata
-from strata.spec.redundancy import losses_survived, stack_warnings
-from strata.spec.study import Study
+from strata.model.study import Study
+from strata.rules.redundancy import losses_survived, stack_warnings
 from study_texts import HEAD, SSD, disk, fio, read
 
 STUDY = f"{HEAD}{disk('disk0')}{disk('disk1')}{disk('ssd', SSD)}[stacks.home]\n"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strata.devices.device import find_device
 from strata.errors import ResultError
 from strata.explanation.replay import Replay, in_order_of_arrival, replay, waits
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk
-from strata.spec.device import find_device
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import RECORD, Records
 

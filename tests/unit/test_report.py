@@ -23,6 +23,9 @@ from results_factory import (
 
 from present import present
 from strata.errors import ResultError
+from strata.model.metric import Metric
+from strata.model.metric_title import metric_title
+from strata.model.trial import TrialKey
 from strata.report import charts
 from strata.report.answer import answer
 from strata.report.page import render
@@ -30,9 +33,6 @@ from strata.report.palette import GAINS, GRID, INK, MUTED, ON_GAINS, ON_PARTS, P
 from strata.report.palette import STACKS as STACK_COLOURS
 from strata.report.wording import covered_words
 from strata.results.store import ResultsFolder
-from strata.spec.metric import Metric
-from strata.spec.metric_title import metric_title
-from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults, gather
 from strata.statistics.summary import Series, summarize
 

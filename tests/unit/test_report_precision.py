@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from made_results import made_results
+from strata.model.trial import CellKey
 from strata.report.data import study_plain
 from strata.report.export import to_markdown
 from strata.report.origin import declared_seeds, precision_notes, seeds_words
@@ -19,7 +20,6 @@ from strata.report.terminal import study_view
 from strata.results.record import StudySnapshot
 from strata.serve.pages import Pages
 from strata.serve.watch import Watch
-from strata.spec.trial import CellKey
 from strata.statistics.study import StudyResults, gather
 
 ADDED = "Added for a precision of ±2.5 %: seed 4 under postgresql."

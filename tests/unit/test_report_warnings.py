@@ -10,9 +10,9 @@ import pytest
 from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_trial
 
 from command_line import shown
+from strata.model.warning import Check
 from strata.report.page import render
 from strata.results.store import ResultsFolder
-from strata.spec.warning import Check
 from strata.statistics.study import gather
 
 UNSTEADY = Check(name="steady", verdict="no", detail="they differ by 45.0% of their mean (at most 20%)")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from results_factory import EventLog, S, plan_of
 
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.results.build import build_record, disk_accounts, measured_window_ns
 from strata.results.events import read_events
 from strata.results.record import Charges, Fingerprint, RealTime, Versions
 from strata.results.troubles import trouble_in_events
-from strata.spec.step import Step
 
 ONE = plan_of("btrfs", "oltp", 1)
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.errors import ResultError, StrataError
+from strata.model.trial import TrialKey
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, write_capabilities
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
-from strata.spec.trial import TrialKey
 
 ATTEMPT = "trials/ext4.mix.s1/attempt-001"
 FOLDERS = ("trials", "trials/ext4.mix.s1", ATTEMPT, "query", ".journal", "capabilities")

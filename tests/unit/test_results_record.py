@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 from results_factory import EventLog, S, good_log, plan_of, record_of
 
+from strata.model.metric import Metric
 from strata.results.record import ResultRecord, TraceSummary, record_sha256
-from strata.spec.metric import Metric
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import pytest
 from execution_factory import TEXT, fake_runner, run_tiny
 from results_factory import EventLog, S, good_log, metrics_of, plan_of, record_of
 
+from strata.model.metric import Metric
+from strata.model.step import Step
+from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.results.troubles import trouble_in_console
-from strata.spec.metric import Metric
-from strata.spec.step import Step
-from strata.spec.trial import TrialKey
 
 PLAN = plan_of("btrfs", "oltp", 1)
 

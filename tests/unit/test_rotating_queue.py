@@ -8,9 +8,9 @@ import pytest
 
 from kernel_model import Geometry
 from strata.datasheet.measure import Subject, rate_per_s
+from strata.devices.device import bundled_devices, find_device
+from strata.devices.plausible import plausible_drive
 from strata.lab.model import READ, WRITE, ModelledDisk
-from strata.spec.device import bundled_devices, find_device
-from strata.spec.plausible import plausible_drive
 
 DRIVE = Geometry(window=32)
 QUEUEING = [

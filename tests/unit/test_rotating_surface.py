@@ -11,10 +11,10 @@ import pytest
 
 from kernel_model import Geometry
 from strata.datasheet.formulas import random_read_ns_mean
+from strata.devices.device import Device, device_folder, find_device, load_device
+from strata.devices.kinds.mechanism import mechanism
 from strata.lab.disk import driver_config
 from strata.lab.model import DISCARD, READ, WRITE, ModelledDisk
-from strata.spec.device import Device, device_folder, find_device, load_device
-from strata.spec.device_kinds.mechanism import mechanism
 
 DRIVE = Geometry()
 ALIGNED = Geometry(zones=((20_000, 2344), (20_000, 1736), (20_000, 1120)))

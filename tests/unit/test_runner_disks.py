@@ -17,14 +17,14 @@ from strata.disks.inventory import disks
 from strata.disks.machine import Machine
 from strata.disks.signatures import signatures
 from strata.errors import DiagnosticsError, LabError
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
+from strata.reading.load import load_study
 from strata.runners.disks import DISKS_NAME, RealDisks, choose_disks
 from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
 from strata.runners.leftovers import remove_leftovers
-from strata.spec.load import load_study
-from strata.spec.study import Study
 from study_texts import HEAD, disk, fio
 
 pytestmark = pytest.mark.root

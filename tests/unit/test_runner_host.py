@@ -18,6 +18,9 @@ from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
 from strata.lab.folder import private_folder
 from strata.lab.programs import AgentBuild
+from strata.model.layer import LayerContext, Provided
+from strata.model.memory_limit import limit_memory
+from strata.model.step import Prerequisites
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan
 from strata.runners.assembled import loops_under
@@ -27,9 +30,6 @@ from strata.runners.host import HostRunner
 from strata.runners.leftovers import Journal, processes_of, remove_leftovers
 from strata.runners.machine import missing_tools, scratch_of, tool_versions
 from strata.runners.watching import WindowWatch, follow
-from strata.spec.layer import LayerContext, Provided
-from strata.spec.memory_limit import limit_memory
-from strata.spec.step import Prerequisites
 
 
 def runner_on(scratch: Path, results: Path) -> HostRunner:

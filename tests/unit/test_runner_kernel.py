@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import LabError
+from strata.model.step import Prerequisites
 from strata.runners.block_devices import network_devices
 from strata.runners.kernel import Kernel
-from strata.spec.step import Prerequisites
 
 ALL = Prerequisites(
     modules=("zfs",),

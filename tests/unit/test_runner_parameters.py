@@ -10,6 +10,7 @@ from execution_factory import fake_runner, study_in
 
 from strata.errors import RunError
 from strata.execution.agenda import plan_study
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.kernel import (
     BOOT_NAME,
@@ -19,7 +20,6 @@ from strata.runners.kernel import (
     parameters_set,
     set_back,
 )
-from strata.spec.step import Step
 
 PARAMETERS = "sys/module/zfs/parameters"
 

@@ -11,11 +11,11 @@ import pytest
 from golden_studies import LAYER_CASES, compile_case
 from strata.errors import ToolError
 from strata.lab.folder import private_folder
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.assembled import CGROUPS
 from strata.runners.kernel import BOOT_NAME, Kernel, boot_id
 from strata.runners.sandbox import INNER, make_folders, remove_spares, sandbox_of, spare_loops, try_sandbox
-from strata.spec.step import Step
 
 TRIAL = Path("/scratch/strata-1")
 

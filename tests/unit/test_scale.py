@@ -9,9 +9,9 @@ from execution_factory import TEXT, fake_runner
 from command_line import shown, shown_json
 from strata.cli import run as run_command
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.declared import declared_study
 from strata.results.store import ResultsFolder
-from strata.spec.load import load_study
 from study_texts import SOUND
 
 

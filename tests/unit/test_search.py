@@ -18,6 +18,7 @@ from record_hashes import hashes
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
 from strata.execution.run import Summary, run_study
+from strata.model.trial import CellKey, TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Trial
@@ -29,7 +30,6 @@ from strata.results.search import searches
 from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner
 from strata.serve.watch import Watch
-from strata.spec.trial import CellKey, TrialKey
 from strata.statistics.study import StudyResults, gather
 from study_texts import mistakes
 

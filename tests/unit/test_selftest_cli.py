@@ -11,10 +11,10 @@ from execution_factory import TEXT, fio_output
 from typer.testing import CliRunner, Result
 
 from strata.cli import app
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.step import Step
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.statistics.selftest import BestOf, Rate
 
 

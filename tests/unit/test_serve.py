@@ -18,13 +18,13 @@ from made_results import made_results
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
 from strata.execution.agenda import plan_study
+from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.report.page import render
 from strata.results.store import Attempt, ResultsFolder
 from strata.serve import pages as pages_module
 from strata.serve.app import application
 from strata.serve.watch import StudyNow, Watch, find_watches
-from strata.spec.trial import TrialKey
 from strata.statistics.study import gather
 from strata.units import NS_PER_S
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from strata.model.step import Step
+from strata.model.workload import WorkloadContext
 from strata.plan.compile import compile_trial
 from strata.servers.database import DatabaseServer, Setting
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
-from strata.spec.step import Step
-from strata.spec.workload import WorkloadContext
 from study_texts import HEAD, disk, mistakes, read
 
 

@@ -12,8 +12,8 @@ from results_factory import STACKS, good_log, make_study, metrics_of, plan_of, s
 
 from command_line import shown
 from strata.errors import ResultError
+from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
 
 
 @pytest.fixture(scope="module")

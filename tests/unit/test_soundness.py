@@ -13,11 +13,11 @@ from soundness_trials import BUFFERED, FIO, LONG, SAVED, Log, checks, finished, 
 
 from strata.execution.computing import without_charges
 from strata.execution.soundness import FinishedTrial, throughput_of
+from strata.model.metric import Metric
+from strata.model.warning import Check, warnings_of_checks
 from strata.results.build import build_record
 from strata.results.events import read_events
 from strata.results.record import Charges, Fingerprint, RealTime, ResultRecord, Versions
-from strata.spec.metric import Metric
-from strata.spec.warning import Check, warnings_of_checks
 
 
 def test_a_sound_trial_passes_every_check(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from strata.spec.positions import format_path, key_lines, nearest_line
+from strata.diagnostics.positions import format_path, key_lines, nearest_line
 
 TEXT = """\
 # a comment with [brackets] and "quotes"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from strata.datasheet.measure import Subject
+from strata.devices.device import Device, find_device
 from strata.lab.disk import driver_config
 from strata.lab.model import READ, ModelledDisk
-from strata.spec.device import Device, find_device
 
 _COUNT = 300
 _GAP_NS = 50_000_017

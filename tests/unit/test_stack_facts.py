@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from golden_studies import LAYER_CASES, study_of
+from strata.devices.price import Price
 from strata.lab.recipe import project_root
 from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
+from strata.reading.load import load_study
 from strata.report.stack_facts import StackFacts, facts_of, facts_table
 from strata.report.table import markdown
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, Verdict
-from strata.spec.load import load_study
-from strata.spec.price import Price
 from study_texts import HEAD, disk, fio, mistakes, read
 
 STUDY = HEAD + disk("disk0", capacity="16GiB") + "{price}\n" + disk("disk1", capacity="16GiB") + "{other}\n"

@@ -9,10 +9,10 @@ import pytest
 from results_factory import STACKS, good_log, make_study, plan_of, snapshot_of, store_trial
 
 from strata.errors import ResultError
+from strata.model.histogram import decode, empty_histogram, encode, record
+from strata.model.metric import Metric
+from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
-from strata.spec.histogram import decode, empty_histogram, encode, record
-from strata.spec.metric import Metric
-from strata.spec.trial import TrialKey
 from strata.statistics.comparison import CellSeries, MetricKind, compare, judge
 from strata.statistics.curve import percentile_band
 from strata.statistics.level import Distribution, MeanLevel, PercentileLevel, distribution_of, resamples

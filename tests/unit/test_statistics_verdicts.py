@@ -8,7 +8,7 @@ import pytest
 import scipy
 
 from present import present
-from strata.spec.metric import Better
+from strata.model.metric import Better
 from strata.statistics.comparison import (
     CellSeries,
     Comparison,

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from made_results import made_results
+from strata.model.histogram import empty_histogram, encode, record
+from strata.model.metric import Metric
+from strata.model.step import Phase
+from strata.model.trial import CellKey, TrialKey
+from strata.model.warning import STEADY, UNDISTURBED, WARNINGS, Check, ResultWarning
 from strata.plan.model import sha256_hex
 from strata.report.page import render
 from strata.results.record import ResultRecord, measured
 from strata.results.store import ResultsFolder
-from strata.spec.histogram import empty_histogram, encode, record
-from strata.spec.metric import Metric
-from strata.spec.step import Phase
-from strata.spec.trial import CellKey, TrialKey
-from strata.spec.untouched import Untouched
-from strata.spec.warning import STEADY, UNDISTURBED, WARNINGS, Check, ResultWarning
+from strata.rules.untouched import Untouched
 from strata.statistics.study import StudyResults, gather
 
 STACK, WORKLOAD = "ext4", "postgresql"

@@ -26,9 +26,9 @@ from results_factory import (
 
 from strata.errors import ResultError
 from strata.files import write_durably
+from strata.model.trial import TrialKey
 from strata.results.record import record_sha256
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
 
 PLAN = plan_of("xfs", "oltp", 1)
 

@@ -10,8 +10,8 @@ from strata.lab.disk import driver_config
 from strata.lab.model import ModelledDisk
 from strata.plan.catalogue import catalogue
 from strata.plan.model import Plan
-from strata.spec.claims import SUFFIX
-from strata.spec.load import load_study
+from strata.reading.claims import SUFFIX
+from strata.reading.load import load_study
 from study_texts import EXT4_AND_XFS, HEAD, SOUND, disk, fio, mistakes, read
 
 STUDIES = sorted(

@@ -8,7 +8,7 @@ import pytest
 
 from strata.errors import StudyError
 from strata.plan.catalogue import catalogue
-from strata.spec.load import load_study
+from strata.reading.load import load_study
 from study_texts import SOUND, mistakes, read
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from command_line import shown
 from strata.plan.catalogue import catalogue
-from strata.spec.schema import study_schema
+from strata.reading.schema import study_schema
 
 
 def schema() -> dict[str, Any]:

@@ -15,14 +15,14 @@ from strata.advice.advise import advise
 from strata.advice.uses import Need
 from strata.capabilities.power_cuts import drawn_cuts, uncut
 from strata.errors import DiagnosticsError, RunError, ToolError
+from strata.model.workload import Outputs, StepOutput
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.recovery import compile_recovery
+from strata.reading.load import load_study
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import PowerCutFinding
-from strata.spec.load import load_study
-from strata.spec.workload import Outputs, StepOutput
 from strata.units import NS_PER_MS
 from strata.workloads.pgbench import Pgbench
 from study_texts import HEAD, SSD, disk

@@ -13,12 +13,12 @@ import pytest
 from execution_factory import TEXT, study_in
 
 from strata.errors import RunError
+from strata.model.survival import Kept
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.power_cut import ACKNOWLEDGED
 from strata.plan.recovery import compile_recovery
-from strata.spec.survival import Kept
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.units import NS_PER_MS
 from strata.workloads.generator.load import Load
 from strata.workloads.sysbench.oltp import SysbenchOltp

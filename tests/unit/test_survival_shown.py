@@ -16,6 +16,8 @@ from advice_studies import around, capabilities, said_of, study, use, weight
 from command_line import shown, shown_json
 from strata.advice.advise import advise
 from strata.cli import app
+from strata.model.metric import Metric
+from strata.model.survival import REBUILT
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
 from strata.results.capabilities import (
@@ -26,8 +28,6 @@ from strata.results.capabilities import (
     write_capabilities,
 )
 from strata.results.record import ResultRecord
-from strata.spec.metric import Metric
-from strata.spec.survival import REBUILT
 from strata.statistics.study import Cell, StudyResults
 from strata.units import NS_PER_S
 

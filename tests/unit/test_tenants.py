@@ -12,17 +12,17 @@ import pytest
 
 from golden_studies import compile_case
 from strata.errors import RunError
+from strata.model.metric import Metric
+from strata.model.step import Command, Step
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.model.warning import Check
+from strata.model.workload import Outputs, StepOutput, Workload
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.placement import of_tenant
-from strata.spec.metric import Metric
-from strata.spec.schema import study_schema
-from strata.spec.step import Command, Step
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, StepOutput, Workload
+from strata.reading.schema import study_schema
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
 from strata.workloads.tenants import Tenants, TenantTable, fairness

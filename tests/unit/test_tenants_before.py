@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from strata.model.step import LOAD_USER, Step
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.spec.step import LOAD_USER, Step
 from study_texts import read
 
 SQL = 'workload = "pgbench", scale = 1, clients = 1, duration = "10s"'

@@ -14,10 +14,10 @@ from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_tr
 
 import command_line
 from strata.console import Terminal
+from strata.model.trial import TrialKey
 from strata.printable import json_text, printable
 from strata.results.record import Choice, Validity
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
 from study_texts import SOUND
 
 NASTY = "a\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\u2066\u200f\u2028\x7f\x00\r\x08z"

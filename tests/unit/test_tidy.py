@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE_LINES_MAX = 450  # STYLE.md says "about 400"
+FILE_LINES_MAX = 600  # one public idea a file
 FUNCTION_LINES_MAX = 60  # "about 60"
 PICTURE_BYTES_MAX = 300_000  # of the documentation's, and of what a page should look like
 SOURCE = {".py", ".rs", ".c", ".h"}

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from strata.execution.display import LineDisplay, LiveDisplay, TableSoFar
 from strata.execution.forecast import Countdown, Forecast, Took
+from strata.model.trial import CellKey, TrialKey
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
 from strata.results.store import ResultsFolder
 from strata.runners.base import Progress
-from strata.spec.trial import CellKey, TrialKey
 from strata.units import NS_PER_S
 from strata.words import time_left
 

@@ -15,10 +15,10 @@ import pytest
 
 from present import present
 from strata.errors import ResultError
+from strata.model.trial import TrialKey
 from strata.results.record import TraceSummary
 from strata.results.store import Attempt
 from strata.results.trace import read_trace, seal_trace
-from strata.spec.trial import TrialKey
 from strata.traces.kinds import FLAGS, KINDS, OPS, TIME_PARTS
 from strata.traces.table import (
     RECORD,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata.model.inputs import read_input
 from strata.plan.compile import compile_trial, runnable_trials, skipped
-from strata.spec.inputs import read_input
 from strata.traces.requests import read_any, request_lines, touched_bytes
 from strata.traces.table import write_parquet
 from study_texts import HEAD, disk, mistakes, read

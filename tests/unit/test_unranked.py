@@ -14,14 +14,14 @@ from advice_studies import around, study, use, weight
 from command_line import shown_json
 from made_results import made_results
 from strata.advice.advise import advise
+from strata.model.trial import TrialKey
+from strata.model.warning import Check, Verdict
 from strata.report.answer import answer, standings
 from strata.report.data import cells_table
 from strata.report.heat_map import heat_map
 from strata.report.table import objects
 from strata.report.terminal import study_view
 from strata.results.store import ResultsFolder
-from strata.spec.trial import TrialKey
-from strata.spec.warning import Check, Verdict
 from strata.statistics.study import Cell, StudyResults
 
 LEVELS = {"slow": 100.0, "fast": 200.0, "idle": 900.0}

@@ -10,10 +10,10 @@ import pytest
 from layer_factory import GIB, context, on, refused_keys
 
 from strata.layers.md import Md
+from strata.model.trial import CellKey
 from strata.plan.catalogue import catalogue
-from strata.spec.load import load_study
-from strata.spec.trial import CellKey
-from strata.spec.untouched import exhausted_warnings, untouched, untouched_warnings
+from strata.reading.load import load_study
+from strata.rules.untouched import exhausted_warnings, untouched, untouched_warnings
 from study_texts import read
 
 HEAD: Final = '[study]\nname = "small"\nquestion = "What does it cost?"\nseeds = [1]\n'

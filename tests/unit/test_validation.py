@@ -13,9 +13,9 @@ import pytest
 from command_line import refusal, shown, shown_json
 from strata.datasheet.measure import Subject
 from strata.datasheet.sheet import Rating
+from strata.devices.device import find_device
+from strata.devices.kind import Parameter
 from strata.errors import ResultError
-from strata.spec.device import find_device
-from strata.spec.device_kind import Parameter
 from strata.validation import SUBJECT_NAMES
 from strata.validation.measured import Measured, compare, demerit, model_ns, read_measured
 from strata.validation.page import render

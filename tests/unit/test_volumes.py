@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from strata.explanation.analysis import DiskTime, Explanation
 from strata.explanation.tables import tables
+from strata.model.layer import Part
+from strata.model.stack import Volume
 from strata.results.volumes import volume_uses
-from strata.spec.layer import Part
-from strata.spec.stack import Volume
 from strata.units import MIB
 from traces import MS, request, trace
 

@@ -9,11 +9,11 @@ import pytest
 from workload_factory import refused
 
 from small_loads import SMALL, small_load
+from strata.model.step import LOAD_USER, Step
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
-from strata.spec.step import LOAD_USER, Step
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
 from strata.workloads.pgbench import Pgbench

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.step import Step
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.blog import Blog
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.metric import Metric
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.metric import Metric
+from strata.model.step import Step
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.bonnie import Bonnie
 
 # As printed in the lab by bonnie++ 2.00a: 256 MiB on ext4, and synchronous with 1024 files on btrfs.

@@ -9,10 +9,10 @@ import pytest
 from command_line import shown
 from strata.cli.parameters import complete_workload
 from strata.errors import StudyError
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs, undeclared
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import workload_sheet
-from strata.spec.load import load_study
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs, undeclared
+from strata.reading.load import load_study
 from study_texts import HEAD, disk, written
 
 WORKLOADS = list(catalogue().workloads)

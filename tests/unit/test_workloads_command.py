@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from strata.errors import RunError
+from strata.model.step import LOAD_USER, Step
+from strata.model.workload import Outputs, StepOutput
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.spec.step import LOAD_USER, Step
-from strata.spec.workload import Outputs, StepOutput
 from strata.units import NS_PER_S
 from strata.workloads.command.command import CommandWorkload, applications
 from study_texts import HEAD, disk, mistakes, read

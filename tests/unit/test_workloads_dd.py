@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.dd import Dd
 
 # As printed in the lab by dd of coreutils 9.7, over 128 MiB on ext4.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.file_storm import FileStorm
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"

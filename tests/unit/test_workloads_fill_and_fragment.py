@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.fill_and_fragment import FillAndFragment
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"

@@ -9,11 +9,11 @@ import pytest
 from workload_factory import refused
 
 from strata.errors import RunError
+from strata.model.histogram import decode
+from strata.model.metric import Metric, of_open_loop
+from strata.model.study import Study
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.plan.compile import compile_trial
-from strata.spec.histogram import decode
-from strata.spec.metric import Metric, of_open_loop
-from strata.spec.study import Study
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.fio import PRESETS, Fio
 from strata.workloads.tenants import tails_of
 from study_texts import mistakes, read

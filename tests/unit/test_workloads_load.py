@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from strata.errors import RunError
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.definition import OPERATIONS, Definition, read_definition
 from strata.workloads.generator.load import PERSONALITIES, FileSet, Load
 

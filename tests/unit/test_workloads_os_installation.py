@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.metric import undeclared
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.metric import undeclared
+from strata.model.step import Step
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.os_installation import OsInstallation
 
 # As printed in the lab by dpkg-query of dpkg 1.22.22, in a root that was installed on ext4.

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.spec.histogram import decode
-from strata.spec.metric import Metric, of_open_loop
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.histogram import decode
+from strata.model.metric import Metric, of_open_loop
+from strata.model.step import Step
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.pgbench import Pgbench
 
 SAVED = Path(__file__).parents[1] / "golden" / "outputs" / "pgbench"

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 from workload_factory import refused
 
-from strata.spec.stack import room_bytes
-from strata.spec.workload import Workload
+from strata.model.stack import room_bytes
+from strata.model.workload import Workload
 from strata.workloads.bonnie import Bonnie
 from strata.workloads.dd import Dd
 from strata.workloads.fio import Fio

@@ -7,9 +7,9 @@ import pytest
 from workload_factory import refused
 
 from strata.errors import RunError
-from strata.spec.histogram import decode
-from strata.spec.metric import Metric
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.histogram import decode
+from strata.model.metric import Metric
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.sysbench.fileio import PRESETS, SysbenchFileio
 
 # As printed in the lab by sysbench 1.0.20 on ext4: a mix by 4 threads for 5 s, and one pass of seqwr.

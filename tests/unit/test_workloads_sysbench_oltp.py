@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
+from strata.model.histogram import decode
+from strata.model.metric import Metric
+from strata.model.step import Step
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.plan.compile import compile_trial
-from strata.spec.histogram import decode
-from strata.spec.metric import Metric
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.sysbench.oltp import SysbenchOltp
 from study_texts import read, stack_text
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
-from strata.spec.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.filesystem_life import FilesystemLife
 from strata.workloads.tree import Tree
 from study_texts import read, stack_text

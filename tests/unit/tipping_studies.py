@@ -14,12 +14,12 @@ from strata.advice.advise import advise
 from strata.advice.tipping import Limits, Tipper
 from strata.advice.uses import Use
 from strata.execution.run import run_study
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder
 from strata.results.tipping import TippingPoint, UseTipping
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner, Output
-from strata.spec.step import Step
 from strata.statistics.study import gather
 from study_texts import EXT4_AND_XFS, pgbench_log
 

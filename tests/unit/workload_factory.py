@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from strata.spec.workload import Workload
+from strata.model.workload import Workload
 
 
 def refused(workload: Workload, capacity_bytes: int = 1 << 40) -> str:

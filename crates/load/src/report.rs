@@ -14,7 +14,7 @@ use crate::clock::NS_PER_S;
 /// Of the result's form; `strata.workloads.generator.output` refuses another one.
 pub const RESULT_VERSION: u32 = 1;
 
-/// As `strata.spec.histogram` has them: latencies of one kind can be added to one another.
+/// As `strata.model.histogram` has them: latencies of one kind can be added to one another.
 pub const LATENCY_NS_MAX: u64 = 3600 * NS_PER_S;
 const SIGNIFICANT_DIGITS: u8 = 3;
 const COMPRESSED_COOKIE: u32 = 0x1c84_9304;
@@ -166,7 +166,7 @@ pub struct Summary {
 
 pub type Summaries = BTreeMap<String, Summary>;
 
-/// The V2 format in blocks of deflate that are merely stored, as `strata.spec.histogram.encode` writes it:
+/// The V2 format in blocks of deflate that are merely stored, as `strata.model.histogram.encode` writes it:
 /// zlib's output differs between versions, and a result must not.
 fn encode(histogram: &Histogram<u64>) -> String {
     let mut content = Vec::new();

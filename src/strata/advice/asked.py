@@ -9,10 +9,10 @@ from dataclasses import replace
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import HEADLINE, Pattern, Use, Weight, bundled_uses, requiring
+from strata.model.survival import loses_disk
 from strata.plan.catalogue import catalogue
 from strata.results.capabilities import Capabilities
 from strata.results.record import StudySnapshot
-from strata.spec.survival import loses_disk
 from strata.statistics.study import StudyResults
 
 

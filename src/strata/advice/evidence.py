@@ -12,10 +12,10 @@ import numpy as np
 
 from strata.advice.model import Coverage, Excluded, Part
 from strata.advice.uses import HEADLINE, Use, Weight
+from strata.model.survival import loses_disk
+from strata.model.trial import CellKey
+from strata.model.warning import DURABLE as DURABLE_CHECK
 from strata.results.capabilities import Capabilities, PowerCutFinding
-from strata.spec.survival import loses_disk
-from strata.spec.trial import CellKey
-from strata.spec.warning import DURABLE as DURABLE_CHECK
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
 from strata.statistics.family import Family
 from strata.statistics.interval import SEEDS_MIN, Floats

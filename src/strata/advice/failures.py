@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from strata.model.survival import Variant, lost_disk_variants
+from strata.model.trial import CellKey
 from strata.results.capabilities import Capabilities, Verdict
-from strata.spec.survival import Variant, lost_disk_variants
-from strata.spec.trial import CellKey
 from strata.statistics.comparison import Comparison
 from strata.statistics.study import StudyResults
 from strata.units import times

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from strata.advice.uses import Need, Use, Weight
+from strata.model.warning import ResultWarning
 from strata.results.capabilities import Verdict
 from strata.results.record import TimeDomain
-from strata.spec.warning import ResultWarning
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.interval import PRACTICAL_ZONE
 from strata.statistics.summary import Summary

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from strata.model.study import MEMORY_BYTES_MIN, Study, StudyDevice
+from strata.model.workload import Workload
 from strata.results.tipping import Uncertain
-from strata.spec.study import MEMORY_BYTES_MIN, Study, StudyDevice
-from strata.spec.workload import Workload
 from strata.units import MIB
 
 _FACTOR: Final = 4.0

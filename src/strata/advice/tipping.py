@@ -22,6 +22,7 @@ from strata.advice.tipping_weights import answered, best_two, tipping_weights, t
 from strata.errors import StrataError, StudyError
 from strata.execution.display import Display
 from strata.execution.varied import Ended, VariedTrials, mean_trial_s, narrowed
+from strata.model.study import Study
 from strata.results.store import ResultsFolder
 from strata.results.tipping import (
     SEEDS,
@@ -36,7 +37,6 @@ from strata.results.tipping import (
     write_tipping,
 )
 from strata.runners.base import Runner
-from strata.spec.study import Study
 from strata.statistics.study import StudyResults, gather
 from strata.units import NS_PER_S, format_duration
 from strata.words import counted

@@ -24,11 +24,8 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from strata.errors import StudyError
-from strata.plan.workload_sheet import example_table
-from strata.spec.asked import REQUIREMENTS
-from strata.spec.diagnostics import Diagnostics, keys_of, parse_toml, read_toml
-from strata.spec.names import (
+from strata.diagnostics.mistakes import Diagnostics, keys_of, parse_toml, read_toml
+from strata.diagnostics.names import (
     Diagnostic,
     KebabName,
     Path,
@@ -38,8 +35,11 @@ from strata.spec.names import (
     nearest,
     require_known,
 )
-from strata.spec.registry import Catalogue
-from strata.spec.workload import Workload
+from strata.errors import StudyError
+from strata.model.asked import REQUIREMENTS
+from strata.model.workload import Workload
+from strata.plan.workload_sheet import example_table
+from strata.reading.entries import Catalogue
 from strata.workloads.keys import key
 
 # A workload that alters its stack is another measurement: only a pattern that names the key means it.

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from strata.advice.quantities import quantities
+from strata.devices.kinds.flash import PRECONDITIONS
+from strata.devices.processor import bundled_processors, find_processor
+from strata.diagnostics.key_paths import HEAD
+from strata.model.kernel import KERNELS
+from strata.model.study import Study
+from strata.reading.claims import Claim
 from strata.results.why import AS_MEASURED, Variation
-from strata.spec.claims import Claim
-from strata.spec.device_kinds.flash import PRECONDITIONS
-from strata.spec.kernel import KERNELS
-from strata.spec.key_paths import HEAD
-from strata.spec.processor import bundled_processors, find_processor
-from strata.spec.study import Study
 from strata.units import describe_size
 
 _STATES: Final[Mapping[str, str]] = {

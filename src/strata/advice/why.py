@@ -15,13 +15,13 @@ from strata.errors import ResultError, StrataError, StudyError
 from strata.execution.agenda import PlannedTrial
 from strata.execution.run import lab_bytes, memory_available_bytes
 from strata.execution.varied import Ended, VariedTrials, mean_trial_s, narrowed
+from strata.model.kernel import Kernel
+from strata.model.study import Study
+from strata.model.trial import TrialKey
+from strata.reading.claims import Subject
 from strata.results.declared import declared_study
 from strata.results.tipping import identity_of
 from strata.results.why import ClaimWhy, Compared, Outcome, Variation, write_why
-from strata.spec.claims import Subject
-from strata.spec.kernel import Kernel
-from strata.spec.study import Study
-from strata.spec.trial import TrialKey
 from strata.statistics.claims import Finding, Judgement, cells_of, judge
 from strata.statistics.study import StudyResults, gather
 from strata.units import NS_PER_S, format_duration, format_size

@@ -13,13 +13,14 @@ from strata.errors import PlanError, RunError
 from strata.execution.power import CutResult, cut_and_recover, cut_plan
 from strata.files import make_folder
 from strata.lab.disk_image import PowerCut
+from strata.model.study import Study
+from strata.model.survival import Survival, without_instants
+from strata.model.trial import CellKey
 from strata.plan.compile import skipped
 from strata.plan.model import Plan
 from strata.results.capabilities import PowerCutFinding
 from strata.runners.lab import LabRunner
-from strata.spec.study import Study
-from strata.spec.survival import Survival, without_instants
-from strata.spec.trial import CellKey, derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_MS
 
 

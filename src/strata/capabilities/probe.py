@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from strata.capabilities.probe_plan import ProbePlan
+from strata.model.stack import Stack
 from strata.results.capabilities import Capability, Verdict
 from strata.results.events import Events
-from strata.spec.stack import Stack
 from strata.traces.table import Trace
 from strata.words import beginning_and_end, listed
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from strata.model.layer import Interface, Layer, LayerContext, Placed
+from strata.model.stack import Stack, names_of
+from strata.model.step import Prerequisites, Step
+from strata.model.study import Study
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
 from strata.plan.site import HERE, Site, sites
-from strata.spec.layer import Interface, Layer, LayerContext, Placed
-from strata.spec.stack import Stack, names_of
-from strata.spec.step import Prerequisites, Step
-from strata.spec.study import Study
-from strata.spec.trial import derive_uuid
+from strata.seeds import derive_uuid
 from strata.units import NS_PER_S
 
 CONTENT_BYTES: Final = 32 << 20

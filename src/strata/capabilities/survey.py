@@ -17,19 +17,19 @@ from strata.capabilities.power_cuts import DrawnCut, drawn_cuts, uncut
 from strata.capabilities.probe import Probe, cell_of, worst_of
 from strata.capabilities.probe_plan import ProbePlan
 from strata.capabilities.probes import PROBES
+from strata.devices.device import Device
+from strata.diagnostics.names import require_known
 from strata.errors import PlanError, RunError
 from strata.execution.agenda import fingerprint_of, stack_title
 from strata.execution.run import lab_bytes, stopped_by_signals, worker_cpus
 from strata.files import make_folder, read_plain, write_durably
+from strata.model.study import Study
+from strata.model.survival import Survival
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
 from strata.results.events import Events, read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
 from strata.runners.lab import LabRunner
-from strata.spec.device import Device
-from strata.spec.names import require_known
-from strata.spec.study import Study
-from strata.spec.survival import Survival
 from strata.traces.table import Trace, map_records
 
 # Raised when the same events yield another verdict, or the second boot of a probe that looks first changes:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from strata.cli.output import notes, print_json, print_text, print_wrote, stdout
 from strata.cli.parameters import AsJson, AsMarkdown, Musts, argument, option
 from strata.errors import StudyError
+from strata.model.asked import REQUIREMENTS, Requirement
 from strata.plan.catalogue import catalogue
 from strata.results.store import ResultsFolder
-from strata.spec.asked import REQUIREMENTS, Requirement
 
 if TYPE_CHECKING:
     from strata.advice.uses import Use
@@ -111,7 +111,7 @@ def asked_uses(file: Path | None, names: list[str]) -> list[Use]:
 
 def asked_musts(names: Sequence[str]) -> list[Requirement]:
     """The capabilities of ``--must``, each once. Raises StudyError."""
-    from strata.spec.names import require_known  # noqa: PLC0415
+    from strata.diagnostics.names import require_known  # noqa: PLC0415
 
     require_known("capability", names, REQUIREMENTS, "--must")
     known: dict[str, Requirement] = {each: each for each in REQUIREMENTS}

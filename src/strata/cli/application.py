@@ -119,7 +119,7 @@ def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:
         # The option may stand after the group or after its command.
         set_quiet(is_quiet() or quiet)
         if "allow_input" in common:
-            from strata.spec.consent import give_consent  # noqa: PLC0415  only where there is a study
+            from strata.model.consent import give_consent  # noqa: PLC0415  only where there is a study
 
             give_consent(given.pop("allow_input"), kernel_source=given.pop("allow_kernel_source"))
         name = function.__name__

@@ -19,13 +19,13 @@ from strata.cli.new_study import TEMPLATES, Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
 from strata.cli.tipping import found_within, seconds_of
+from strata.diagnostics.positions import with_values
 from strata.errors import ResultError, StrataError, StudyError
 from strata.files import write_durably
+from strata.model.asked import Requirement
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
-from strata.spec.asked import Requirement
-from strata.spec.load import load_study
-from strata.spec.positions import with_values
-from strata.spec.study import Study
+from strata.reading.load import load_study
 from strata.toml import toml_value
 from strata.units import NS_PER_S, format_duration
 from strata.words import counted
@@ -203,7 +203,7 @@ def _measured_use(study: Study) -> str:
 
 def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> None:
     """Refuse requirements that no stack of the study can meet, before it is run."""
-    from strata.spec.redundancy import losses_survived  # noqa: PLC0415
+    from strata.rules.redundancy import losses_survived  # noqa: PLC0415
 
     stacks = study.stacks
     capacities = study.capacities_bytes

@@ -41,12 +41,12 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     from strata.cli.explain import explain  # noqa: PLC0415
     from strata.cli.run import display_of, runner_for  # noqa: PLC0415
     from strata.execution.bisection import Bisection, TrialOfCommits  # noqa: PLC0415
+    from strata.model.consent import give_consent  # noqa: PLC0415
+    from strata.model.kernel import find_kernel  # noqa: PLC0415
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import find_trial, runnable_trials  # noqa: PLC0415
+    from strata.reading.load import load_study  # noqa: PLC0415
     from strata.runners.base import Cancelled  # noqa: PLC0415
-    from strata.spec.consent import give_consent  # noqa: PLC0415
-    from strata.spec.kernel import find_kernel  # noqa: PLC0415
-    from strata.spec.load import load_study  # noqa: PLC0415
 
     give_consent(kernel_source=True)  # of --tree
     read = load_study(study, catalogue(), scale=asked_scale(scale))

@@ -13,10 +13,10 @@ from strata.cli.output import print_json, print_text, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
-from strata.spec.load import load_study
 
 if TYPE_CHECKING:
     from strata.results.capabilities import Capabilities

@@ -19,22 +19,22 @@ from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
 from strata.lab.limits import lies_on_disk
 from strata.lab.machine import lacking_cpus
+from strata.model.find import find_of
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.model.warning import ResultWarning
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.model import Plan
 from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
+from strata.reading.claims import SUFFIX
+from strata.reading.load import load_study
+from strata.rules.direct_io import direct_io_warnings
+from strata.rules.redundancy import stack_warnings
+from strata.rules.untouched import exhausted_warnings, untouched_warnings
 from strata.runners.kernel import lab_only
-from strata.spec.claims import SUFFIX
-from strata.spec.direct_io import direct_io_warnings
-from strata.spec.find import find_of
-from strata.spec.load import load_study
-from strata.spec.redundancy import stack_warnings
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
-from strata.spec.untouched import exhausted_warnings, untouched_warnings
-from strata.spec.warning import ResultWarning
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.words import counted, listed
 

@@ -22,9 +22,9 @@ from strata.results.tipping import SEEDS
 from strata.words import listed
 
 if TYPE_CHECKING:
+    from strata.model.study import Study
+    from strata.reading.claims import Subject
     from strata.results.record import StudySnapshot
-    from strata.spec.claims import Subject
-    from strata.spec.study import Study
     from strata.statistics.claims import Judgement
     from strata.statistics.study import StudyResults
 
@@ -162,9 +162,9 @@ def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: A
 def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
     """Write the page and its chart. Raises StudyError of a study without results, and of a wrong suffix."""
     from strata.files import write_page  # noqa: PLC0415
+    from strata.reading.claims import SUFFIX  # noqa: PLC0415
     from strata.report.claims_chart import ratio_chart  # noqa: PLC0415
     from strata.report.claims_page import claims_page  # noqa: PLC0415
-    from strata.spec.claims import SUFFIX  # noqa: PLC0415
     from strata.statistics.study import StudyResults  # noqa: PLC0415
 
     if not isinstance(read.source, StudyResults):
@@ -193,8 +193,8 @@ def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
 def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import skipped  # noqa: PLC0415
-    from strata.spec.claims import SUFFIX, read_claims, subject_of  # noqa: PLC0415
-    from strata.spec.load import load_study  # noqa: PLC0415
+    from strata.reading.claims import SUFFIX, read_claims, subject_of  # noqa: PLC0415
+    from strata.reading.load import load_study  # noqa: PLC0415
     from strata.statistics.claims import testable  # noqa: PLC0415
 
     study = load_study(file, catalogue())
@@ -206,10 +206,10 @@ def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
 
 def _of_results(path: Path, given: Path | None) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
+    from strata.reading.claims import read_claims  # noqa: PLC0415
     from strata.report.why_text import why_sentence  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
     from strata.results.why import read_whys  # noqa: PLC0415
-    from strata.spec.claims import read_claims  # noqa: PLC0415
     from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -225,7 +225,7 @@ def _of_results(path: Path, given: Path | None) -> _Read:
 
 def _beside(snapshot: StudySnapshot) -> Path:
     """The claims of the study, whose file the results name without its folder: here, or below studies/."""
-    from strata.spec.claims import SUFFIX  # noqa: PLC0415
+    from strata.reading.claims import SUFFIX  # noqa: PLC0415
 
     here = Path(Path(snapshot.file or "study.toml").name).with_suffix(SUFFIX)
     below = sorted(Path("studies").rglob(here.name))
@@ -241,7 +241,7 @@ def _existing(file: Path, place: str) -> Path:
 
 
 def _chosen(judged: list[Judgement], ids: Sequence[str], place: str) -> list[Judgement]:
-    from strata.spec.names import require_known  # noqa: PLC0415
+    from strata.diagnostics.names import require_known  # noqa: PLC0415
 
     require_known("claim", ids, [each.claim.id for each in judged], place)
     return [each for each in judged if not ids or each.claim.id in ids]

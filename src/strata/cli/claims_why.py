@@ -16,8 +16,8 @@ from strata.cli.tipping import seconds_of
 from strata.errors import ResultError, StrataError
 
 if TYPE_CHECKING:
-    from strata.spec.claims import Claim, Subject
-    from strata.spec.study import Study
+    from strata.model.study import Study
+    from strata.reading.claims import Claim, Subject
     from strata.statistics.claims import Judgement
     from strata.statistics.study import StudyResults
 
@@ -93,7 +93,7 @@ def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) ->
 
 def _refusal(study: Study, scale: float, changes: dict[str, object]) -> str:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
-    from strata.spec.load import load_study  # noqa: PLC0415
+    from strata.reading.load import load_study  # noqa: PLC0415
 
     try:
         load_study(study.file, catalogue(), scale=scale, changes=changes)

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from strata.cli.application import Application
 from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar, warnings
 from strata.cli.parameters import AsJson, argument, option
-from strata.errors import StrataError
-from strata.files import refuse_folder, write_page
-from strata.report.table import Cell, Table, columns, terminal
-from strata.spec.processor import (
+from strata.devices.processor import (
     DEFAULT_PROCESSOR,
     PROCESSOR_PARAMETERS,
     Processor,
@@ -21,6 +18,9 @@ from strata.spec.processor import (
     find_processor,
     load_processor,
 )
+from strata.errors import StrataError
+from strata.files import refuse_folder, write_page
+from strata.report.table import Cell, Table, columns, terminal
 from strata.units import NS_PER_US, significant, times, unit_label
 
 if TYPE_CHECKING:

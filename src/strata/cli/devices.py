@@ -14,10 +14,10 @@ from rich.text import Text
 from strata.cli.application import Application
 from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
+from strata.devices.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
+from strata.devices.kind import Parameter
+from strata.devices.provisioning import provision
 from strata.errors import DiagnosticsError, StudyError
-from strata.spec.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
-from strata.spec.device_kind import Parameter
-from strata.spec.provisioning import provision
 from strata.units import format_size, parse_rate, parse_size, unit_label
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from strata.cli.output import print_json, stdout, warnings
 from strata.cli.parameters import AsJson, argument, option
+from strata.diagnostics.names import nearest
 from strata.disks import inventory
 from strata.disks.health import Health, health
 from strata.disks.inventory import Disk
@@ -22,9 +23,8 @@ from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
 from strata.errors import LabError, StrataError, ToolError
 from strata.lab.cache import cache_root
+from strata.model.study import Study
 from strata.runners.disks import RealDisks, choose_disks
-from strata.spec.names import nearest
-from strata.spec.study import Study
 from strata.units import format_size
 
 AsDisks = Annotated[

@@ -15,8 +15,8 @@ from strata.errors import ResultError
 if TYPE_CHECKING:
     from strata.explanation.analysis import Explanation
     from strata.explanation.source import Source
+    from strata.model.trial import TrialKey
     from strata.results.store import ResultsFolder
-    from strata.spec.trial import TrialKey
     from strata.traces.table import Trace
 
 

@@ -26,12 +26,12 @@ from strata.lab.model import model_wanted
 from strata.lab.progress import console_progress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.upkeep import clean_caches, refresh_lock
+from strata.model.kernel import KERNELS, Kernel
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.report.table import Cell, Table, columns, terminal
 from strata.runners.base import Progress
 from strata.runners.lab import LabRunner
-from strata.spec.kernel import KERNELS, Kernel
-from strata.spec.load import load_study
 from strata.units import format_duration, format_size, parse_duration
 from strata.working import working
 

@@ -15,12 +15,12 @@ from strata.cli.new_study import Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, argument, option
 from strata.cli.skeleton import rendered
+from strata.devices.kinds import KINDS
+from strata.diagnostics.names import is_kebab, kebab_remedy
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.lab import project_root
 from strata.plan.catalogue import catalogue
-from strata.spec.device_kinds import KINDS
-from strata.spec.names import is_kebab, kebab_remedy
 
 new = Application(no_args_is_help=True)
 
@@ -70,7 +70,7 @@ pytest tests/conformance tests/unit/test_workloads_{{file}}.py
 strata workloads {{name}}""",
     ),
     "device-kind": Skeleton(
-        """src/strata/spec/device_kinds/{file}.py   device_kind.py.j2
+        """src/strata/devices/kinds/{file}.py   device_kind.py.j2
            src/strata/datasheet/kinds/{file}.py     data_sheet.py.j2
            kernel/disk/{file}.c                     model.c.j2
            devices/generic-{name}.toml              device.toml.j2

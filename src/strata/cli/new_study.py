@@ -14,16 +14,16 @@ import typer
 
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.skeleton import rendered
+from strata.devices.device import find_device
+from strata.devices.price import read_price
+from strata.diagnostics.names import Diagnostic, is_kebab, kebab_remedy, nearest
 from strata.disks.machine import Machine
 from strata.disks.resemblance import resembling
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.files import write_durably
+from strata.model.asked import Requirement, UseName
 from strata.plan.catalogue import catalogue
-from strata.spec.asked import Requirement, UseName
-from strata.spec.device import find_device
-from strata.spec.load import load_study
-from strata.spec.names import Diagnostic, is_kebab, kebab_remedy, nearest
-from strata.spec.price import read_price
+from strata.reading.load import load_study
 from strata.toml import toml_value
 from strata.units import GIB, MIB, describe_size, format_size, parse_size
 from strata.words import counted, listed

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
-    from strata.spec.study import Study
-    from strata.spec.trial import CellKey
+    from strata.model.study import Study
+    from strata.model.trial import CellKey
 
 _STUDY: Final = "study.json"
 _BY_ID: Final = Path("/dev/disk/by-id")
@@ -50,7 +50,7 @@ def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_device(incomplete: str) -> list[str]:
-    from strata.spec.device import bundled_devices  # noqa: PLC0415
+    from strata.devices.device import bundled_devices  # noqa: PLC0415
 
     return [name for name in bundled_devices() if name.startswith(incomplete)]
 
@@ -137,7 +137,7 @@ def option(
 
 def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
     """The stacks of these names, each once, in the study's order; all for none. Raises StudyError."""
-    from strata.spec.names import require_known  # noqa: PLC0415  the map of commands needs no pydantic
+    from strata.diagnostics.names import require_known  # noqa: PLC0415  the map of commands needs no pydantic
 
     require_known("stack", names or [], study.stacks, "--stack")
     return [name for name in study.stacks if not names or name in names]
@@ -190,9 +190,9 @@ def asked_scale(text: str) -> float:
 
 def chosen_cell(study: Study, stack: str | None, workload: str | None) -> CellKey:
     """The cell of ``--stack`` and ``--workload``, by default the first of each. Raises StudyError."""
+    from strata.diagnostics.names import nearest  # noqa: PLC0415
     from strata.errors import StudyError  # noqa: PLC0415  these load slowly
-    from strata.spec.names import nearest  # noqa: PLC0415
-    from strata.spec.trial import CellKey  # noqa: PLC0415
+    from strata.model.trial import CellKey  # noqa: PLC0415
 
     for what, wanted, known in (("stack", stack, study.stacks), ("workload", workload, study.workloads)):
         if wanted is not None and wanted not in known:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument, option
+from strata.devices.device import find_device
 from strata.errors import ResultError
-from strata.spec.device import find_device
 
 _SAME: Final = "same"
 
 if TYPE_CHECKING:
+    from strata.devices.device import Device
     from strata.explanation.replay import Latencies, Replay
     from strata.explanation.source import Source
     from strata.results.store import ResultsFolder
-    from strata.spec.device import Device
     from strata.traces.table import Trace
 
 
@@ -119,8 +119,8 @@ def _read(words: list[str]) -> tuple[Trace, tuple[ResultsFolder, Source] | None]
 
 
 def _own_device(source: tuple[ResultsFolder, Source] | None, disk: str) -> Device:
+    from strata.devices.plausible import recorded_drive  # noqa: PLC0415
     from strata.results.declared import declared_study  # noqa: PLC0415
-    from strata.spec.plausible import recorded_drive  # noqa: PLC0415
 
     if source is None:
         raise ResultError(

@@ -37,8 +37,12 @@ from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.variant import lock_packages
+from strata.model.consent import consent
+from strata.model.study import Study
+from strata.model.workload import loads_of
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
+from strata.reading.load import load_study
 from strata.results.capabilities import Capability, PowerCutFinding
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
@@ -46,10 +50,6 @@ from strata.runners.base import Cancelled, Runner
 from strata.runners.disks import RealDisks
 from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
-from strata.spec.consent import consent
-from strata.spec.load import load_study
-from strata.spec.study import Study
-from strata.spec.workload import loads_of
 from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
 from strata.words import counted, listed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from strata.cli.output import print_json
 from strata.plan.catalogue import catalogue
-from strata.spec.schema import study_schema
+from strata.reading.schema import study_schema
 
 
 def schema() -> None:

@@ -16,12 +16,12 @@ from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, a
 from strata.cli.run import AllowCommands, AllowContainers, display_of, permissions, runner_for
 from strata.errors import RunError, StudyError
 from strata.execution.run import run_study
+from strata.model.design import further_seeds
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
+from strata.reading.load import load_study
 from strata.results.store import ResultsFolder
-from strata.spec.design import further_seeds
-from strata.spec.load import load_study
-from strata.spec.study import Study
 from strata.units import NS_PER_S, format_duration, percent
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from strata.cli.output import stdout
+from strata.diagnostics.described_keys import Key
+from strata.diagnostics.registry import Registry
 from strata.errors import StudyError
-from strata.spec.described_keys import Key
-from strata.spec.registry import Registry
 
 
 def chosen(what: str, name: str | None, known: Registry[Any]) -> list[str]:

@@ -13,7 +13,7 @@ from strata.cli.parameters import AsJson, OnlyStacks, StudyFile, chosen_stacks, 
 from strata.console import Terminal
 from strata.plan.catalogue import catalogue
 from strata.printable import plain
-from strata.spec.load import load_study
+from strata.reading.load import load_study
 
 _LINE: Final = 1000
 

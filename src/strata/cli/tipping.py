@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from strata.advice.model import Advice
     from strata.advice.tipping import Limits
     from strata.advice.uses import Use
+    from strata.model.study import Study
     from strata.results.tipping import UseTipping
-    from strata.spec.study import Study
     from strata.statistics.study import StudyResults
 
 

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
+from strata.devices.device import find_device
 from strata.errors import ResultError
-from strata.spec.device import find_device
 from strata.validation import SUBJECT_NAMES
 from strata.words import listed
 

@@ -12,13 +12,13 @@ from rich.text import Text
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
 from strata.cli.sheets import chosen, print_entry, print_head, print_keys
+from strata.model.layer import INTERFACES
+from strata.model.metric import COMMON
+from strata.model.warning import QUESTIONS
 from strata.plan.catalogue import catalogue
 from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
 from strata.report.table import Cell, facts, terminal
 from strata.report.wording import ARROWS
-from strata.spec.layer import INTERFACES
-from strata.spec.metric import COMMON
-from strata.spec.warning import QUESTIONS
 
 
 def workloads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from strata.spec.device_kinds.mechanism import Mechanism, Zone, grid_distance
+from strata.devices.kinds.mechanism import Mechanism, Zone, grid_distance
 from strata.units import NS_PER_S, SECTOR_BYTES
 
 _CELLS: Final = 1024

@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strata.devices.device import Device
 from strata.errors import LabError
 from strata.lab.disk import driver_config
 from strata.lab.model import FLUSH, READ, WRITE, ModelledDisk, Trace
-from strata.spec.device import Device
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES
 
 BLOCK_BYTES: Final = 4096

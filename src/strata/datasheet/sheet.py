@@ -18,9 +18,9 @@ from strata.datasheet.measure import (
     sequential_bytes_per_s,
     sequential_trace,
 )
+from strata.devices.device import Device
+from strata.devices.kind import Parameter
 from strata.lab.model import READ, WRITE, Trace
-from strata.spec.device import Device
-from strata.spec.device_kind import Parameter
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 WRITES: Final = 200_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from strata.devices.device import Device, find_device
 from strata.disks.inventory import Disk, disks
 from strata.disks.judgement import of_kind
 from strata.disks.machine import Machine
-from strata.spec.device import Device, find_device
 
 _ROTATING: Final = (
     "generic-laptop-hdd",

@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from strata.devices.device import Device
+from strata.diagnostics.names import disk_of
 from strata.errors import RunError
 from strata.files import explained
+from strata.model.describe import title
+from strata.model.find import probed, searched_workload
+from strata.model.stack import Stack
+from strata.model.study import Study
+from strata.model.trial import CellKey, TrialKey
+from strata.model.warning import UNDISTURBED
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
 from strata.results.store import ResultsFolder
+from strata.rules.untouched import untouched
 from strata.runners.base import Identity, Runner
-from strata.spec.describe import title
-from strata.spec.device import Device
-from strata.spec.find import probed, searched_workload
-from strata.spec.names import disk_of
-from strata.spec.stack import Stack
-from strata.spec.study import Study
-from strata.spec.trial import CellKey, TrialKey
-from strata.spec.untouched import untouched
-from strata.spec.warning import UNDISTURBED
 
 RETRIES: Final = 2
 """The most times that a disturbed trial is measured again. A judgement: after three disturbed attempts the

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
+from strata.diagnostics.names import nearest
 from strata.errors import LabError, RunError, StudyError
 from strata.execution.display import Display
 from strata.execution.run import run_study
 from strata.lab.own_source import git
+from strata.model.kernel import Kernel
+from strata.model.metric import Metric
+from strata.model.study import Study
+from strata.model.trial import TrialKey
 from strata.plan.compile import compile_trial
 from strata.results.counts import every_metric
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Runner
-from strata.spec.kernel import Kernel
-from strata.spec.metric import Metric
-from strata.spec.names import nearest
-from strata.spec.study import Study
-from strata.spec.trial import TrialKey
 
 
 @dataclass(frozen=True)

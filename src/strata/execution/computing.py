@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from strata.devices.processor import DEFAULT_PROGRAM, Processor
+from strata.model.metric import Metric
+from strata.model.warning import LIMITED, PRICED, Check, Verdict
+from strata.model.workload import Workload, loads_of
 from strata.plan.model import Plan
 from strata.results.build import disk_changes, foreground, processor_use
 from strata.results.events import Events
 from strata.results.record import ProgramUse
-from strata.spec.metric import Metric
-from strata.spec.processor import DEFAULT_PROGRAM, Processor
-from strata.spec.warning import LIMITED, PRICED, Check, Verdict
-from strata.spec.workload import Workload, loads_of
 from strata.units import NS_PER_S, percent
 
 # A disk that is busy for half the time, or disks and one processor that take turns, limit a load. Estimates.

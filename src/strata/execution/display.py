@@ -18,12 +18,12 @@ from rich.text import Text
 
 from strata.execution.forecast import Countdown, Forecast
 from strata.fitted import Fitted, Head
+from strata.model.metric import Metric
+from strata.model.metric_title import headlines
+from strata.model.trial import CellKey
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord
 from strata.runners.base import Progress
-from strata.spec.metric import Metric
-from strata.spec.metric_title import headlines
-from strata.spec.trial import CellKey
 from strata.units import NS_PER_S, format_duration, format_value, times
 from strata.words import counted, time_left
 

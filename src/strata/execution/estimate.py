@@ -18,14 +18,14 @@ from typing import Any, Final, Literal
 from strata.errors import StrataError
 from strata.execution.forecast import Took
 from strata.execution.run import lab_bytes, lab_jobs, memory_available_bytes
+from strata.model.find import probed, searched_workload
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.model.workload import Workload, loads_of
 from strata.plan.model import Trial
 from strata.plan.placement import is_read_alike
 from strata.results.store import ResultsFolder
-from strata.spec.find import probed, searched_workload
-from strata.spec.fit import capacity_bytes
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
-from strata.spec.workload import Workload, loads_of
+from strata.rules.fit import capacity_bytes
 from strata.units import NS_PER_S
 
 Basis = Literal["same cell", "same workload and devices", "rule of thumb"]

@@ -10,11 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from strata.devices.plausible import drawn_drives
+from strata.devices.processor import Processor
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
 from strata.execution.computing import without_charges
 from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
 from strata.lab.machine import QemuProcessor
+from strata.model.metric import Metric, of_open_loop
+from strata.model.stack import Volume
+from strata.model.step import QEMU_OPTIONS
+from strata.model.study import Study
+from strata.model.survival import REBUILT
+from strata.model.warning import OWN_PROCESSOR, PRECONDITIONED, UNDISTURBED, Check
 from strata.plan.age import age_metrics
 from strata.plan.fragmentation import fragmentation_metrics
 from strata.plan.interventions import TIMED_OUT, scrub_errors, snapshot_metrics
@@ -31,14 +39,6 @@ from strata.results.record import (
 )
 from strata.results.store import Attempt
 from strata.runners.base import BINDINGS_NAME, MACHINE_NAME, PREPARED_NAME, Identity, Runner
-from strata.spec.metric import Metric, of_open_loop
-from strata.spec.plausible import drawn_drives
-from strata.spec.processor import Processor
-from strata.spec.stack import Volume
-from strata.spec.step import QEMU_OPTIONS
-from strata.spec.study import Study
-from strata.spec.survival import REBUILT
-from strata.spec.warning import OWN_PROCESSOR, PRECONDITIONED, UNDISTURBED, Check
 from strata.units import percent
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
+from strata.model.trial import CellKey
 from strata.results.record import ResultRecord
-from strata.spec.trial import CellKey
 from strata.units import NS_PER_S
 
 # A new estimate replaces the displayed one if they differ by more than this share and this many seconds.

@@ -11,9 +11,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final, Literal
 
+from strata.devices.device import Device
 from strata.errors import RunError
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
+from strata.model.step import Step
+from strata.model.study import Study
+from strata.model.survival import Kept
+from strata.model.workload import Outputs, StepOutput
 from strata.plan.compile import compile_trial
 from strata.plan.interventions import LOSE_DISK
 from strata.plan.model import Plan
@@ -23,11 +28,6 @@ from strata.plan.recovery import compile_recovery
 from strata.results.events import Events, read_events
 from strata.runners.base import CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Progress, Task
 from strata.runners.lab import LabRunner
-from strata.spec.device import Device
-from strata.spec.step import Step
-from strata.spec.study import Study
-from strata.spec.survival import Kept
-from strata.spec.workload import Outputs, StepOutput
 from strata.units import format_duration
 from strata.words import beginning_and_end
 

@@ -29,12 +29,12 @@ from strata.execution.agenda import (
     snapshot_of,
 )
 from strata.execution.search import with_more_probes
+from strata.model.design import CONVERGED_SEEDS_MIN, further_seeds
+from strata.model.study import Study
+from strata.model.trial import CellKey, TrialKey
 from strata.results.search import searched
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
-from strata.spec.design import CONVERGED_SEEDS_MIN, further_seeds
-from strata.spec.study import Study
-from strata.spec.trial import CellKey, TrialKey
 from strata.units import format_share, percent
 
 Unconverged = Callable[[ResultsFolder], Mapping[CellKey, float]]

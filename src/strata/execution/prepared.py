@@ -20,6 +20,7 @@ from strata.errors import RunError
 from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs, cache_root
 from strata.lab.disk_image import DiskImage
+from strata.model.layer import KernelLog
 from strata.plan.model import canonical_json, sha256_hex
 from strata.plan.prepared import parts_of
 from strata.results.events import read_events
@@ -35,7 +36,6 @@ from strata.runners.base import (
     Task,
 )
 from strata.runners.lab import LabRunner
-from strata.spec.layer import KernelLog
 
 KIND: Final = "prepared"
 _SHARE: Final = 4  # prepared disks take at most a fourth of the space that is free without them

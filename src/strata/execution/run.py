@@ -31,13 +31,13 @@ from strata.execution.precision import Rounds, Unconverged, with_all_seeds
 from strata.execution.prepared import carry_out
 from strata.files import refused
 from strata.lab.limits import provide_descriptors
+from strata.model.step import MEMORY_BYTES
+from strata.model.study import Study
+from strata.model.trial import CellKey, TrialKey
+from strata.model.workload import loads_of
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
-from strata.spec.step import MEMORY_BYTES
-from strata.spec.study import Study
-from strata.spec.trial import CellKey, TrialKey
-from strata.spec.workload import loads_of
 
 # The most of the host's memory that a lab takes beside its machine's own.
 LAB_OVERHEAD_BYTES: Final = 276 << 20

@@ -13,12 +13,12 @@ import math
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
+from strata.model.find import RATE_MAX, OpenLoop, find_of
+from strata.model.study import Study
+from strata.model.trial import TrialKey
 from strata.plan.compile import skipped
 from strata.results.search import Search, searches
 from strata.results.store import ResultsFolder
-from strata.spec.find import RATE_MAX, OpenLoop, find_of
-from strata.spec.study import Study
-from strata.spec.trial import TrialKey
 
 
 def with_more_probes(study: Study, folder: ResultsFolder, chosen: Container[TrialKey]) -> Study | None:

@@ -9,20 +9,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final, Literal
 
+from strata.devices.processor import Processor
 from strata.execution.computing import computing_checks
-from strata.plan.age import age_checks
-from strata.plan.model import Plan
-from strata.plan.placement import Placement, placements_of
-from strata.results.build import disk_changes, foreground
-from strata.results.events import Events
-from strata.results.record import COUNTS, Throughput
-from strata.spec.direct_io import buffered_by, kernel_version
-from strata.spec.fit import SNAPSHOT_LANE
-from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.processor import Processor
-from strata.spec.steadiness import DRIFT_MAX, ROUNDS, Steadiness, steadiness, transient_intervals
-from strata.spec.study import Study
-from strata.spec.warning import (
+from strata.model.metric import Metric, tenant_prefix
+from strata.model.steadiness import DRIFT_MAX, ROUNDS, Steadiness, steadiness, transient_intervals
+from strata.model.study import Study
+from strata.model.warning import (
     COVERS_PERIODS,
     DID_IO,
     DID_IO_IN_WINDOW,
@@ -34,7 +26,15 @@ from strata.spec.warning import (
     Check,
     Verdict,
 )
-from strata.spec.workload import Outputs, Workload
+from strata.model.workload import Outputs, Workload
+from strata.plan.age import age_checks
+from strata.plan.model import Plan
+from strata.plan.placement import Placement, placements_of
+from strata.results.build import disk_changes, foreground
+from strata.results.events import Events
+from strata.results.record import COUNTS, Throughput
+from strata.rules.direct_io import buffered_by, kernel_version
+from strata.rules.fit import SNAPSHOT_LANE
 from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_share, format_size, percent
 
 # A load may run a little shorter than its key says: programs count their start as part of the runtime.

@@ -19,10 +19,10 @@ from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, sn
 from strata.execution.display import Display
 from strata.execution.run import lab_bytes, run_study, worker_cpus
 from strata.files import explained
+from strata.model.study import Study
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Runner
-from strata.spec.study import Study
 
 _KERNEL_S: Final = 600.0  # to compile one on two processors
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from strata.errors import ResultError
 from strata.explanation.source import Source
+from strata.model.metric import tenant_prefix
 from strata.results.record import COUNTS, ProcessorUse, ResultRecord, VolumeUse
-from strata.spec.metric import tenant_prefix
 from strata.traces.attribution import Attribution, attribute, completed
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import Records, Trace, flag, latency_ns, parts_ns

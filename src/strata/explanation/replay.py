@@ -15,11 +15,11 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from strata.devices.device import Device
 from strata.errors import ResultError
 from strata.explanation.analysis import nearest_rank
 from strata.lab.disk import driver_config
 from strata.lab.model import FUA, ModelledDisk
-from strata.spec.device import Device
 from strata.traces.kinds import KINDS
 from strata.traces.table import Records, flag, latency_ns
 from strata.units import SECTOR_BYTES, format_size

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from strata.errors import ResultError, StrataError
 from strata.files import read_plain
+from strata.model.trial import TrialKey
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
 from strata.results.declared import declared_study
@@ -20,7 +21,6 @@ from strata.results.events import read_events
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.results.trace import read_trace
-from strata.spec.trial import TrialKey
 from strata.traces.table import Trace
 
 _NAMING = (

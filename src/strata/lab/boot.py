@@ -29,8 +29,8 @@ from strata.lab.initrd import lab_initrd
 from strata.lab.inputs import ProvidedInput
 from strata.lab.lab import Lab
 from strata.lab.limits import lies_on_disk, provide_descriptors
-from strata.spec.step import MEMORY_BYTES
-from strata.spec.trial import derive_seed
+from strata.model.step import MEMORY_BYTES
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S
 
 START_NS: Final = 1_798_761_600 * 10**9
@@ -217,7 +217,7 @@ def start_lab(
 
     The calling thread must outlive the lab: ``pdeathsig`` notices its end. The kernel finds the disks in the
     given order, then the inputs, each on a disk without latency. ``processor`` has the lines of
-    `strata.spec.processor.Processor.kernel_lines`.
+    `strata.devices.processor.Processor.kernel_lines`.
     """
     check_tools()
     provide_descriptors(1, len(disks) + len(inputs))

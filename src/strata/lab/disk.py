@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from strata.devices.device import Device
 from strata.errors import LabError
 from strata.lab.disk_image import DiskImage, nameless_file
 from strata.lab.inputs import ProvidedInput, input_disk
 from strata.lab.lab import Lab
-from strata.spec.device import Device
 from strata.units import SECTOR_BYTES
 
 _DISK_NAME: Final = re.compile(r"[a-z0-9]{1,31}")

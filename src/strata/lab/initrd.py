@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from strata.devices.device import Device
 from strata.lab.disk import ROOT_DISK, LabDisk
 from strata.lab.inputs import input_variables
 from strata.lab.lab import Lab, module_bindings, module_files, require_qemu_kernel
@@ -26,10 +27,9 @@ from strata.lab.machine import (
 )
 from strata.lab.programs import LoadBuild, load_file, load_programs, load_variables
 from strata.lab.qemu_kernel import QemuKernelBuild, module_names, uses_qemu
+from strata.model.step import LOAD, MACHINE_INITRD, MACHINE_KERNEL, QEMU_INITRD, QEMU_KERNEL
 from strata.plan.model import Plan, canonical_json
-from strata.spec.device import Device
-from strata.spec.step import LOAD, MACHINE_INITRD, MACHINE_KERNEL, QEMU_INITRD, QEMU_KERNEL
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 
 _MAGIC: Final = b"070701"
 _TRAILER: Final = "TRAILER!!!"

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from strata.diagnostics.names import Diagnostic
 from strata.errors import LabError, StrataError, StudyError
 from strata.files import open_named
 from strata.lab.apt import Apt
@@ -40,11 +41,10 @@ from strata.lab.lab import caches
 from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
+from strata.model.archives import Unpacked
+from strata.model.inputs import CONTENT, LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
+from strata.model.step import INPUT_PREFIX
 from strata.plan.model import Plan, PlanInput
-from strata.spec.archives import Unpacked
-from strata.spec.inputs import CONTENT, LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
-from strata.spec.names import Diagnostic
-from strata.spec.step import INPUT_PREFIX
 from strata.units import SECTOR_BYTES, format_size
 
 _CHUNK_BYTES: Final = 1 << 20

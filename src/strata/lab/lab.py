@@ -33,10 +33,10 @@ from strata.lab.qemu_kernel import QemuKernelBuild, build_qemu_kernel, qemu_kern
 from strata.lab.recipe import ModuleGroup, Recipe, project_root
 from strata.lab.source import Workshop
 from strata.lab.variant import find_variant, provide_variant
+from strata.model.consent import consent
+from strata.model.kernel import DEFAULT_KERNEL, Kernel
+from strata.model.step import LOAD, QEMU_KERNEL, Prerequisites
 from strata.plan.model import Plan
-from strata.spec.consent import consent
-from strata.spec.kernel import DEFAULT_KERNEL, Kernel
-from strata.spec.step import LOAD, QEMU_KERNEL, Prerequisites
 from strata.words import listed
 
 Part = str

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from strata.errors import LabError, ToolError
-from strata.spec.study import MEMORY_BYTES_MIN
+from strata.model.study import MEMORY_BYTES_MIN
 from strata.units import format_size
 
 # Descriptors of Python, the console, DuckDB and the results, and the numbers from which a lab's are copied.

@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from strata.lab.disk import ROOT_DISK
-from strata.plan.model import Plan
-from strata.spec.step import (
+from strata.model.step import (
     AGENT,
     MACHINE_INITRD,
     MACHINE_KERNEL,
@@ -23,6 +22,7 @@ from strata.spec.step import (
     QEMU_OPTIONS,
     SEVERAL_CPUS,
 )
+from strata.plan.model import Plan
 
 FILES: Final = {
     name: f"strata/programs/{name}" for name in (MACHINE_KERNEL, MACHINE_INITRD, QEMU_KERNEL, QEMU_INITRD)

@@ -23,7 +23,7 @@ from typing import Final
 
 from strata.errors import LabError, ToolError
 from strata.lab.cache import Cache, cache_root, file_hash
-from strata.spec.kernel import Kernel
+from strata.model.kernel import Kernel
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from strata.errors import LabError, ToolError
 from strata.lab.cache import Build, Cache, Entry, Inputs, file_hash, tree_hashes
 from strata.lab.process import output_of, run_logged
 from strata.lab.progress import SetupProgress
+from strata.model.step import LOAD
 from strata.plan.model import Plan
-from strata.spec.step import LOAD
 
 TARGET: Final = "x86_64-unknown-linux-gnu"
 CARGO_OLDEST: Final = (1, 85)

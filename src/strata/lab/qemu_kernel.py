@@ -17,9 +17,9 @@ from strata.lab.apt import Apt
 from strata.lab.cache import Build, Entry, Inputs, file_hash
 from strata.lab.process import output_of
 from strata.lab.source import Workshop
+from strata.model.kernel import DEFAULT_VERSION
+from strata.model.step import QEMU_KERNEL, Prerequisites
 from strata.plan.model import Plan
-from strata.spec.kernel import DEFAULT_VERSION
-from strata.spec.step import QEMU_KERNEL, Prerequisites
 
 KIND: Final = QEMU_KERNEL
 FLAVOUR: Final = "cloud-amd64"

@@ -16,8 +16,8 @@ import strata
 from strata.errors import LabError
 from strata.lab.cache import file_hash
 from strata.lab.own_source import OwnSource, own_source
-from strata.spec.kernel import DEFAULT_KERNEL, Kernel
-from strata.spec.step import Prerequisites
+from strata.model.kernel import DEFAULT_KERNEL, Kernel
+from strata.model.step import Prerequisites
 from strata.words import listed
 
 # Programs whose versions the configuration, and so the kernel, would record, though nothing uses them.

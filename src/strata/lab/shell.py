@@ -13,19 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from strata.devices.device import Device, find_device
+from strata.diagnostics.names import nearest
 from strata.errors import LabError, StudyError
 from strata.lab.boot import Wiring, start_lab
 from strata.lab.folder import private_folder, remove_stale, run_root
 from strata.lab.initrd import MOUNT_POINT, block_names, lab_bindings, lab_disks, lab_initrd, plan_files
 from strata.lab.lab import ensure_for, require_lab
 from strata.lab.progress import console_progress
+from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_stack
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial, canonical_json
-from strata.spec.device import Device, find_device
-from strata.spec.load import load_study
-from strata.spec.names import nearest
-from strata.spec.trial import TrialKey, derive_seed
+from strata.reading.load import load_study
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S, format_size
 
 DEFAULT_DEVICE: Final = "wd-re4-500gb"

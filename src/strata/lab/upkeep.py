@@ -15,8 +15,8 @@ from strata.lab.model import model_wanted
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.variant import additions
-from strata.spec.inputs import BUILT_IN_SOURCES
-from strata.spec.kernel import KERNELS, Kernel
+from strata.model.inputs import BUILT_IN_SOURCES
+from strata.model.kernel import KERNELS, Kernel
 
 
 def clean_caches(*, everything: bool) -> int:

@@ -15,8 +15,8 @@ from strata.lab.cache import Cache, cache_root
 from strata.lab.image import ImageBuild, ImageSpec, build_image
 from strata.lab.progress import SetupProgress
 from strata.lab.recipe import project_root
-from strata.spec.packages import PackageLock, asked_packages, lock_path, read_lock, write_lock
-from strata.spec.study import Study
+from strata.model.packages import PackageLock, asked_packages, lock_path, read_lock, write_lock
+from strata.model.study import Study
 
 _STANDALONE: Final = "systemd-standalone-"
 """The beginning of the names of packages that have a part of systemd, and conflict with all of it."""

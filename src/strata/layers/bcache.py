@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StrictStr
 
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import aligned_bytes, cache_structures, power_of_two, whole
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
-from strata.spec.structure import Structure
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, NS_PER_US, Duration, Size, describe_size
 from strata.words import listed
 

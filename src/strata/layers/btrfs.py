@@ -9,13 +9,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.filesystem import WRITE_BACK, Filesystem, act, filesystem_prerequisites
 from strata.layers.options import CAPACITY, HERE_ALREADY, LABEL, MOUNT, UUID, flags, spare_diagnostics
-from strata.spec.abilities import FreeSpace, Outcome, divided, unreadable_free_space
-from strata.spec.allowed import INTEGER, Forms, Limits, features, form, given, named, one_of, within
-from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step, literal
+from strata.model.abilities import FreeSpace, Outcome, divided, unreadable_free_space
+from strata.model.allowed import INTEGER, Forms, Limits, features, form, given, named, one_of, within
+from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided, Share
+from strata.model.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_MS, NS_PER_S
 
 _SIZE: Final = form(r"\d{1,12}[bBkKmM]?", "a size such as 16k")

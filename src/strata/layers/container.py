@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field
 
-from strata.spec.layer import KernelLog, Layer, LayerContext, Share
-from strata.spec.memory_limit import MemoryLimit
-from strata.spec.step import AGENT, Command, Step
+from strata.model.layer import KernelLog, Layer, LayerContext, Share
+from strata.model.memory_limit import MemoryLimit
+from strata.model.step import AGENT, Command, Step
 from strata.units import NS_PER_S, describe_size
 
 START_LIMIT_NS: Final = 300 * NS_PER_S

@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import aligned_bytes
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import describe_size
 from strata.words import listed
 

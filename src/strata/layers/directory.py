@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Literal
 
 from strata.layers.filesystem import act, folder_share
-from strata.spec.abilities import Outcome
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Share
-from strata.spec.step import Prerequisites, Step
+from strata.model.abilities import Outcome
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Share
+from strata.model.step import Prerequisites, Step
 
 
 class CopiedFolder(Layer):

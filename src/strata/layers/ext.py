@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
 from strata.layers.filesystem import (
     WRITE_BACK,
     AlignedFilesystem,
@@ -27,8 +29,8 @@ from strata.layers.options import (
     flags,
     numbers,
 )
-from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import (
+from strata.model.abilities import FreeSpace, divided, found
+from strata.model.allowed import (
     INTEGER,
     Forms,
     Limits,
@@ -42,10 +44,8 @@ from strata.spec.allowed import (
     suboptions,
     within,
 )
-from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Step
-from strata.spec.structure import Structure
+from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided
+from strata.model.step import Step
 from strata.units import NS_PER_S
 
 _BYTES: Final = form(r"\d{1,12}[kKmM]?", "a number of bytes such as 4096 or 64k")

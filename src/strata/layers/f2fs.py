@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from strata.layers.filesystem import WRITE_BACK, ProjectQuotaFilesystem, filesystem_prerequisites
 from strata.layers.options import HERE_ALREADY, LABEL, MOUNT, PROJECT_QUOTA, UUID, flags, numbers
-from strata.spec.allowed import (
+from strata.model.allowed import (
     FLAG,
     INTEGER,
     NUMBER,
@@ -21,7 +21,7 @@ from strata.spec.allowed import (
     suboptions,
     within,
 )
-from strata.spec.layer import KernelLog, LayerContext, LowerInterface
+from strata.model.layer import KernelLog, LayerContext, LowerInterface
 from strata.units import NS_PER_S
 
 _EXTENSIONS: Final = form(r"[a-z0-9]{1,7}(,[a-z0-9]{1,7}){0,31}", "extensions of files such as mp4,mkv")

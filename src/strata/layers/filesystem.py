@@ -8,18 +8,18 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
-from strata.spec.abilities import Outcome
-from strata.spec.allowed import (
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
+from strata.model.abilities import Outcome
+from strata.model.allowed import (
     given_items,
     given_words,
     item_diagnostics,
     rule_diagnostics,
     word_diagnostics,
 )
-from strata.spec.layer import Layer, LayerContext, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step, literal
-from strata.spec.structure import Structure
+from strata.model.layer import Layer, LayerContext, Provided, Share
+from strata.model.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, describe_size
 from strata.words import listed
 

@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface
-from strata.spec.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
-from strata.spec.step import Step
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface
+from strata.model.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
+from strata.model.step import Step
 from strata.units import describe_size
 
 

@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
+from strata.diagnostics.names import Diagnostic
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 from strata.words import listed
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, StrictInt, StrictStr, WithJsonSchema
 
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import power_of_two, spare_diagnostics
-from strata.spec.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
-from strata.spec.structure import Structure
+from strata.model.layer import Geometry, KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size
 from strata.words import listed
 

@@ -21,10 +21,10 @@ from strata.layers.container import (
     root_steps,
 )
 from strata.layers.directory import CopiedFolder
-from strata.spec.abilities import Outcome
-from strata.spec.layer import LayerContext
-from strata.spec.memory_limit import control_group, limit_memory
-from strata.spec.step import AGENT, Command, Prerequisites, Step
+from strata.model.abilities import Outcome
+from strata.model.layer import LayerContext
+from strata.model.memory_limit import control_group, limit_memory
+from strata.model.step import AGENT, Command, Prerequisites, Step
 
 _FIRST_ID: Final = 1000000  # of the container's users; Incus's are the same
 _LOADS: Final = "/run/strata"  # the folder of the lab's own programs

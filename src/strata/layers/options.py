@@ -9,10 +9,10 @@ from typing import Final
 
 from pydantic import AfterValidator
 
-from strata.spec.allowed import FLAG, INTEGER, SWITCH, form, given, named, one_of
-from strata.spec.layer import Provided
-from strata.spec.names import Diagnostic
-from strata.spec.structure import Structure
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
+from strata.model.allowed import FLAG, INTEGER, SWITCH, form, given, named, one_of
+from strata.model.layer import Provided
 from strata.units import describe_size, is_power_of_two
 
 flags: Final = partial(named, shape=FLAG)

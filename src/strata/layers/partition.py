@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, StrictStr
 
+from strata.diagnostics.names import Diagnostic, KebabName
 from strata.layers.options import multiple_of
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Part, Provided
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.step import Command, Prerequisites, Step
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Part, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import MIB, Size, describe_size, parse_share, parse_size
 
 # Partitions lie at whole MiB, as sfdisk and every installer align them. The table takes less at either end.

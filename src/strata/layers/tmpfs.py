@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.filesystem import MountOptions, act, folder_share, unmount
 from strata.layers.options import MOUNT, flags
-from strata.spec.allowed import Forms, form, given, item_diagnostics, named, one_of
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step, literal
+from strata.model.allowed import Forms, form, given, item_diagnostics, named, one_of
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.model.step import Prerequisites, Step, literal
 from strata.units import MemorySize
 
 _NODES: Final = r"\d{1,4}(-\d{1,4})?"

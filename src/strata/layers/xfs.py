@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
 from strata.layers.filesystem import (
     WRITE_BACK,
     AlignedFilesystem,
@@ -28,8 +30,8 @@ from strata.layers.options import (
     numbers,
     switches,
 )
-from strata.spec.abilities import FreeSpace, divided, found
-from strata.spec.allowed import (
+from strata.model.abilities import FreeSpace, divided, found
+from strata.model.allowed import (
     INTEGER,
     Forms,
     Limits,
@@ -42,10 +44,8 @@ from strata.spec.allowed import (
     suboptions,
     within,
 )
-from strata.spec.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
-from strata.spec.structure import Structure
+from strata.model.layer import Geometry, KernelLog, LayerContext, LowerInterface, Provided
+from strata.model.step import Prerequisites, Step
 from strata.units import NS_PER_S, describe_size
 
 _ALIGNING: Final = ("su", "sunit", "sw", "swidth", "noalign")

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from strata.model.design import Age
+from strata.model.metric import Metric, tenant_prefix
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import Stack
+from strata.model.step import LOAD_USER, Purpose, Step
+from strata.model.study import Study
+from strata.model.warning import AGED, Check
+from strata.model.workload import Outputs
 from strata.plan.model import Plan
 from strata.plan.placement import Placement
-from strata.spec.design import Age
-from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import Stack
-from strata.spec.step import LOAD_USER, Purpose, Step
-from strata.spec.study import Study
-from strata.spec.trial import derive_seed
-from strata.spec.warning import AGED, Check
-from strata.spec.workload import Outputs
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.workloads.generator.output import PROGRAM, load_result
 

@@ -7,11 +7,12 @@ from functools import cache
 
 import strata.layers
 import strata.workloads
+from strata.diagnostics.registry import discover
+from strata.model.layer import Layer
+from strata.model.workload import Workload
+from strata.reading.entries import Catalogue
 from strata.servers.mariadb import MariadbServer
 from strata.servers.postgresql import PostgresqlServer
-from strata.spec.layer import Layer
-from strata.spec.registry import Catalogue, discover
-from strata.spec.workload import Workload
 
 
 @cache

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from strata.model.stack import Stack
+from strata.model.step import Step
+from strata.model.study import Study
 from strata.plan.placement import placed_layers
-from strata.spec.stack import Stack
-from strata.spec.step import Step
-from strata.spec.study import Study
 from strata.units import describe_size
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

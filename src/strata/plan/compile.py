@@ -15,7 +15,23 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from strata.diagnostics.names import nearest
 from strata.errors import PlanError
+from strata.model.find import find_of, probed
+from strata.model.packages import asked_packages
+from strata.model.stack import Stack
+from strata.model.step import (
+    BROUGHT,
+    INPUT_PREFIX,
+    LOAD_USER,
+    NETWORK_DEVICE_PREFIX,
+    RESTART,
+    Prerequisites,
+    Step,
+)
+from strata.model.study import Study
+from strata.model.trial import CellKey, TrialKey
+from strata.model.workload import Workload, loads_of
 from strata.plan.age import age_steps, unmet_age
 from strata.plan.fragmentation import unmet_fragmentation
 from strata.plan.interventions import (
@@ -41,23 +57,8 @@ from strata.plan.placement import (
 from strata.plan.power_cut import cut_in_window
 from strata.plan.prepared import after_restart, restarted, unmet_restart
 from strata.plan.site import LayerPlace
-from strata.spec.find import find_of, probed
-from strata.spec.fit import capacity_bytes
-from strata.spec.names import nearest
-from strata.spec.packages import asked_packages
-from strata.spec.stack import Stack
-from strata.spec.step import (
-    BROUGHT,
-    INPUT_PREFIX,
-    LOAD_USER,
-    NETWORK_DEVICE_PREFIX,
-    RESTART,
-    Prerequisites,
-    Step,
-)
-from strata.spec.study import Study
-from strata.spec.trial import CellKey, TrialKey, derive_seed
-from strata.spec.workload import Workload, loads_of
+from strata.rules.fit import capacity_bytes
+from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S
 
 ENVIRONMENT: Final = {

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Literal
 
+from strata.model.metric import Metric, tenant_prefix
+from strata.model.page_cache import dropped, synced
+from strata.model.step import LOAD, Phase, Purpose, Step
+from strata.model.workload import Outputs, Workload, unreadable
 from strata.plan.model import Plan
 from strata.plan.placement import Placement, places_by_name
-from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.page_cache import dropped, synced
-from strata.spec.step import LOAD, Phase, Purpose, Step
-from strata.spec.workload import Outputs, Workload, unreadable
 from strata.units import NS_PER_S
 from strata.workloads.generator.output import extents_result
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from strata.diagnostics.names import disk_of
+from strata.model.layer import Placed
+from strata.model.metric import Metric
+from strata.model.stack import Stack
+from strata.model.step import Phase, Purpose, Step
+from strata.model.workload import Intervention, Outputs, Workload, unreadable
 from strata.plan.fragmentation import fragmentation_steps
 from strata.plan.model import Plan
 from strata.plan.placement import Placement, place_of, places_by_name
 from strata.plan.site import LayerPlace
-from strata.spec.fit import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
-from strata.spec.layer import Placed
-from strata.spec.metric import Metric
-from strata.spec.names import disk_of
-from strata.spec.stack import Stack
-from strata.spec.step import Phase, Purpose, Step
-from strata.spec.workload import Intervention, Outputs, Workload, unreadable
+from strata.rules.fit import SNAPSHOT, SNAPSHOT_LANE, snapshotting, taken_in_window
 from strata.units import NS_PER_S
 
 FAULT_PARAMETER: Final = "/sys/module/strata/parameters/fault"

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
+from strata.diagnostics.described_keys import Key, described_keys
+from strata.model.abilities import Abilities
+from strata.model.allowed import by_form
+from strata.model.layer import INTERFACES, Family, Layer
 from strata.plan.catalogue import catalogue
-from strata.spec.abilities import Abilities
-from strata.spec.allowed import by_form
-from strata.spec.described_keys import Key, described_keys
-from strata.spec.layer import INTERFACES, Family, Layer
-from strata.spec.schema import table_schema
+from strata.reading.schema import table_schema
 
 _ABILITIES: Final = {
     "snapshot": "snapshots",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from strata.spec.step import Phase, Purpose, StartedMachine, Step
+from strata.model.step import Phase, Purpose, StartedMachine, Step
 from strata.units import NS_PER_S
 
 _DISK: Final = "/sys/block/{}/stat"

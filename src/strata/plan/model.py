@@ -9,11 +9,11 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from strata.spec.inputs import InputFile
-from strata.spec.kernel import DEFAULT_KERNEL, Kernel
-from strata.spec.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
-from strata.spec.trial import TrialKey
-from strata.spec.workload import InputKind
+from strata.model.inputs import InputFile
+from strata.model.kernel import DEFAULT_KERNEL, Kernel
+from strata.model.step import MEMORY_BYTES, NETWORK_DEVICE_PREFIX, Prerequisites, Step
+from strata.model.trial import TrialKey
+from strata.model.workload import InputKind
 
 PLAN_VERSION: Final = 1  # crates/agent refuses a version that it does not know
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from strata.model.layer import Interface, Layer, LayerContext, Placed, Provided
+from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
+from strata.model.page_cache import synced
+from strata.model.stack import Stack
+from strata.model.step import LOAD_USER, Command, Phase, Prerequisites, Step
+from strata.model.study import Study
+from strata.model.workload import Tenant, Workload, WorkloadContext, loads_of
 from strata.plan.site import HERE, LayerPlace, Site, stand
-from strata.spec.layer import Interface, Layer, LayerContext, Placed, Provided
-from strata.spec.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
-from strata.spec.page_cache import synced
-from strata.spec.stack import Stack
-from strata.spec.step import LOAD_USER, Command, Phase, Prerequisites, Step
-from strata.spec.study import Study
-from strata.spec.workload import Tenant, Workload, WorkloadContext, loads_of
 
 _BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Final
 
 from strata.errors import PlanError
+from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.plan.placement import Placement
-from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 CUT_ARGV: Final = ("sh", "-c", "echo cut > /sys/module/strata/parameters/power_cut")

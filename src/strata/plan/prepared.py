@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from strata.model.stack import Stack
+from strata.model.step import RESTART, Purpose, Step
+from strata.model.study import Study
+from strata.model.trial import CellKey
+from strata.model.workload import Workload
 from strata.plan.model import Plan, Trial
 from strata.plan.placement import Placement
 from strata.plan.site import LayerPlace
-from strata.spec.stack import Stack
-from strata.spec.step import RESTART, Purpose, Step
-from strata.spec.study import Study
-from strata.spec.trial import CellKey
-from strata.spec.workload import Workload
 
 _NAME = "prepared"  # of study, stack and workload of a first part
 _AGAIN = "again"

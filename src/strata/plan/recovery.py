@@ -11,16 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from strata.diagnostics.names import disk_of
 from strata.errors import PlanError
+from strata.model.layer import Layer, LayerContext, Placed
+from strata.model.step import BROUGHT, Purpose, Step
+from strata.model.study import Study
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
 from strata.plan.site import sites
-from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.names import disk_of
-from strata.spec.step import BROUGHT, Purpose, Step
-from strata.spec.study import Study
 from strata.units import NS_PER_S
 
 _CHECK_LIMIT_NS: Final = 3600 * NS_PER_S

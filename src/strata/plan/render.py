@@ -10,10 +10,10 @@ from typing import Final
 
 from rich.text import Text
 
+from strata.devices.device import Device
+from strata.devices.plausible import drawn_drives
+from strata.model.step import Command, Step
 from strata.plan.model import Plan
-from strata.spec.device import Device
-from strata.spec.plausible import drawn_drives
-from strata.spec.step import Command, Step
 from strata.units import format_duration, format_size
 
 _PLAIN: Final = re.compile(r"""[^ \t\n'"\\;&|<>*?()[\]`]+""")

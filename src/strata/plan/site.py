@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from strata.spec.layer import Layer, LayerContext, Placed
-from strata.spec.step import INPUT_PREFIX, Step
+from strata.model.layer import Layer, LayerContext, Placed
+from strata.model.step import INPUT_PREFIX, Step
 
 
 class Site(NamedTuple):

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
+from strata.devices.processor import DEFAULT_PROGRAM, Processor
+from strata.model import page_cache
+from strata.model.step import BROUGHT, MACHINE_KERNEL, Step
+from strata.model.warning import WARNINGS, ResultWarning
 from strata.plan.model import Plan
-from strata.spec import page_cache
-from strata.spec.processor import DEFAULT_PROGRAM, Processor
-from strata.spec.step import BROUGHT, MACHINE_KERNEL, Step
-from strata.spec.warning import WARNINGS, ResultWarning
 from strata.words import counted, listed
 
 # Programs that make some calls and end, or become the program that they start; a machine's kernel has prices.

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from strata.devices.device import find_device
+from strata.diagnostics.described_keys import Key, described_keys
+from strata.diagnostics.mistakes import Diagnostics, keys_of
+from strata.model.allowed import by_form
+from strata.model.metric import MetricSpec
+from strata.model.stack import Stack
+from strata.model.step import Step
+from strata.model.study import Study, StudyDevice
+from strata.model.workload import Workload, loads_of
 from strata.plan.compile import PHASES
 from strata.plan.placement import placements_of, workload_steps
-from strata.spec.allowed import by_form
-from strata.spec.described_keys import Key, described_keys
-from strata.spec.device import find_device
-from strata.spec.diagnostics import Diagnostics, keys_of
-from strata.spec.metric import MetricSpec
-from strata.spec.registry import Catalogue, read_workload
-from strata.spec.schema import table_schema
-from strata.spec.stack import Stack
-from strata.spec.step import Step
-from strata.spec.study import Study, StudyDevice
-from strata.spec.workload import Workload, loads_of
+from strata.reading.entries import Catalogue, read_workload
+from strata.reading.schema import table_schema
 from strata.toml import toml_table
 from strata.units import NS_PER_S
 from strata.workloads.generator.output import PROGRAM

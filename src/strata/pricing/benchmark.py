@@ -22,13 +22,13 @@ from typing import Any, Final
 from strata.errors import LabError, ToolError
 from strata.lab import Lab
 from strata.lab.progress import SetupProgress
+from strata.model.step import LOAD, Prerequisites, Step
+from strata.model.trial import TrialKey
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, Trial
 from strata.results.events import read_events
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.lab import LabRunner
-from strata.spec.step import LOAD, Prerequisites, Step
-from strata.spec.trial import TrialKey
 from strata.units import NS_PER_S
 from strata.words import beginning_and_end
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processors and programs as text, in the form that `strata.spec.processor` reads."""
+"""Processors and programs as text, in the form that `strata.devices.processor` reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strata.spec.processor import ProcessorParameter, Program
+from strata.devices.processor import ProcessorParameter, Program
 
 
 def processor_toml(title: str, parameters: Mapping[str, ProcessorParameter]) -> str:

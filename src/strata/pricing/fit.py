@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from scipy.optimize import least_squares
 
+from strata.devices.processor import PRICES, PROCESSOR_PARAMETERS, Processor, ProcessorParameter
 from strata.pricing.benchmark import Operation
-from strata.spec.processor import PRICES, PROCESSOR_PARAMETERS, Processor, ProcessorParameter
 from strata.units import times
 
 COUNTED: Final = {name: PRICES[name] for name in PRICES if name not in {"ios", "clock_reads"}}

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from strata.devices.processor import Program
 from strata.errors import ToolError
 from strata.pricing.calls import SystemCalls
 from strata.pricing.tasks import TaskStatistics, Usage
-from strata.spec.processor import Program
 from strata.units import NS_PER_S, times
 from strata.words import beginning_and_end
 

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from strata.advice.model import Advice, Conclusion, Part, Settling, Standing, Worse
 from strata.advice.uses import Use
+from strata.model.metric_title import metric_title
 from strata.printable import plain
 from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
 from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
 from strata.report.wording import ends_plain, gain_cells, picked
-from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison
 from strata.units import percent
 from strata.words import listed, sentence_case

@@ -8,8 +8,8 @@ from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, Excluded, MissingCapability, Standing, Worse
 from strata.advice.uses import DURABLE
+from strata.model.metric_title import metric_title
 from strata.report.wording import gain_words, interval_words, ratio_words
-from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times

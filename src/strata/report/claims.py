@@ -11,9 +11,9 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from strata.model.metric_title import name_title
 from strata.report.table import Cell, Table, Tone, columns, markdown, terminal
 from strata.report.wording import between, ends_plain, interval_ends, picked, ratio_words
-from strata.spec.metric_title import name_title
 from strata.statistics.claims import Finding, Judgement, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_share, format_value, times

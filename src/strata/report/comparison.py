@@ -13,11 +13,11 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from strata.model.metric_title import metric_title
 from strata.printable import plain
 from strata.report.table import Cell, Column, Table, Tone, columns, escaped, markdown, terminal
 from strata.report.wording import ends_plain, heading, picked
 from strata.results.differences import Difference
-from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.pair import Change, Overall, Pair, Row
 from strata.statistics.pairing import Side

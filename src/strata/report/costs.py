@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from strata.devices.processor import PARTS
+from strata.model.metric_title import metric_title
 from strata.report.table import Cell, Table, columns
 from strata.results.counts import LOAD, unit_of_work
 from strata.results.record import COUNTS
-from strata.spec.metric_title import metric_title
-from strata.spec.processor import PARTS
 from strata.statistics.study import StudyResults
 from strata.units import significant
 

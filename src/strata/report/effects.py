@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from strata.model.matrix import Factor
+from strata.model.metric_title import metric_title
 from strata.report import svg
 from strata.report.charts import WIDE_PX, names_px
 from strata.report.figures import NamedFigure
@@ -15,8 +17,6 @@ from strata.report.palette import STACKS, Colour, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table
 from strata.report.wording import SIGNS, ends_plain, gain_cells, picked
-from strata.spec.matrix import Factor
-from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import MetricKind
 from strata.statistics.effects import Design, Effect, Levels, designs, effects, interactions, means
 from strata.statistics.study import StudyResults

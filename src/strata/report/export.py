@@ -19,6 +19,7 @@ from strata.advice.asked import advise_on_all, answer_of, the_answer
 from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.files import explained, make_folder, open_plain, read_plain, refuse_link, write_durably
+from strata.model.study import Study
 from strata.plan.commands import build_commands
 from strata.report.advice_tables import in_short, is_said
 from strata.report.advice_text import lead
@@ -37,7 +38,6 @@ from strata.report.table import Table, csv_text, escaped, markdown, parquet
 from strata.report.warnings import grouped_warnings
 from strata.report.wording import covered_words
 from strata.results.capabilities import Capabilities
-from strata.spec.study import Study
 from strata.statistics.study import StudyResults
 from strata.words import sentence_case
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strata.model.metric import LATENCY
+from strata.model.metric_title import metric_title, name_title
 from strata.plan.model import sha256_hex
 from strata.report.charts import (
     BANDS_MAX,
@@ -25,8 +27,6 @@ from strata.report.palette import INK, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.table import Table
 from strata.results.record import ResultRecord
-from strata.spec.metric import LATENCY
-from strata.spec.metric_title import metric_title, name_title
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
 from strata.statistics.level import Distribution, distribution_of

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from strata.model.metric_title import metric_title
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing
 from strata.report.table import Table, columns
 from strata.report.wording import SIGNS, gain_words
-from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
 from strata.units import format_value, ratio_digits

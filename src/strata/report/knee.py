@@ -7,15 +7,15 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from strata.model.find import Find
+from strata.model.metric_title import name_title
+from strata.model.trial import TrialKey
 from strata.report import svg
 from strata.report.charts import WIDE_PX, names_px, tick_text
 from strata.report.palette import MUTED, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table, columns
 from strata.results.search import Probe, Search
-from strata.spec.find import Find
-from strata.spec.metric_title import name_title
-from strata.spec.trial import TrialKey
 from strata.statistics.study import StudyResults
 from strata.units import format_share, format_value
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+from strata.model.metric_title import metric_title
 from strata.report import figures
 from strata.report.answer import TAILS_MAX, Mark, Standing, answer, shown_kinds, standings
 from strata.report.costs import costs
@@ -15,7 +16,6 @@ from strata.report.figures import NamedFigure
 from strata.report.table import Cell, Column, Table, columns
 from strata.report.warnings import answer_warnings, checks_of, grouped_warnings
 from strata.report.wording import between, gain_words
-from strata.spec.metric_title import metric_title
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import merged_percentiles
 from strata.statistics.level import Distribution

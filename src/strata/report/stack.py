@@ -10,19 +10,19 @@ from typing import Any, Final, Literal
 from rich.text import Text
 from rich.tree import Tree
 
+from strata.diagnostics.names import disk_of
 from strata.errors import ResultError
+from strata.model.describe import declared
+from strata.model.layer import Interface
+from strata.model.stack import PLACE, Stack
+from strata.model.study import Study
 from strata.plan.commands import build_commands
 from strata.printable import plain
 from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.results.declared import declared_study
 from strata.results.record import Choice, StudySnapshot
-from strata.spec.describe import declared
-from strata.spec.layer import Interface
-from strata.spec.names import disk_of
-from strata.spec.redundancy import single_points
-from strata.spec.stack import PLACE, Stack
-from strata.spec.study import Study
+from strata.rules.redundancy import single_points
 from strata.units import describe_size, format_size
 
 _KINDS: Final[dict[Interface, str]] = {"block": "block device", "filesystem": "filesystem", "pool": "pool"}

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from strata.devices.price import Price
+from strata.model.study import Study
 from strata.report.capability_table import TONES
 from strata.report.table import Cell, Column, Table
 from strata.results.capabilities import Capabilities, PowerCutFinding, lost_words
-from strata.spec.price import Price
-from strata.spec.redundancy import losses_survived
-from strata.spec.study import Study
+from strata.rules.redundancy import losses_survived
 from strata.words import counted, listed
 
 _TB: Final = 10**12

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from strata.advice.failures import slowed
+from strata.model.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
+from strata.model.trial import CellKey
 from strata.report.capability_table import TONES
 from strata.report.table import Cell, Table, Tone, columns
 from strata.report.wording import interval_words
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, mean_recovery_ns
-from strata.spec.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
-from strata.spec.trial import CellKey
 from strata.statistics.study import Cell as StudyCell
 from strata.statistics.study import StudyResults
 from strata.units import format_duration, times

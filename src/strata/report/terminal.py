@@ -12,6 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from strata.advice.model import Advice
+from strata.model.metric_title import metric_title
+from strata.model.trial import CellKey
+from strata.model.warning import ResultWarning
 from strata.report.advice_tables import lead_text
 from strata.report.answer import Standing, chosen_metrics, objections, standings
 from strata.report.costs import counts_table
@@ -25,9 +28,6 @@ from strata.report.wording import ARROWS, SIGNS, gain_cells
 from strata.results.counts import every_metric
 from strata.results.record import ProcessorUse, ResultRecord, SamplesSummary
 from strata.results.store import Reading
-from strata.spec.metric_title import metric_title
-from strata.spec.trial import CellKey
-from strata.spec.warning import ResultWarning
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
 from strata.traces.kinds import TIME_PARTS

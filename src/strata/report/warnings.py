@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from strata.model.warning import Check, ResultWarning
 from strata.report.table import Column, Table, columns
 from strata.results.record import ResultRecord
-from strata.spec.warning import Check, ResultWarning
 from strata.statistics.study import StudyResults
 from strata.statistics.warnings import check_warnings
 from strata.words import listed, sentence_case

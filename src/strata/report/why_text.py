@@ -9,11 +9,11 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from strata.reading.claims import Claim
 from strata.report.claims import TONES, level_words
 from strata.report.table import Cell, Table, Tone, columns, terminal
 from strata.report.wording import picked
 from strata.results.why import ClaimWhy, Compared, Outcome, Variation
-from strata.spec.claims import Claim
 from strata.words import counted, listed
 
 _COMPARED_MAX: Final = 3  # in a row

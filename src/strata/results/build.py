@@ -8,6 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from strata.devices.processor import Processor
+from strata.model.layer import KernelLog
+from strata.model.metric import Metric
+from strata.model.step import Phase
+from strata.model.warning import FINISHED, Check
 from strata.plan.interventions import loses_disk
 from strata.plan.model import Plan
 from strata.results.events import AccountReading, Events
@@ -29,11 +34,6 @@ from strata.results.record import (
     measured,
 )
 from strata.results.troubles import troubles_of
-from strata.spec.layer import KernelLog
-from strata.spec.metric import Metric
-from strata.spec.processor import Processor
-from strata.spec.step import Phase
-from strata.spec.warning import FINISHED, Check
 
 _UNPRICED: Final = "unpriced_"  # of /proc/strata_cpu (kernel/cpu/strata_cpu.c)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from strata.model.metric import Metric
 from strata.results.record import COUNTS, ResultRecord
-from strata.spec.metric import Metric
 
 LOAD: Final = "load"
 

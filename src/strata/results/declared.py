@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from strata.errors import ResultError, StrataError, StudyError
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 from strata.results.record import StudySnapshot
-from strata.spec.load import load_study
-from strata.spec.study import Study
 
 
 def scale_of(snapshot: StudySnapshot) -> float:

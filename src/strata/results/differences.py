@@ -12,11 +12,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from strata.devices.kinds import KINDS
 from strata.files import read_plain
+from strata.model.trial import CellKey
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.results.store import Reading
-from strata.spec.device_kinds import KINDS
-from strata.spec.trial import CellKey
 
 Area = Literal["versions", "packages", "lab", "study", "devices", "stacks", "workloads", "plans", "host"]
 AREAS: Final[tuple[Area, ...]] = get_args(Area)

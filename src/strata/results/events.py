@@ -17,8 +17,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, Va
 
 from strata.errors import ResultError
 from strata.files import open_plain
-from strata.spec.step import RESTART, Phase
-from strata.spec.workload import Outputs, StepOutput
+from strata.model.step import RESTART, Phase
+from strata.model.workload import Outputs, StepOutput
 
 EVENT_VERSION: Final = 1
 

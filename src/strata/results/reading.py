@@ -13,9 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from strata.errors import ResultError
 from strata.files import explained, read_plain, write_durably
+from strata.model.histogram import BadHistogram, bins
 from strata.plan.model import sha256_hex
 from strata.results.record import RESULT_VERSION, STUDY_VERSION, ResultRecord, StudySnapshot, record_sha256
-from strata.spec.histogram import BadHistogram, bins
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -20,14 +20,14 @@ from pydantic import (
     model_validator,
 )
 
+from strata.model.asked import Requirement, UseName
+from strata.model.find import searched_workload
+from strata.model.metric import Metric
+from strata.model.step import Phase
+from strata.model.trial import CellName, TrialName
+from strata.model.warning import Check
 from strata.plan.model import Trial, canonical_json, sha256_hex
-from strata.spec.asked import Requirement, UseName
-from strata.spec.find import searched_workload
-from strata.spec.metric import Metric
-from strata.spec.step import Phase
-from strata.spec.trial import CellName, TrialName
-from strata.spec.untouched import Untouched
-from strata.spec.warning import Check
+from strata.rules.untouched import Untouched
 
 RESULT_VERSION: Final = 1
 
@@ -333,7 +333,7 @@ class StudySnapshot(Frozen):
         skipped: The cells that cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
         use: The use that the disks are for; None: the study names none.
-        must: What a stack must have, as in `strata.spec.asked`.
+        must: What a stack must have, as in `strata.model.asked`.
         seeds: The declared ones, and then all that were added.
         added_seeds: By workload, the seeds added for the precision that the study asks for.
         not_converged: The cells still less precise at the end of the run: the half-width of the 95 % interval

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
+from strata.model.find import RATE_MAX, REACHED, Find, probed
+from strata.model.metric import Metric
+from strata.model.trial import TrialKey
 from strata.plan.model import Trial
 from strata.results.counts import metric_of
 from strata.results.record import ResultRecord, StudySnapshot
-from strata.spec.find import RATE_MAX, REACHED, Find, probed
-from strata.spec.metric import Metric
-from strata.spec.trial import TrialKey
 from strata.units import NS_PER_S
 
 _SHORT_OF: Final = 0.05  # a judgement: who asks for 200 a second is not served by less than 190

@@ -34,9 +34,9 @@ from strata.files import (
     temporary_name,
     write_durably,
 )
+from strata.model.trial import TrialKey
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text, write_model
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
-from strata.spec.trial import TrialKey
 from strata.words import counted
 from strata.working import working
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from strata.model.layer import KernelLog
+from strata.model.step import Step
 from strata.plan.model import Plan, sha256_hex
 from strata.plan.prepared import parts_of
 from strata.results.events import Events, StepRun
-from strata.spec.layer import KernelLog
-from strata.spec.step import Step
 from strata.units import format_duration
 from strata.words import beginning_and_end
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from strata.model.stack import Volume
 from strata.results.record import VolumeUse
-from strata.spec.stack import Volume
 from strata.traces.attribution import completed, shares_of
 from strata.traces.kinds import OPS
 from strata.traces.table import Records, Trace

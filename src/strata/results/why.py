@@ -11,12 +11,12 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from strata.diagnostics.names import to_kebab
 from strata.plan.model import canonical_json, sha256_hex
 from strata.results.reading import read_findings, write_model
 from strata.results.record import Frozen
 from strata.results.store import ResultsFolder
 from strata.results.tipping import identity_of
-from strata.spec.names import to_kebab
 
 WHY_VERSION: Final = 1
 WHY_NAME: Final = "why.json"

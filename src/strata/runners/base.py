@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from strata.devices.device import Device
 from strata.files import NotPlain, open_plain
+from strata.model.inputs import InputFile
 from strata.plan.model import Plan
-from strata.spec.device import Device
-from strata.spec.inputs import InputFile
 
 PLAN_NAME: Final = "plan.json"
 BINDINGS_NAME: Final = "bindings.json"

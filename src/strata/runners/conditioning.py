@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from strata.devices.device import Device
+from strata.devices.kinds.flash import PRECONDITIONS, Flash
 from strata.errors import LabError
 from strata.files import write_durably
 from strata.machine.reading import SystemFiles
+from strata.model.steadiness import ROUNDS, steadiness
 from strata.plan.compile import ENVIRONMENT
 from strata.runners.base import Cancelled, Progress, Task, ended_within, ending_with_strata
-from strata.spec.device import Device
-from strata.spec.device_kinds.flash import PRECONDITIONS, Flash
-from strata.spec.steadiness import ROUNDS, steadiness
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S, SECTOR_BYTES, format_duration, format_size, percent
 from strata.words import beginning_and_end
 

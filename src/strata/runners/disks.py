@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from strata.devices.device import Device
+from strata.devices.kind import Parameter
+from strata.diagnostics.names import nearest
 from strata.disks.inventory import Disk, disk_at
 from strata.disks.judgement import Reason, judged, judged_groups, judged_members, named
 from strata.disks.machine import Machine
@@ -21,11 +24,8 @@ from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage
 from strata.errors import DiagnosticsError, LabError, StrataError, StudyError, ToolError
 from strata.files import write_durably
+from strata.model.study import Study, StudyDevice
 from strata.plan.model import Plan, sha256_hex
-from strata.spec.device import Device
-from strata.spec.device_kind import Parameter
-from strata.spec.names import nearest
-from strata.spec.study import Study, StudyDevice
 from strata.units import SECTOR_BYTES, format_size
 
 DISKS_NAME: Final = "disks.json"

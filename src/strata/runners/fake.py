@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
+from strata.devices.device import Device
 from strata.errors import RunError
+from strata.model.inputs import InputFile
+from strata.model.step import Step
 from strata.plan.model import Plan, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -25,9 +28,6 @@ from strata.runners.base import (
     Progress,
     Task,
 )
-from strata.spec.device import Device
-from strata.spec.inputs import InputFile
-from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 Behaviour = Literal["succeed", "fail", "die", "stall", "wait"]

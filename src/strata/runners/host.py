@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from strata.devices.device import Device
 from strata.errors import LabError, StudyError, ToolError
 from strata.files import explained, refuse_exchangeable_path
 from strata.lab.folder import PrivateFolder, private_folder
@@ -22,8 +23,12 @@ from strata.lab.inputs import input_setting, input_variables, provide_inputs, pr
 from strata.lab.programs import AgentBuild, LoadBuild, load_setting, load_variables, require_load, uses_load
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.qemu_kernel import uses_qemu
+from strata.model.inputs import InputFile
+from strata.model.memory_limit import limited_bytes
+from strata.model.step import AGENT, QEMU_OPTIONS, Prerequisites
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan, canonical_json, sha256_hex
+from strata.rules.fit import KERNEL_RESERVE_BYTES
 from strata.runners.base import (
     BINDINGS_NAME,
     CONSOLE_NAME,
@@ -54,11 +59,6 @@ from strata.runners.machines import (
 )
 from strata.runners.sandbox import INNER, make_folders, sandbox_of, spare_loops, try_sandbox
 from strata.runners.watching import Surroundings, follow
-from strata.spec.device import Device
-from strata.spec.fit import KERNEL_RESERVE_BYTES
-from strata.spec.inputs import InputFile
-from strata.spec.memory_limit import limited_bytes
-from strata.spec.step import AGENT, QEMU_OPTIONS, Prerequisites
 from strata.units import format_size
 
 TOOLS: Final = ("setpriv",)

@@ -20,9 +20,9 @@ from strata.disks.machine import Machine
 from strata.errors import LabError, RunError
 from strata.files import explained
 from strata.lab.folder import PREFIX
+from strata.model.step import Prerequisites
 from strata.plan.model import Plan
 from strata.runners.block_devices import Attached, attached, detach
-from strata.spec.step import Prerequisites
 
 BOOT_NAME: Final = "boot"
 """The file of a private folder that names the start of the machine that it was made in."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from strata.devices.device import Device
 from strata.errors import RunError
 from strata.files import explained
 from strata.lab.boot import (
@@ -35,6 +36,8 @@ from strata.lab.machine import lacking_cpus
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.qemu_kernel import lacking_inside
 from strata.machine.reading import Sampler
+from strata.model.inputs import InputFile
+from strata.model.kernel import Kernel
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.runners.base import (
     BINDINGS_NAME,
@@ -50,10 +53,7 @@ from strata.runners.base import (
     tail_of,
     teardown_limit_ns,
 )
-from strata.spec.device import Device
-from strata.spec.inputs import InputFile
-from strata.spec.kernel import Kernel
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration
 
 STALL_LIMIT_S: Final = 120.0

@@ -20,9 +20,9 @@ from strata.lab.progress import SetupProgress
 from strata.lab.qemu_kernel import QemuKernelBuild, lacking_inside, uses_qemu
 from strata.lab.recipe import project_root
 from strata.lab.variant import find_variant, provide_variant
+from strata.model.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 from strata.plan.model import Plan
 from strata.runners.kernel import Kernel
-from strata.spec.step import AGENT, MACHINE_ROOT, QEMU_INITRD, QEMU_KERNEL, QEMU_OPTIONS
 
 _INITRD_NAME: Final = "machine.cpio"
 _KVM: Final = "dev/kvm"

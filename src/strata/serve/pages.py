@@ -17,6 +17,7 @@ from rich.console import Console
 from strata.advice.asked import answer_of
 from strata.errors import StrataError
 from strata.files import open_plain, read_plain
+from strata.model.trial import TrialKey
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.advice_text import lead
@@ -30,7 +31,6 @@ from strata.report.wording import SIGNS
 from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
 from strata.results.store import Attempt, ResultsFolder
 from strata.serve.watch import StudyNow, Watch
-from strata.spec.trial import TrialKey
 from strata.statistics.study import gather
 from strata.units import format_duration
 

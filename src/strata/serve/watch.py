@@ -23,14 +23,14 @@ from pydantic import ValidationError
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast
 from strata.files import explained, read_plain
+from strata.model.find import searched_workload
+from strata.model.metric_title import headlines
+from strata.model.trial import TrialKey
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.results.record import StudySnapshot
 from strata.results.store import Attempt, Reading, ResultsFolder
 from strata.runners.base import EventTail
-from strata.spec.find import searched_workload
-from strata.spec.metric_title import headlines
-from strata.spec.trial import TrialKey
 from strata.words import time_left
 
 State = Literal["done", "running", "failed", "damaged", "interrupted", "left"]

@@ -10,10 +10,10 @@ from typing import ClassVar, Final
 
 from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Purpose, Step, literal
-from strata.spec.workload import WorkloadContext
+from strata.diagnostics.names import Diagnostic
+from strata.model.allowed import Forms, pair_diagnostics
+from strata.model.step import Command, Purpose, Step, literal
+from strata.model.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, parse_duration
 
 Setting = StrictStr | StrictInt | StrictFloat | StrictBool

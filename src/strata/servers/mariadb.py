@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from strata.model.allowed import Forms, form, one_of
+from strata.model.page_cache import dropped, synced
+from strata.model.step import LOAD_USER, Step
 from strata.servers.database import OFF, ROLE, START_LIMIT_NS, STOP_LIMIT_NS, DatabaseServer, setting_text
-from strata.spec.allowed import Forms, form, one_of
-from strata.spec.page_cache import dropped, synced
-from strata.spec.step import LOAD_USER, Step
 
 # The settings of MariaDB 10.11 and 11 that a study may give, by their whole names: those of memory,
 # durability and execution. None of them names a file, a library, a command, a user or an address.

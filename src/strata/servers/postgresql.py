@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from strata.model.allowed import Forms, form, one_of
+from strata.model.step import Step
 from strata.servers.database import OFF, ROLE, START_LIMIT_NS, DatabaseServer, setting_text
-from strata.spec.allowed import Forms, form, one_of
-from strata.spec.step import Step
 from strata.units import NS_PER_S
 
 # The settings of PostgreSQL 15 to 17 that a study may give, by their whole names: memory, durability, upkeep

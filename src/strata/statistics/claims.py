@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from strata.model.metric import COMMON
+from strata.model.scale import reduced, unlike
+from strata.model.trial import CellKey
+from strata.model.workload import Workload
+from strata.reading.claims import Claim, Expectation, Subject, Yield
 from strata.results.declared import declared_study, scale_of
-from strata.spec.claims import Claim, Expectation, Subject, Yield
-from strata.spec.metric import COMMON
-from strata.spec.scale import reduced, unlike
-from strata.spec.trial import CellKey
-from strata.spec.workload import Workload
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.comparison import Verdict as Compared
 from strata.statistics.interval import PRACTICAL_ZONE, SEEDS_MIN, Interval, half_width

@@ -10,8 +10,8 @@ from typing import Literal, Self
 
 import numpy as np
 
-from strata.spec.metric import LATENCY, Better, Metric
-from strata.spec.step import Phase
+from strata.model.metric import LATENCY, Better, Metric
+from strata.model.step import Phase
 from strata.statistics.family import Family
 from strata.statistics.interval import (
     HALF_WIDTH_TARGET,

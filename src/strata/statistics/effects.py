@@ -14,8 +14,8 @@ from itertools import combinations
 
 from pydantic import ValidationError
 
-from strata.spec.matrix import Factor, Matrix, Variant
-from strata.spec.trial import CellKey
+from strata.model.matrix import Factor, Matrix, Variant
+from strata.model.trial import CellKey
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, geometric_mean, judge
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Summary, summarize

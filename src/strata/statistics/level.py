@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata.errors import ResultError
-from strata.spec.histogram import BadHistogram, bins
+from strata.model.histogram import BadHistogram, bins
 from strata.statistics.family import Family, family_of
 from strata.statistics.interval import (
     ADJUSTED,

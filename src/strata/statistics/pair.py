@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from strata.errors import ResultError
+from strata.model.trial import CellKey
 from strata.results.differences import Difference, Naming, differences
-from strata.spec.trial import CellKey
 from strata.statistics import pairing
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
 from strata.statistics.interval import PRACTICAL_ZONE

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from strata.errors import ResultError
+from strata.model.metric import LATENCY
+from strata.model.trial import CellKey, TrialKey
+from strata.model.warning import ResultWarning, doubted_by, unranked_by
 from strata.results.counts import COUNT_NAMES, counts_of, metric_of
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.results.search import Search, searched, searches
 from strata.results.store import Reading, ResultsFolder
-from strata.spec.metric import LATENCY
-from strata.spec.trial import CellKey, TrialKey
-from strata.spec.warning import ResultWarning, doubted_by, unranked_by
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, Ratio, family_over, judge
 from strata.statistics.family import Family
 from strata.statistics.interval import HALF_WIDTH_TARGET, PRACTICAL_ZONE, SEEDS_WANTED, half_width

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from strata.model.metric import Metric, tenant_prefix
+from strata.model.trial import CellKey
+from strata.model.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.results.record import ResultRecord
-from strata.spec.metric import Metric, tenant_prefix
-from strata.spec.trial import CellKey
-from strata.spec.warning import WARNINGS, ResultWarning, warnings_of_checks
 from strata.statistics.comparison import MetricKind
 from strata.statistics.interval import (
     SEEDS_MIN,

@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import PATTERNS, Pattern, measure
+from strata.devices.device import Device
 from strata.errors import ResultError
 from strata.files import read_plain
 from strata.lab.model import READ
-from strata.spec.device import Device
 from strata.units import NS_PER_MS
 from strata.validation.subject import Section, within
 

@@ -12,12 +12,12 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from strata.datasheet.measure import PATTERNS, Pattern
+from strata.devices.device import Device, device_folder, find_device
+from strata.devices.kinds.flash import PRECONDITIONS
+from strata.diagnostics.mistakes import read_toml
+from strata.diagnostics.names import Diagnostic, nearest
 from strata.errors import ResultError
 from strata.files import read_plain
-from strata.spec.device import Device, device_folder, find_device
-from strata.spec.device_kinds.flash import PRECONDITIONS
-from strata.spec.diagnostics import read_toml
-from strata.spec.names import Diagnostic, nearest
 from strata.units import NS_PER_US
 from strata.validation.measured import parse_block_bytes
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from strata.datasheet.measure import Picture
+from strata.devices.device import Device, bundled_devices, find_device
 from strata.lab.model import Trace
-from strata.spec.device import Device, bundled_devices, find_device
 from strata.units import NS_PER_MS, format_share, significant
 
 Verdict = Literal["passed", "failed", "noted"]

@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic, checked
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic, checked
+from strata.model.metric import Metric, MetricSpec
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import MIB, NS_PER_MS, NS_PER_S, NS_PER_US, Size, describe_size, is_power_of_two
 from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics, yes_or_no
 

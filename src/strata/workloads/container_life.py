@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, Literal
 
-from strata.spec import page_cache
-from strata.spec.layer import Placed
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.diagnostics.names import Diagnostic
+from strata.model import page_cache
+from strata.model.layer import Placed
+from strata.model.metric import Metric, MetricSpec
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size, describe_size
 from strata.workloads.keys import key
 

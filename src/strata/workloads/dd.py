@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from strata.spec import page_cache
-from strata.spec.layer import Interface
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic
+from strata.model import page_cache
+from strata.model.layer import Interface
+from strata.model.metric import Metric, MetricSpec
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Size, describe_size
 from strata.workloads.keys import ZEROS, ZEROS_QUESTION, key, sector_diagnostics
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, Literal
 
-from strata.spec import page_cache
-from strata.spec.layer import Placed
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.page_cache import dropped, synced
-from strata.spec.step import Step
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
+from strata.model import page_cache
+from strata.model.layer import Placed
+from strata.model.metric import Metric, MetricSpec
+from strata.model.page_cache import dropped, synced
+from strata.model.step import Step
+from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 from strata.workloads.tree import TOOLS, ArchiveWorkload
 

@@ -9,15 +9,15 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.allowed import Forms, option_text, pair_diagnostics
-from strata.spec.find import OpenLoop
-from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.layer import Interface
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, checked
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step, literal
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic, checked
+from strata.model.allowed import Forms, option_text, pair_diagnostics
+from strata.model.find import OpenLoop
+from strata.model.histogram import empty_histogram, latency_metrics, record
+from strata.model.layer import Interface
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.stack import space_diagnostics
+from strata.model.step import Phase, Step, literal
+from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.fio_options import OPTIONS, block_sizes_bytes, buffer_bytes, owned
 from strata.workloads.keys import (

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from strata.spec.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, named, one_of, option_text
+from strata.model.allowed import INTEGER, SIZE, SWITCH, Form, Forms, form, named, one_of, option_text
 
 # From 512 bytes to less than 2 GiB: smaller blocks are none, and larger ones are no requests.
 _BLOCK: Final = (

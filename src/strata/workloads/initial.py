@@ -9,12 +9,12 @@ from typing import ClassVar, Final
 
 from pydantic import StrictStr
 
+from strata.diagnostics.names import Diagnostic
+from strata.model.find import OpenLoop
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step, literal
+from strata.model.workload import InputKind
 from strata.servers.database import DatabaseServer
-from strata.spec.find import OpenLoop
-from strata.spec.names import Diagnostic
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step, literal
-from strata.spec.workload import InputKind
 from strata.workloads.keys import key
 
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from strata.spec.names import Diagnostic, KebabName, checked, nearest
-from strata.spec.step import Phase
-from strata.spec.warning import Check
+from strata.diagnostics.names import Diagnostic, KebabName, checked, nearest
+from strata.model.step import Phase
+from strata.model.warning import Check
 from strata.units import NS_PER_MS, NS_PER_S, Duration
 
 ZEROS: Final = Check(

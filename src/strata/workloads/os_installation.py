@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
-from strata.spec.inputs import PACKAGES
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
-from strata.spec.page_cache import SYNC_LIMIT_NS, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step, literal
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic
+from strata.model.inputs import PACKAGES
+from strata.model.metric import Metric, MetricSpec
+from strata.model.page_cache import SYNC_LIMIT_NS, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import Phase, Step, literal
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 from strata.workloads.keys import key, yes_or_no
 

@@ -12,17 +12,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
+from strata.diagnostics.names import Diagnostic, KebabName
+from strata.model.allowed import Forms
+from strata.model.histogram import empty_histogram, latency_metrics, record
+from strata.model.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
+from strata.model.stack import space_diagnostics
+from strata.model.step import Collect, Step
+from strata.model.survival import Kept
+from strata.model.warning import Check
+from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.servers.database import Setting
 from strata.servers.postgresql import PostgresqlServer
-from strata.spec.allowed import Forms
-from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Collect, Step
-from strata.spec.survival import Kept
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from strata.workloads import sessions
 from strata.workloads.initial import CONTROL, OwnTables

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from strata.model.step import OUTPUT_LIMIT_BYTES, Command, Step
+from strata.model.workload import Outputs, unreadable
 from strata.servers.database import DatabaseServer
-from strata.spec.step import OUTPUT_LIMIT_BYTES, Command, Step
-from strata.spec.workload import Outputs, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
 from strata.workloads.keys import window_title
 

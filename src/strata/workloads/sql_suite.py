@@ -12,16 +12,16 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import StrictInt
 
+from strata.diagnostics.names import Diagnostic, KebabName
+from strata.model import page_cache
+from strata.model.allowed import Forms
+from strata.model.metric import Metric, MetricSpec
+from strata.model.stack import space_diagnostics
+from strata.model.step import Phase, Step, literal
+from strata.model.warning import Check, Verdict
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.servers.database import Setting
 from strata.servers.mariadb import MariadbServer
-from strata.spec import page_cache
-from strata.spec.allowed import Forms
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Step, literal
-from strata.spec.warning import Check, Verdict
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, NS_PER_US
 from strata.workloads.keys import DoublewritePlace, key
 

@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, SerializeAsAny, StrictInt
 
+from strata.diagnostics.names import Diagnostic, KebabName
 from strata.errors import RunError
-from strata.spec.describe import title
-from strata.spec.layer import Interface
-from strata.spec.memory_limit import MemoryLimit
-from strata.spec.metric import Metric, of_open_loop, tenant_prefix
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.warning import Check, Verdict
-from strata.spec.workload import Outputs, Tenant, Workload, WorkloadContext
+from strata.model.describe import title
+from strata.model.layer import Interface
+from strata.model.memory_limit import MemoryLimit
+from strata.model.metric import Metric, of_open_loop, tenant_prefix
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.warning import Check, Verdict
+from strata.model.workload import Outputs, Tenant, Workload, WorkloadContext
 from strata.units import NS_PER_S, describe_duration, describe_size, format_duration
 from strata.workloads.keys import WholeSeconds, key, yes_or_no
 

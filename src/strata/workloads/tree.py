@@ -13,14 +13,14 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, StrictStr
 
-from strata.spec import page_cache
-from strata.spec.inputs import LINUX_SOURCE
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Phase, Step, literal
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic
+from strata.model import page_cache
+from strata.model.inputs import LINUX_SOURCE
+from strata.model.metric import Metric, MetricSpec
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import LOAD_USER, Phase, Step, literal
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S
 from strata.workloads.keys import key
 

@@ -176,7 +176,7 @@ pub struct Collect {
     pub path: String,
 }
 
-// The defaults of src/strata/spec/step.py, so that a plan written by hand may be short.
+// The defaults of src/strata/model/step.py, so that a plan written by hand may be short.
 fn root() -> String {
     "root".into()
 }

@@ -12,10 +12,10 @@ import numpy as np
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ANY_EXIT, ProbePlan
+from strata.model.layer import Layer
+from strata.model.stack import Stack
 from strata.plan.interventions import FAULT_PARAMETER, lose_disk
 from strata.results.events import Events
-from strata.spec.layer import Layer
-from strata.spec.stack import Stack
 from strata.traces.kinds import KINDS, OPS
 from strata.traces.table import Records, Trace
 from strata.units import NS_PER_S

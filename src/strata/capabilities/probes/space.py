@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 
 from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ANY_EXIT, CONTENT_BYTES, ProbePlan
+from strata.model.step import LOAD_USER, Step
 from strata.plan.catalogue import catalogue
-from strata.spec.step import LOAD_USER, Step
 from strata.units import format_size
 
 _LIMIT_BYTES: Final = CONTENT_BYTES // 2

@@ -10,7 +10,7 @@ from typing import Final
 
 from strata.datasheet.measure import Picture
 from strata.datasheet.sheet import DataSheet, Measurement
-from strata.spec.device import Device
+from strata.devices.device import Device
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_module.name)

@@ -16,8 +16,8 @@ from strata.datasheet.measure import (
     rate_per_s,
 )
 from strata.datasheet.sheet import STEADY_WRITES, WRITES, DataSheet, Measurement
+from strata.devices.kinds.flash import PRECONDITIONS
 from strata.lab.model import READ, WRITE
-from strata.spec.device_kinds.flash import PRECONDITIONS
 
 # The used part of a drive, with its share of spare room: the map of a whole drive takes seconds.
 _USED_BYTES: Final = 8 << 30

@@ -8,8 +8,8 @@ from typing import Any, Final
 from strata.datasheet.formulas import sustained_bytes_per_s
 from strata.datasheet.measure import Curve, Picture, Subject, sequential_bytes_per_s, sequential_trace
 from strata.datasheet.sheet import DataSheet, Measurement
+from strata.devices.kinds.mechanism import mechanism
 from strata.lab.model import FUA, READ, WRITE
-from strata.spec.device_kinds.mechanism import mechanism
 from strata.units import NS_PER_MS, SECTOR_BYTES
 
 _SEEK_POINTS: Final = 160

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self, cas
 
 from pydantic import Field, PrivateAttr, StrictBool
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import multiple_of
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
 if TYPE_CHECKING:

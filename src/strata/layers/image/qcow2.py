@@ -9,11 +9,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.image.file import EXPORT, FILE_NODE, ImageFile, make_limit_ns
 from strata.layers.options import power_of_two
-from strata.spec.layer import LayerContext, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Step
+from strata.model.layer import LayerContext, Provided
+from strata.model.step import Step
 from strata.units import NS_PER_S, SECTOR_BYTES, MemorySize, Size, describe_size
 
 _SUBCLUSTERED_BYTES_MIN: Final = 16 << 10

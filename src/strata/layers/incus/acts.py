@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from strata.layers.container import Container, container_of, folder_of
 from strata.layers.incus.client import IMAGE, POOL, environment_of, incus
-from strata.spec.abilities import Outcome
-from strata.spec.layer import LayerContext
-from strata.spec.step import Command, Step
+from strata.model.abilities import Outcome
+from strata.model.layer import LayerContext
+from strata.model.step import Command, Step
 from strata.units import NS_PER_S
 
 _LAUNCHED: Final = "launched"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from strata.layers.container import folder_of
-from strata.spec.layer import LayerContext
-from strata.spec.step import Step
+from strata.model.layer import LayerContext
+from strata.model.step import Step
 
 POOL: Final = "pool"
 IMAGE: Final = "root"

@@ -24,9 +24,9 @@ from strata.layers.container import (
 )
 from strata.layers.incus.acts import ContainerActs
 from strata.layers.incus.client import IMAGE, POOL, environment_of, incus
-from strata.spec.layer import LayerContext
-from strata.spec.memory_limit import memory_bytes_max
-from strata.spec.step import Command, Prerequisites, Step
+from strata.model.layer import LayerContext
+from strata.model.memory_limit import memory_bytes_max
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, Rate
 
 TOOLS: Final = ("cp", "find", "incus", "install", "rm", "sync", "tar", "tee", "test", "unshare")

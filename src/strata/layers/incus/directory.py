@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Literal
 
 from strata.layers.incus.container import PREREQUISITES, IncusContainer
-from strata.spec.layer import LayerContext, LowerInterface
-from strata.spec.step import Step
+from strata.model.layer import LayerContext, LowerInterface
+from strata.model.step import Step
 
 
 class IncusDir(IncusContainer):

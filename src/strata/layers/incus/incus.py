@@ -9,6 +9,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.btrfs import Btrfs, buffers_checksums
 from strata.layers.ext import Ext4
 from strata.layers.incus.container import PREREQUISITES, IncusContainer
@@ -17,9 +18,8 @@ from strata.layers.lvm.volume_group import EXTENT_BYTES, VolumeGroup, extents_by
 from strata.layers.xfs import Xfs
 from strata.layers.zfs.zfs import Zfs
 from strata.layers.zfs.zpool import Zpool
-from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
+from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided
+from strata.model.step import Prerequisites, Step
 from strata.units import NS_PER_S, MemorySize, describe_size, whole_mib
 
 _DEVICE_BYTES_MIN: Final = 512 << 20

@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictStr
 
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -17,10 +19,8 @@ from strata.layers.lvm.volume_group import (
     sector_diagnostics,
 )
 from strata.layers.options import cache_structures, multiple_of, whole
-from strata.spec.layer import KernelLog, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
-from strata.spec.structure import Structure
+from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided
+from strata.model.step import Prerequisites, Step
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, Size, describe_size
 
 _CACHE_VOLUME: Final = "cache"

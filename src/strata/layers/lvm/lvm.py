@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     STRIPE_BYTES,
@@ -21,9 +22,8 @@ from strata.layers.lvm.volume_group import (
 )
 from strata.layers.md import MD_LOG
 from strata.layers.options import power_of_two, spare_diagnostics
-from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
+from strata.model.layer import Geometry, KernelLog, LayerContext, Provided, Share
+from strata.model.step import Prerequisites, Step
 from strata.units import Size, describe_size
 
 Kind = Literal["linear", "striped", "raid1", "raid10", "raid5"]

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.lvm.volume_group import (
     EXTENT_BYTES,
     PERSISTENT_DATA_TROUBLE,
@@ -22,10 +23,9 @@ from strata.layers.lvm.volume_group import (
     stripe_diagnostics,
 )
 from strata.layers.options import multiple_of
-from strata.spec.abilities import Outcome
-from strata.spec.layer import Geometry, KernelLog, LayerContext, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Prerequisites, Step
+from strata.model.abilities import Outcome
+from strata.model.layer import Geometry, KernelLog, LayerContext, Provided, Share
+from strata.model.step import Prerequisites, Step
 from strata.units import NS_PER_S, Size, describe_size, format_size
 
 _POOL: Final = "pool"

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import multiple_of, power_of_two
-from strata.spec.layer import Layer, LayerContext, LowerInterface, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
+from strata.model.layer import Layer, LayerContext, LowerInterface, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size
 from strata.words import listed
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from strata.layers.vm.uml import LINE, disk_argv, folder_of, read_only, start_step
-from strata.spec.layer import LayerContext, RealTime
-from strata.spec.step import (
+from strata.model.layer import LayerContext, RealTime
+from strata.model.step import (
     QEMU_INITRD,
     QEMU_KERNEL,
     QEMU_OPTIONS,

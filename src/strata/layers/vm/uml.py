@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from strata.layers.image.file import MACHINE_DISK, ImageFile
-from strata.spec.layer import LayerContext, RealTime
-from strata.spec.step import (
+from strata.model.layer import LayerContext, RealTime
+from strata.model.step import (
     AGENT,
     INPUT_PREFIX,
     MACHINE_INITRD,
@@ -23,7 +23,7 @@ from strata.spec.step import (
     StartedMachine,
     Step,
 )
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Final, Literal, Self
 
 from pydantic import Field
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.vm import qemu, uml
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, RealTime
-from strata.spec.memory_limit import MemoryLimit
-from strata.spec.names import Diagnostic
-from strata.spec.step import SEVERAL_CPUS, Prerequisites, Step
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, RealTime
+from strata.model.memory_limit import MemoryLimit
+from strata.model.step import SEVERAL_CPUS, Prerequisites, Step
 from strata.units import describe_size
 
 _CPUS_MAX: Final = 64

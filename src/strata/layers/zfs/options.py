@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from strata.layers.options import ON_OFF, numbers
-from strata.spec.allowed import Form, Forms, form, given, named, one_of
+from strata.model.allowed import Form, Forms, form, given, named, one_of
 
 _SIZE: Final = form(r"\d{1,8}[kKmM]?", "a size such as 64K")
 _POOL_SIZE: Final = given("the size is that of the pool: leave it out, or give the devices less `capacity`")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from strata.spec.step import literal
+from strata.model.step import literal
 
 # Prints `zpool status`; exits 1 if a device counts wrong checksums, in its last column, or files are damaged.
 # A disk that is rebuilt lacks blocks, which ZFS may read from it, mends, and counts. It is marked, or below

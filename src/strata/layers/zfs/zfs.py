@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import power_of_two
 from strata.layers.zfs.options import FILESYSTEM
-from strata.spec.abilities import Outcome
-from strata.spec.allowed import Forms, pair_diagnostics
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step, literal
+from strata.model.abilities import Outcome
+from strata.model.allowed import Forms, pair_diagnostics
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.model.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
 MAKE_LIMIT_NS: Final = 300 * NS_PER_S

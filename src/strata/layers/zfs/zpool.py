@@ -9,16 +9,16 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
+from strata.devices.structure import Structure
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import cache_structures, spare_diagnostics
 from strata.layers.zfs.options import FEATURE_SET, PARAMETERS, POOL
 from strata.layers.zfs.status import FIND_ERRORS, scrub_errors
 from strata.layers.zfs.zfs import PropertyValue, property_diagnostics, property_words
-from strata.spec.abilities import FreeSpace, found
-from strata.spec.allowed import pair_diagnostics
-from strata.spec.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step, literal
-from strata.spec.structure import Structure
+from strata.model.abilities import FreeSpace, found
+from strata.model.allowed import pair_diagnostics
+from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, Share
+from strata.model.step import Command, Prerequisites, Step, literal
 from strata.units import NS_PER_S, MemorySize, describe_size, whole_mib
 from strata.words import listed
 

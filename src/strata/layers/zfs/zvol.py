@@ -8,13 +8,13 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StrictBool
 
+from strata.diagnostics.names import Diagnostic
 from strata.layers.options import power_of_two
 from strata.layers.zfs.options import VOLUME
 from strata.layers.zfs.zfs import Dataset
-from strata.spec.abilities import Outcome
-from strata.spec.layer import LayerContext, Provided
-from strata.spec.names import Diagnostic
-from strata.spec.step import Command, Prerequisites, Step
+from strata.model.abilities import Outcome
+from strata.model.layer import LayerContext, Provided
+from strata.model.step import Command, Prerequisites, Step
 from strata.units import MIB, SECTOR_BYTES, Size, describe_size
 
 _VOLUME_BLOCK_BYTES: Final = 16 << 10

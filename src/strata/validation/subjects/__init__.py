@@ -8,8 +8,8 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from strata.diagnostics.names import nearest
 from strata.errors import ResultError
-from strata.spec.names import nearest
 from strata.validation import SUBJECT_NAMES
 from strata.validation.subject import REGISTERED, Section
 

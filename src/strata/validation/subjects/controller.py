@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, rate_per_s, rates
+from strata.devices.device import find_device
 from strata.lab.model import READ, WRITE, Trace
-from strata.spec.device import find_device
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from strata.validation.subject import Found, ModelCheck, mean_ms, near, points, subject, within
 

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import lambertw
 
 from strata.datasheet.measure import BLOCK_BYTES, Curve, Picture, Subject, random_trace, sequential_trace
+from strata.devices.device import find_device
+from strata.devices.kinds.flash import PRECONDITIONS
 from strata.lab.model import WRITE
-from strata.spec.device import find_device
-from strata.spec.device_kinds.flash import PRECONDITIONS
 from strata.units import SECTOR_BYTES
 from strata.validation.subject import Found, ModelCheck, near, points, subject
 

@@ -8,10 +8,10 @@ import numpy as np
 from strata.datasheet.formulas import seek_ns
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import Curve, Picture, Subject
+from strata.devices.device import Device, find_device
+from strata.devices.kinds.mechanism import mechanism
 from strata.lab.model import READ
-from strata.spec.device import Device, find_device
-from strata.spec.device_kinds.mechanism import mechanism
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_US
 from strata.validation.measured import Floats, demerit
 from strata.validation.subject import RE4, Found, ModelCheck, near, points, subject, within

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from strata.datasheet.measure import Curve, Picture, Subject
+from strata.devices.device import find_device
+from strata.devices.provisioning import provision
 from strata.lab.model import READ, ModelledDisk
-from strata.spec.device import find_device
-from strata.spec.provisioning import provision
 from strata.units import NS_PER_S
 from strata.validation.measured import Floats
 from strata.validation.subject import Found, ModelCheck, near, points, subject

@@ -7,8 +7,8 @@ import math
 
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.sheet import Rating
-from strata.spec.device import Device, bundled_devices, find_device
-from strata.spec.device_kind import Parameter
+from strata.devices.device import Device, bundled_devices, find_device
+from strata.devices.kind import Parameter
 from strata.units import significant, times
 from strata.validation.subject import Basis, Found, ModelCheck, Verdict, subject
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from strata.datasheet.kinds import sheet_of
 from strata.datasheet.measure import PATTERNS, measure, rate_per_s
+from strata.devices.device import Device
+from strata.devices.plausible import plausible_drive
 from strata.lab.model import READ
-from strata.spec.device import Device
-from strata.spec.plausible import plausible_drive
 from strata.units import NS_PER_S, format_value, times
 from strata.validation.real import Cell, Figures, RealDrive, real_drives
 from strata.validation.subject import Found, ModelCheck, subject, within

@@ -23,9 +23,9 @@ from strata.datasheet.measure import (
     sequential_bytes_per_s,
     sequential_trace,
 )
+from strata.devices.device import Device, find_device
+from strata.devices.kinds.mechanism import Mechanism, mechanism
 from strata.lab.model import FUA, READ, WRITE
-from strata.spec.device import Device, find_device
-from strata.spec.device_kinds.mechanism import Mechanism, mechanism
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, format_share
 from strata.validation.subject import (
     RE4,

@@ -9,11 +9,11 @@ import numpy as np
 
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.measure import Curve, Picture, Subject, random_blocks
+from strata.devices.device import Device, find_device
+from strata.devices.kinds.mechanism import Mechanism, mechanism
 from strata.lab.disk import driver_config
 from strata.lab.model import FUA, READ, WRITE, ModelledDisk
-from strata.spec.device import Device, find_device
-from strata.spec.device_kinds.mechanism import Mechanism, mechanism
-from strata.spec.trial import derive_seed
+from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, SECTOR_BYTES
 from strata.validation.subject import RE4, Found, ModelCheck, near, points, subject
 

@@ -11,19 +11,19 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
-from strata.spec import page_cache
-from strata.spec.device import bundled_folder
-from strata.spec.find import RATE_MAX, OpenLoop
-from strata.spec.memory_limit import MemoryLimit
-from strata.spec.metric import Metric, MetricSpec
-from strata.spec.names import Diagnostic
-from strata.spec.packages import PackageName
-from strata.spec.page_cache import dropped, synced
-from strata.spec.processor import Program
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, OUTPUT_LIMIT_BYTES, Command, Phase, Step, literal
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, WorkloadContext
+from strata.devices.device import bundled_folder
+from strata.devices.processor import Program
+from strata.diagnostics.names import Diagnostic
+from strata.model import page_cache
+from strata.model.find import RATE_MAX, OpenLoop
+from strata.model.memory_limit import MemoryLimit
+from strata.model.metric import Metric, MetricSpec
+from strata.model.packages import PackageName
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import LOAD_USER, OUTPUT_LIMIT_BYTES, Command, Phase, Step, literal
+from strata.model.warning import Check
+from strata.model.workload import Outputs, WorkloadContext
 from strata.units import NS_PER_S, Duration, Size
 from strata.workloads.command.measured import LOAD_TIME, SPECS, MetricTable
 from strata.workloads.command.program import (

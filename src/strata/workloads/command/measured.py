@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.metric import Better, Metric, MetricSpec
-from strata.spec.names import Diagnostic, nearest
-from strata.spec.workload import Outputs, StepOutput, unreadable
+from strata.diagnostics.names import Diagnostic, nearest
+from strata.model.metric import Better, Metric, MetricSpec
+from strata.model.workload import Outputs, StepOutput, unreadable
 from strata.units import NS_PER_S
 from strata.workloads.keys import key
 

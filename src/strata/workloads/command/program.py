@@ -22,9 +22,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from strata.spec.describe import shown
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.step import literal
+from strata.diagnostics.names import Diagnostic, KebabName
+from strata.model.describe import shown
+from strata.model.step import literal
 from strata.workloads.keys import key
 
 Value = StrictStr | StrictInt | StrictFloat

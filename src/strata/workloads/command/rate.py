@@ -7,8 +7,8 @@ import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
-from strata.spec.find import REACHED, OpenLoop
-from strata.spec.names import Diagnostic
+from strata.diagnostics.names import Diagnostic
+from strata.model.find import REACHED, OpenLoop
 from strata.words import listed
 from strata.workloads.command.measured import MetricTable
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt
 
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, checked
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.diagnostics.names import Diagnostic, checked
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, Duration
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
 from strata.workloads.keys import ZEROS_QUESTION, WholeMilliseconds, key, option_words, yes_or_no

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from strata.diagnostics.mistakes import Diagnostics, parse_toml
+from strata.diagnostics.names import Diagnostic, Path, checked, nearest
 from strata.errors import DiagnosticsError, StrataError, StudyError
-from strata.spec.diagnostics import Diagnostics, parse_toml
-from strata.spec.names import Diagnostic, Path, checked, nearest
 
 _FILEBENCH: Final = re.compile(
     r"^\s*(?:define\s+(?:fileset|file|process|posset)|set\s+\$\w+\s*=|flowop\s)", re.M

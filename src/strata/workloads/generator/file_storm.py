@@ -8,14 +8,14 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import StrictBool, StrictInt
 
-from strata.spec import page_cache
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext
+from strata.diagnostics.names import Diagnostic
+from strata.model import page_cache
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.units import NS_PER_S, Size
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies, own_folder
 from strata.workloads.keys import ZEROS_QUESTION, key, option_words

@@ -11,15 +11,15 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from strata.spec.find import OpenLoop
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Phase, Purpose, Step, literal
-from strata.spec.survival import Kept
-from strata.spec.trial import derive_seed
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic
+from strata.model.find import OpenLoop
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.stack import space_diagnostics
+from strata.model.step import Phase, Purpose, Step, literal
+from strata.model.survival import Kept
+from strata.model.warning import Check
+from strata.model.workload import Outputs, WorkloadContext, unreadable
+from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S, Size
 from strata.workloads.generator.definition import Definition, read_definition
 from strata.workloads.generator.output import PROGRAM, Mixture, Percent, load_result, operation_latencies

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load generator's output: one JSON object, with histograms that `strata.spec.histogram` can read."""
+"""The load generator's output: one JSON object, with histograms that `strata.model.histogram` can read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
-from strata.spec.histogram import decode, latency_metrics
-from strata.spec.metric import Metric
-from strata.spec.names import Diagnostic
-from strata.spec.step import LOAD
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic
+from strata.model.histogram import decode, latency_metrics
+from strata.model.metric import Metric
+from strata.model.step import LOAD
+from strata.model.warning import Check
+from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.workloads.keys import ZEROS, key
 
 PROGRAM: Final = f"${{{LOAD}}}"

@@ -8,16 +8,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec import page_cache
-from strata.spec.inputs import REQUESTS
-from strata.spec.layer import Interface
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import LOAD_USER, Command, Phase, Step, literal
-from strata.spec.warning import Check
-from strata.spec.workload import InputKind, Outputs, Workload, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic, KebabName
+from strata.model import page_cache
+from strata.model.inputs import REQUESTS
+from strata.model.layer import Interface
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import LOAD_USER, Command, Phase, Step, literal
+from strata.model.warning import Check
+from strata.model.workload import InputKind, Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_S, Duration, format_value
 from strata.workloads.generator.output import PROGRAM, Content, load_result, operation_latencies
 from strata.workloads.keys import ZEROS_QUESTION, key, option_words, yes_or_no

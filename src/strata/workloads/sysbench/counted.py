@@ -13,10 +13,10 @@ from abc import abstractmethod
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
+from strata.model.step import Step
+from strata.model.survival import Kept
+from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.servers.database import DatabaseServer
-from strata.spec.step import Step
-from strata.spec.survival import Kept
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.workloads.initial import OwnTables
 
 LEGACY: Final = "legacy-"

@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from strata.spec import page_cache
-from strata.spec.histogram import empty_histogram, latency_metrics, record
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic
-from strata.spec.page_cache import dropped, synced
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import OUTPUT_LIMIT_BYTES, Phase, Step
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, Workload, WorkloadContext, unreadable
+from strata.diagnostics.names import Diagnostic
+from strata.model import page_cache
+from strata.model.histogram import empty_histogram, latency_metrics, record
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.page_cache import dropped, synced
+from strata.model.stack import space_diagnostics
+from strata.model.step import OUTPUT_LIMIT_BYTES, Phase, Step
+from strata.model.warning import Check
+from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S, Size, describe_size
 from strata.workloads.keys import (
     ZEROS,

@@ -9,17 +9,17 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
+from strata.diagnostics.names import Diagnostic, KebabName
+from strata.model.allowed import Forms
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
+from strata.model.stack import space_diagnostics
+from strata.model.step import Step
+from strata.model.warning import Check
+from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.servers.database import ROLE, DatabaseServer, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
-from strata.spec.allowed import Forms
-from strata.spec.metric import Metric, MetricSpec, latency_metric_specs
-from strata.spec.names import Diagnostic, KebabName
-from strata.spec.stack import space_diagnostics
-from strata.spec.step import Step
-from strata.spec.warning import Check
-from strata.spec.workload import Outputs, WorkloadContext, unreadable
 from strata.units import NS_PER_MS, NS_PER_S
 from strata.words import counted
 from strata.workloads import sessions

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The archives and traces that a study's workloads read: beside the study, or Strata's own.
+
+Beside the study is in its folder or below it, after all links; what else may be read, the caller names
+(`strata.model.consent`).
+
+A workload names them by `Workload.inputs`, and its steps find each as a plain tar at ``${input-NAME}``; that
+of a trace has one file, `REQUESTS`, with a line for each request, and that of a single file `CONTENT`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from strata.diagnostics.names import Diagnostic, nearest
+from strata.errors import ResultError
+from strata.files import is_private, open_named
+from strata.model.archives import MEMBERS_MAX, members
+from strata.model.consent import consent
+from strata.model.workload import InputKind, Workload, loads_of
+
+BUILT_IN: Final = "strata:"
+LINUX_SOURCE: Final = "strata:linux-source"
+"""The complete source of the lab's kernel."""
+PACKAGES: Final = "strata:packages"
+"""A minimal Debian as packages (``image/packages.toml``)."""
+BUILT_IN_SOURCES: Final = (LINUX_SOURCE, PACKAGES)
+REQUESTS: Final = "requests"
+"""The file in the tar of a trace."""
+CONTENT: Final = "content"
+"""The file in the tar of a single file."""
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A user's archive, which its digest identifies, and the size of each regular file in it, by name.
+
+    Of a trace the sizes are the bytes that it reads or writes, in areas of 1 MiB, by disk.
+    """
+
+    path: Path
+    sha256: str
+    sizes_bytes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    kind: InputKind = "archive"
+    private: bool = field(default=False, compare=False)  # other users cannot read it, nor may its copies
+
+
+def read_input(source: str, folder: Path, kind: InputKind = "archive") -> InputFile | None:
+    """Read a file relative to the study's folder; None for one of Strata's own. Raises Diagnostic."""
+    if "\0" in source:  # which no system call takes
+        raise Diagnostic("no file has such a name", remedy="leave out the character NUL")
+    if source.startswith(BUILT_IN):
+        if source not in BUILT_IN_SOURCES:
+            raise Diagnostic(f'Strata has no "{source[:60]}"', remedy=nearest(source, BUILT_IN_SOURCES))
+        return None
+    path = folder / source
+    _refuse_foreign(path, folder)
+    if kind == "trace":
+        return _read_trace(path, folder)
+    remedy = "name a folder or a file .tar, .tar.gz, .tar.xz or .tar.bz2, relative to the study's folder"
+    remedy = "name a file, relative to the study's folder" if kind == "file" else remedy
+    try:
+        if path.is_dir() and kind == "archive":
+            return _read_folder(path)
+        with open_named(path) as file:
+            # Of a plain tar only the headers are read.
+            size_bytes = os.fstat(file.fileno()).st_size
+            sizes = {path.name: size_bytes} if kind == "file" else _member_sizes(file)
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return InputFile(path.absolute(), digest, sizes, kind, is_private(path))
+    except Diagnostic:
+        raise
+    except FileNotFoundError:
+        cause = f"there is no file {path}"
+    except OSError as error:
+        cause = f"{path} cannot be read: {error.strerror or error}"
+    except (tarfile.TarError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error):
+        cause = f"{path} is no tar archive, or is damaged"
+    raise Diagnostic(cause, remedy=remedy)
+
+
+def _refuse_foreign(path: Path, folder: Path) -> None:
+    """Refuse a file that neither lies beside the study nor is named by the caller. Raises Diagnostic."""
+    try:
+        permitted = consent().covers(path, folder)
+    except (OSError, RuntimeError):  # a loop of links, which nobody can open
+        return
+    if not permitted:
+        raise Diagnostic(
+            f"{path} lies outside the study's folder",
+            remedy=f"put it there, or permit it with --allow-input {path.resolve()}",
+        )
+
+
+class _Sink(Protocol):
+    def write(self, content: bytes, /) -> object: ...
+
+
+class _Hashed:
+    """A file of which only the hash is kept."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+
+    def write(self, content: bytes, /) -> int:
+        self.hash.update(content)
+        return len(content)
+
+
+def pack_folder(folder: Path, out: _Sink) -> dict[str, int]:
+    """Write a folder as a plain tar that is a function of its content; returns the sizes of its files.
+
+    Owners and times are left out. Raises OSError, and Diagnostic for what no archive should hold.
+    """
+    sizes: dict[str, int] = {}
+    with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT) as tar:  # type: ignore[call-overload]
+        for count, path in enumerate(sorted(folder.rglob("*"))):
+            if count >= MEMBERS_MAX:
+                raise Diagnostic(f"the folder holds more than {MEMBERS_MAX} files", remedy="leave some out")
+            name = str(path.relative_to(folder))
+            kind = path.lstat().st_mode
+            member = tarfile.TarInfo(name)
+            member.mode = 0o755 if stat.S_ISDIR(kind) or kind & 0o100 else 0o644
+            if stat.S_ISLNK(kind):
+                member.type, member.linkname = tarfile.SYMTYPE, str(path.readlink())
+                tar.addfile(member)
+            elif stat.S_ISDIR(kind):
+                member.type = tarfile.DIRTYPE
+                tar.addfile(member)
+            elif stat.S_ISREG(kind):
+                with open_named(path) as file:
+                    member.size = sizes[name] = os.fstat(file.fileno()).st_size
+                    tar.addfile(member, file)
+            else:
+                cause = f"{path} is no file, folder or link"
+                raise Diagnostic(cause, remedy="leave it out of the folder")
+    return sizes
+
+
+def _read_folder(folder: Path) -> InputFile:
+    packed = _Hashed()
+    sizes = pack_folder(folder, packed)
+    private = is_private(folder) or any(
+        not each.lstat().st_mode & stat.S_IROTH for each in folder.rglob("*") if not each.is_symlink()
+    )
+    return InputFile(folder.absolute(), packed.hash.hexdigest(), sizes, private=private)
+
+
+def _read_trace(path: Path, folder: Path) -> InputFile:
+    from strata.traces.foreign import files_of  # noqa: PLC0415  NumPy and DuckDB load slowly
+    from strata.traces.requests import read_any, touched_bytes  # noqa: PLC0415
+
+    files = files_of(path)
+    for each in files:
+        _refuse_foreign(each, folder)
+    try:
+        private = any(map(is_private, files))
+        return InputFile(path.absolute(), trace_hash(path), touched_bytes(read_any(path)), "trace", private)
+    except OSError as error:
+        cause, remedy = f"{path} cannot be read: {error.strerror or error}", "name a trace beside the study"
+    except ResultError as error:
+        cause, remedy = f"{error.place}: {error.cause}", error.remedy or "record the trace again"
+    raise Diagnostic(cause, remedy=remedy)
+
+
+def trace_hash(path: Path) -> str:
+    """The hash of a trace's files together. Raises OSError."""
+    from strata.traces.foreign import files_of  # noqa: PLC0415  NumPy loads slowly
+
+    whole = hashlib.sha256()
+    for each in files_of(path):
+        with open_named(each) as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
+def _member_sizes(file: BinaryIO) -> dict[str, int]:
+    return {member.name: member.size for member in members(file) if member.isreg()}
+
+
+def read_inputs(
+    workload: Workload, folder: Path, found: MutableMapping[str, InputFile]
+) -> Iterator[Diagnostic]:
+    """Read the inputs of a workload and its tenants, and add the users' archives to ``found`` by source."""
+    sources: dict[str, str] = {}
+    for load in loads_of(workload):
+        for name, source in load.inputs().items():
+            if sources.setdefault(name, source) != source:
+                cause = f"two of its tenants read different files: {sources[name]} and {source}"
+                yield Diagnostic(cause, remedy="let them read the same one")
+            elif source not in found:
+                key = next((key for key, value in load if value == source), None)
+                try:
+                    file = read_input(source, folder, load.input_kind)
+                except Diagnostic as diagnostic:
+                    diagnostic.key = key if load is workload else None
+                    yield diagnostic
+                else:
+                    if file is not None:
+                        found[source] = file
+
+
+def input_diagnostics(
+    workload: Workload, found: Mapping[str, InputFile], capacity_bytes: int
+) -> Iterator[Diagnostic]:
+    """Diagnostics of inputs that do not fit on ``capacity_bytes``, from `read_inputs`."""
+    for load in loads_of(workload):
+        sizes = {name: found[source].sizes_bytes for name, source in load.inputs().items() if source in found}
+        for diagnostic in load.input_diagnostics(sizes, capacity_bytes):
+            if load is not workload:
+                diagnostic.key = None
+            yield diagnostic

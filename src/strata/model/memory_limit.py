@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups that limit the memory of programs and of their page cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+from strata.diagnostics.names import checked
+from strata.model.layer import LayerContext
+from strata.model.step import Command, Prerequisites, Step
+from strata.units import MemorySize, describe_size
+
+MEMORY_PREREQUISITES: Final = Prerequisites(tools=("mkdir", "rmdir", "tee"), features=("cgroup:memory",))
+"""The prerequisites of the steps of `limit_memory`."""
+
+_ROOT: Final = "/sys/fs/cgroup"
+_LIMIT: Final = "/memory.max"
+# The kernel slows writers down by a group's count of dirty pages, which may be two seconds old
+# (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
+# dropped, and the kernel kills: at once in virtual time, since no disk completes anything meanwhile. Above
+# `memory.high` the writers sleep instead, and their overshoot stays below `memory.max`.
+_BURST_DIVISOR: Final = 4
+
+
+MemoryLimit = Annotated[
+    MemorySize,
+    checked(
+        lambda memory_bytes: memory_bytes >= 64 << 20,
+        lambda memory_bytes: (
+            f"{describe_size(memory_bytes)} is too little memory for the programs of a guest"
+        ),
+        "give it 64MiB at least",
+    ),
+]
+"""A key that limits memory."""
+
+
+def memory_bytes_max(memory_bytes: int) -> int:
+    """The hard limit of a group with this limit, for a burst of writes."""
+    return memory_bytes + memory_bytes // _BURST_DIVISOR
+
+
+def control_group(context: LayerContext) -> str:
+    return f"{_ROOT}/{context.label}"
+
+
+def limited_bytes(steps: Iterable[Step]) -> int:
+    """The hard limits of all control groups of `limit_memory` together."""
+    written = {step.argv[1]: step.stdin for step in steps if step.argv[0] == "tee"}
+    limits = (text for path, text in written.items() if path.startswith(_ROOT) and path.endswith(_LIMIT))
+    return sum(int(text or "0") for text in limits)
+
+
+def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
+    """Make the control group ``whose``, with a limit and without swap.
+
+    Programs above the limit are slowed down until pages are dropped or written back, and killed above
+    `memory_bytes_max`.
+    """
+    group = control_group(context)
+
+    def write(name: str, title: str, path: str, text: object, **fields: Any) -> Step:
+        return context.step(name, title, "tee", path, stdin=f"{text}\n", **fields)
+
+    enable = f"{_ROOT}/cgroup.subtree_control"
+    most, burst = memory_bytes_max(memory_bytes), f"Limit the memory that {whose} may take in a burst"
+    undo = Command(argv=("rmdir", group))
+    steps = [
+        write("enable", "Let control groups limit memory", enable, "+memory"),
+        context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
+        write("memory", f"Limit {whose}'s memory", f"{group}/memory.high", memory_bytes),
+        write("memory-max", burst, f"{group}{_LIMIT}", most),
+        # A kernel without swap has no such file.
+        write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
+    ]
+    return [step.model_copy(update={"again": True}) for step in steps]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of a study's cells and trials."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, NamedTuple, Self
+
+from pydantic import PlainSerializer, PlainValidator
+
+# A trial's folder has its name, so a name read from a file must not lead out of the results.
+_NAME: Final = "[a-z0-9]+(?:-[a-z0-9]+)*"
+_CELL: Final = re.compile(rf"({_NAME})\.({_NAME})", re.ASCII)
+_TRIAL: Final = re.compile(rf"({_NAME})\.({_NAME})\.s(0|[1-9][0-9]*)", re.ASCII)
+
+
+class CellKey(NamedTuple):
+    """One workload on one stack. It is written ``STACK.WORKLOAD``."""
+
+    stack: str
+    workload: str
+
+    def __str__(self) -> str:
+        return f"{self.stack}.{self.workload}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        match = _CELL.fullmatch(text)
+        if match is None:
+            raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD')
+        return cls(match[1], match[2])
+
+
+class TrialKey(NamedTuple):
+    """One workload on one stack with one seed. It is written ``STACK.WORKLOAD.sSEED``."""
+
+    stack: str
+    workload: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.stack}.{self.workload}.s{self.seed}"
+
+    @property
+    def cell(self) -> CellKey:
+        return CellKey(self.stack, self.workload)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        match = _TRIAL.fullmatch(text)
+        if match is None:
+            raise ValueError(f'"{text[:80]}" is not STACK.WORKLOAD.sSEED')
+        return cls(match[1], match[2], int(match[3]))
+
+
+def _named(kind: type[CellKey] | type[TrialKey]) -> PlainValidator:
+    return PlainValidator(lambda value: value if isinstance(value, kind) else kind.parse(str(value)))
+
+
+CellName = Annotated[CellKey, _named(CellKey), PlainSerializer(str, return_type=str)]
+"""A cell as a key in a file: its name."""
+
+TrialName = Annotated[TrialKey, _named(TrialKey), PlainSerializer(str, return_type=str)]
+"""A trial as a key in a file: its name."""
