@@ -74,33 +74,15 @@ void drive_finish(struct disk *disk, u32 tag, u64 complete_ns);
 /* The data of a read is in the buffer at at_ns, after media_ns of transfer: takes the link for what remains. */
 void drive_finish_read(struct disk *disk, u32 tag, u64 at_ns, u64 media_ns);
 
-/* read_ahead.c */
+/* mechanism.c */
 /* The head has read ahead until now_ns. */
 void drive_look_ahead(struct disk *disk, u64 now_ns);
-/* After a read that ends where the head is at at_ns: goes on. */
-void drive_start_ahead(struct disk *disk, u64 sector, u64 sectors, u64 at_ns);
 /* The host has taken sectors from the buffer: there may be room for more. */
 void drive_widen_ahead(struct disk *disk, u64 sector, u64 sectors);
 /* Sectors are being written: reading ahead ends if it would meet them. */
 void drive_stop_ahead_at(struct disk *disk, u64 sector, u64 sectors);
-/* Whether the head, reading ahead, has been at the first sector of a read by at_ns: then waiting for the rest is the quickest. */
-bool drive_passes(const struct disk *disk, const struct disk_io *io, u64 at_ns);
-/* Serves a read by letting the head go on reading ahead until it has it; false if that is not the way to it. */
-bool drive_join_ahead(struct disk *disk, u32 tag);
-
-/* surface.c */
-/* One read or write from start_ns on; the head is then where that ends. There is room for a write. Returns when it is done. */
-u64 drive_access(struct disk *disk, u64 start_ns, u64 sector, u64 sectors, bool write, struct rotating_work *work);
-/* Where an access of the sector would begin. */
-void drive_place(const struct disk *disk, u64 sector, bool write, struct rotating_place *place);
-/* How far, at most to `end`, sectors from this one on lie in their places, one after the other. */
-u64 drive_in_place_until(const struct disk *disk, u64 sector, u64 end);
-/* Starts cleaning a band. */
-void drive_clean(struct disk *disk);
 /* Time spent on cleaning until disk->now_ns. */
 u64 drive_cleaned_ns(const struct disk *disk);
-
-/* mechanism.c */
 /* The write before the one that gets the next room in the cache, or DISK_NONE if that is the first. There is one. */
 u32 drive_pick_waiting(struct disk *disk);
 /* The mechanism is free at disk->now_ns: turns to what comes next. */

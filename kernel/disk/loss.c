@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Records of writes that are not durable yet: rules in loss.h. Their fate at a cut is in loss_cut.c. */
+/* Records of writes that are not durable yet, and their fate at a cut: rules in loss.h. */
 #include "loss.h"
 
 #define MARKS_LIMIT (1U << 22)
@@ -14,7 +14,7 @@ static size_t block_bytes(const struct loss *loss)
 	return (size_t)loss->block_sectors * STRATA_SECTOR_BYTES;
 }
 
-u8 *loss_image(const struct loss *loss, u32 index)
+static u8 *image_of(const struct loss *loss, u32 index)
 {
 	return loss->image + index * block_bytes(loss);
 }
@@ -182,7 +182,7 @@ static void mark_pop(struct loss *loss)
 	loss->mark[at] = last;
 }
 
-void loss_catch_up(struct loss *loss, u64 now_ns)
+static void catch_up(struct loss *loss, u64 now_ns)
 {
 	loss->now_ns = platform_later(loss->now_ns, now_ns);
 	while (loss->marks && loss->mark[0].durable.at_ns <= loss->now_ns) {
@@ -231,7 +231,7 @@ static int note_block(struct loss *loss, u64 sequence, u64 block, u32 units)
 	u32 index = take_record(loss);
 	struct loss_record *record = &loss->record[index];
 	u64 start = block * loss->block_sectors;
-	struct content_vector vector = { .base = loss_image(loss, index) };
+	struct content_vector vector = { .base = image_of(loss, index) };
 
 	record->sequence = sequence;
 	record->block = block;
@@ -255,8 +255,133 @@ int loss_note(struct loss *loss, u64 now_ns, u64 sequence, u64 sector, u64 secto
 	u64 block, end = sector + sectors;
 	int error = 0;
 
-	loss_catch_up(loss, now_ns);
+	catch_up(loss, now_ns);
 	for (block = sector / loss->block_sectors; block * loss->block_sectors < end && !error; block++)
 		error = note_block(loss, sequence, block, units_of(loss, block, sector, end));
+	return error;
+}
+
+enum outcome { NOTHING, EVERYTHING, BEGINNING, SCATTERED };
+
+/* Which units of one write were destaged in time. */
+struct draw {
+	enum outcome outcome;
+	u64 random;
+	u64 units;
+};
+
+static struct draw draw_for(u64 seed, u64 sequence, u64 units)
+{
+	u64 random = platform_mix(seed ^ platform_mix(sequence));
+	struct draw draw = { .outcome = (enum outcome)(random % (units > 1 ? 4 : 2)), .random = random / 4, .units = units };
+
+	return draw;
+}
+
+static bool survives(const struct draw *draw, u64 unit)
+{
+	switch (draw->outcome) {
+	case NOTHING:
+		return false;
+	case EVERYTHING:
+		return true;
+	case BEGINNING:
+		return unit <= draw->random % (draw->units - 1);
+	default:
+		return platform_mix(draw->random + unit) & 1;
+	}
+}
+
+/* Swaps the content of one unit with the content kept in the record. */
+static int swap(struct loss *loss, u32 index, u32 unit)
+{
+	u64 sector = loss->record[index].block * loss->block_sectors + (u64)unit * loss->unit_sectors;
+	u64 room = (loss->sectors - sector) * STRATA_SECTOR_BYTES, bytes = loss->unit_sectors * STRATA_SECTOR_BYTES;
+	u8 *kept = image_of(loss, index) + unit * bytes;
+	struct content_vector now = { .base = loss->spare, .length = bytes < room ? bytes : room };
+	struct content_vector then = { .base = kept, .length = now.length };
+	int error = blocks_read(loss->blocks, sector, &now, 1);
+
+	if (!error)
+		error = blocks_write(loss->blocks, sector, &then, 1);
+	memcpy(kept, loss->spare, now.length);
+	return error;
+}
+
+static int undo_all(struct loss *loss)
+{
+	u32 index, unit;
+	int error = 0;
+
+	for (index = loss->newest; index; index = loss->record[index].previous)
+		for (unit = 0; unit < 32 && !error; unit++)
+			if (loss->record[index].open >> unit & 1)
+				error = swap(loss, index, unit);
+	return error;
+}
+
+static u64 ones(u32 bits)
+{
+	u64 count = 0;
+
+	for (; bits; bits &= bits - 1)
+		count++;
+	return count;
+}
+
+static u64 open_units(const struct loss *loss, u32 index)
+{
+	u64 sequence = loss->record[index].sequence, units = 0;
+
+	for (; index && loss->record[index].sequence == sequence; index = loss->record[index].next)
+		units += ones(loss->record[index].open);
+	return units;
+}
+
+/* Does again what survives of the write that begins at record *index, which is moved to the next write. */
+static int redo(struct loss *loss, u32 *index, u64 seed, u64 *kept)
+{
+	u64 sequence = loss->record[*index].sequence, at = 0;
+	struct draw draw = draw_for(seed, sequence, open_units(loss, *index));
+	int error = 0;
+	u32 unit;
+
+	*kept = 0;
+	for (; *index && loss->record[*index].sequence == sequence; *index = loss->record[*index].next) {
+		for (unit = 0; unit < 32 && !error; unit++) {
+			if (!(loss->record[*index].open >> unit & 1))
+				continue;
+			if (survives(&draw, at++)) {
+				error = swap(loss, *index, unit);
+				(*kept)++;
+			}
+		}
+	}
+	return error;
+}
+
+int loss_cut(struct loss *loss, u64 at_ns, u64 seed, bool (*acknowledged)(void *owner, u64 sequence), void *owner,
+	     struct loss_report *report)
+{
+	u32 index;
+	int error;
+
+	memset(report, 0, sizeof(*report));
+	catch_up(loss, at_ns);
+	error = undo_all(loss);
+	for (index = loss->oldest; index && !error;) {
+		u64 sequence = loss->record[index].sequence, units = open_units(loss, index), kept;
+
+		error = redo(loss, &index, seed, &kept);
+		report->open++;
+		if (kept == units)
+			report->kept++;
+		else if (kept)
+			report->torn++;
+		else
+			report->lost++;
+		report->lost_acknowledged += kept < units && acknowledged(owner, sequence);
+	}
+	report->settled_blocks = loss->settled_blocks;
 	return error;
 }

@@ -86,8 +86,4 @@ void loss_settle(struct loss *loss, u64 sector, u64 sectors);
 int loss_cut(struct loss *loss, u64 at_ns, u64 seed, bool (*acknowledged)(void *owner, u64 sequence), void *owner,
 	     struct loss_report *report);
 
-/* For loss_cut.c. */
-void loss_catch_up(struct loss *loss, u64 now_ns);
-u8 *loss_image(const struct loss *loss, u32 index);
-
 #endif

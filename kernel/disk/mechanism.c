@@ -1,6 +1,237 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The choice of a drive's next work for its one mechanism: rules in drive.h. */
+/*
+ * The one mechanism of a drive: reads and writes of its surface, wherever it has its sectors; cleaning of shingled bands; reading ahead
+ * while nothing needs the mechanism (the sectors read are computed at the next call); the choice of the next work: rules in drive.h, shingle.h.
+ */
 #include "drive_state.h"
+
+static u64 pass(struct disk *disk, u64 start_ns, u64 place, u64 sectors, bool write, struct rotating_work *work)
+{
+	if (write)
+		disk->account.media_write_bytes += sectors * STRATA_SECTOR_BYTES;
+	else
+		disk->account.media_read_bytes += sectors * STRATA_SECTOR_BYTES;
+	return rotating_access(&disk->config.rotating, &drive_of(disk)->head, start_ns, place, sectors, write, work);
+}
+
+/* One read or write from start_ns on; the head is then where that ends. There is room for a write. Returns when it is done. */
+static u64 access_surface(struct disk *disk, u64 start_ns, u64 sector, u64 sectors, bool write, struct rotating_work *work)
+{
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct drive *drive = drive_of(disk);
+	u64 end = sector + sectors, now_ns = start_ns;
+
+	drive_look_ahead(disk, start_ns);
+	drive->ahead = NULL;
+	drive->near_sector = end;
+	if (!drive->shingle.ring_blocks)
+		now_ns = pass(disk, now_ns, sector, sectors, write, work);
+	while (drive->shingle.ring_blocks && sector < end) {
+		u64 place, count;
+
+		count = write ? shingle_write(&drive->shingle, sector, end, &place) : shingle_find(&drive->shingle, sector, end, &place);
+		now_ns = pass(disk, now_ns, place, count, write, work);
+		sector += count;
+	}
+	if (write && (end | sectors) % mechanics->block_sectors) {
+		work->rotation_ns += mechanics->rotation_ns;
+		now_ns += mechanics->rotation_ns;
+	}
+	return now_ns;
+}
+
+/* Where an access of the sector would begin. */
+static void place_of(const struct disk *disk, u64 sector, bool write, struct rotating_place *place)
+{
+	const struct shingle *shingle = &drive_of(disk)->shingle;
+	u64 at = sector;
+
+	if (shingle->ring_blocks && write)
+		at = shingle_write_place(shingle, sector);
+	else if (shingle->ring_blocks)
+		shingle_find(shingle, sector, sector + 1, &at);
+	rotating_place_of(&disk->config.rotating, at, place);
+}
+
+/* How far, at most to `end`, sectors from this one on lie in their places, one after the other. */
+static u64 in_place_until(const struct disk *disk, u64 sector, u64 end)
+{
+	const struct shingle *shingle = &drive_of(disk)->shingle;
+	u64 place, count;
+
+	if (!shingle->ring_blocks || sector >= end)
+		return end;
+	count = shingle_find(shingle, sector, end, &place);
+	return place == sector + shingle->shift ? sector + count : sector;
+}
+
+/* Starts cleaning a band. */
+static void start_cleaning(struct disk *disk)
+{
+	struct drive *drive = drive_of(disk);
+	struct shingle *shingle = &drive->shingle;
+	struct shingle_cleaning cleaning;
+	struct rotating_work work = { 0, 0, 0 };
+	u64 now_ns = disk->now_ns, place, sector, end, count;
+
+	shingle_next_cleaning(shingle, &cleaning);
+	drive_look_ahead(disk, now_ns);
+	drive->ahead = NULL;
+	if (cleaning.read)
+		now_ns = pass(disk, now_ns, cleaning.first + shingle->shift, cleaning.read, false, &work);
+	end = cleaning.first + cleaning.write;
+	for (sector = cleaning.first; sector < end; sector += count) {
+		count = shingle_find(shingle, sector, end, &place);
+		if (place != sector + shingle->shift)
+			now_ns = pass(disk, now_ns, place, count, false, &work);
+	}
+	now_ns = pass(disk, now_ns, cleaning.first + shingle->shift, cleaning.write, true, &work);
+	shingle_cleaned(shingle, &cleaning);
+	drive->near_sector = end;
+	drive->work = WORK_CLEAN;
+	drive->free_ns = now_ns;
+	drive->cleaned_ns += now_ns - disk->now_ns;
+	disk->account.cleaning_work_ns += now_ns - disk->now_ns;
+	disk->account.cleanings++;
+}
+
+u64 drive_cleaned_ns(const struct disk *disk)
+{
+	const struct drive *drive = drive_of(disk);
+
+	return drive->work == WORK_CLEAN ? drive->cleaned_ns - (drive->free_ns - disk->now_ns) : drive->cleaned_ns;
+}
+
+void drive_look_ahead(struct disk *disk, u64 now_ns)
+{
+	struct drive *drive = drive_of(disk);
+	u64 from_ns = drive->ahead_ns, from = drive->head.sector;
+
+	if (!drive->ahead)
+		return;
+	rotating_follow(&disk->config.rotating, &drive->head, &drive->ahead_ns, drive->ahead_end, now_ns);
+	if (drive->head.sector == from)
+		return;
+	read_cache_extend(&drive->reads, drive->ahead, drive->head.sector - drive->shingle.shift);
+	disk->account.prefetch_work_ns += drive->ahead_ns - from_ns;
+	disk->account.media_read_bytes += (drive->head.sector - from) * STRATA_SECTOR_BYTES;
+}
+
+/* How far there is room to read ahead, as a place, when the host has asked for what lies before asked_end. */
+static u64 ahead_limit(const struct disk *disk, u64 asked_end)
+{
+	const struct drive *drive = drive_of(disk);
+	u64 end = asked_end + drive->reads.segment_sectors, shift = drive->shingle.shift;
+
+	if (end > disk->config.capacity_sectors)
+		end = disk->config.capacity_sectors;
+	end = in_place_until(disk, drive->head.sector - shift, end);
+	return rotating_clear_until(&disk->config.rotating, &drive->head, end + shift);
+}
+
+/* After a read that ends where the head is at at_ns: goes on. */
+static void start_ahead(struct disk *disk, u64 sector, u64 sectors, u64 at_ns)
+{
+	struct drive *drive = drive_of(disk);
+
+	if (!drive->reads.segments)
+		return;
+	drive->ahead = read_cache_keep(&drive->reads, sector, sector + sectors);
+	if (drive->head.sector != sector + sectors + drive->shingle.shift) {
+		drive->ahead = NULL;	/* the end was in the ring of a shingled disk: what follows is elsewhere */
+		return;
+	}
+	drive->ahead_ns = at_ns;
+	drive->ahead_end = ahead_limit(disk, sector + sectors);
+}
+
+void drive_widen_ahead(struct disk *disk, u64 sector, u64 sectors)
+{
+	struct drive *drive = drive_of(disk);
+	u64 limit;
+
+	if (!drive->ahead || drive->work != WORK_NONE || sector < drive->ahead->sector || sector + sectors > drive->ahead->end)
+		return;
+	limit = ahead_limit(disk, sector + sectors);
+	if (limit <= drive->ahead_end)
+		return;
+	if (drive->head.sector < drive->ahead_end) {
+		drive->ahead_end = limit;
+	} else if (limit - drive->head.sector >= drive->reads.segment_sectors / 2) {
+		/* It had stopped; it does not start again for every bit of room. */
+		drive->ahead_end = limit;
+		drive->ahead_ns = rotating_resume(&disk->config.rotating, &drive->head, disk->now_ns);
+	}
+}
+
+void drive_stop_ahead_at(struct disk *disk, u64 sector, u64 sectors)
+{
+	struct drive *drive = drive_of(disk);
+
+	if (!drive->ahead || sector + drive->shingle.shift >= drive->ahead_end || sector + sectors <= drive->ahead->sector)
+		return;
+	drive_look_ahead(disk, disk->now_ns);
+	drive->ahead = NULL;
+}
+
+/* Reading ahead served a command that ends at asked_end, and goes on. */
+static void continue_ahead(struct disk *disk, u64 asked_end)
+{
+	struct drive *drive = drive_of(disk);
+	u64 reached = drive->head.sector - drive->shingle.shift;
+
+	if (reached > drive->ahead->end)
+		read_cache_extend(&drive->reads, drive->ahead, reached);
+	read_cache_use(&drive->reads, drive->ahead);
+	drive->ahead_end = platform_later(drive->ahead_end, ahead_limit(disk, asked_end));
+}
+
+/* Whether the head, reading ahead, has been at the first sector of a read by at_ns: then waiting for the rest is the quickest. */
+static bool passes(const struct disk *disk, const struct disk_io *io, u64 at_ns)
+{
+	const struct drive *drive = drive_of(disk);
+	struct rotating_head head = drive->head;
+	u64 first = io->sector + drive->shingle.shift, from_ns = drive->ahead_ns;
+
+	if (!drive->ahead || io->sector < drive->ahead->sector || first > drive->ahead_end)
+		return false;
+	if (first > head.sector)
+		rotating_follow(&disk->config.rotating, &head, &from_ns, drive->ahead_end, at_ns);
+	return first <= head.sector;
+}
+
+/* Serves a read by letting the head go on reading ahead until it has it; false if that is not the way to it. */
+static bool join_ahead(struct disk *disk, u32 tag)
+{
+	struct drive *drive = drive_of(disk);
+	const struct rotating_config *mechanics = &disk->config.rotating;
+	struct disk_command *command = &disk->command[tag];
+	u64 shift = drive->shingle.shift, asked = command->io.sector + command->io.sectors;
+	u64 start = platform_later(drive_ready_ns(disk, command), disk->now_ns);
+	u64 from = start, read;
+
+	if (!passes(disk, &command->io, start) || asked + shift <= drive->head.sector ||
+	    rotating_clear_until(mechanics, &drive->head, asked + shift) < asked + shift ||
+	    in_place_until(disk, drive->head.sector - shift, asked) < asked)
+		return false;
+	drive_look_ahead(disk, start);
+	if (drive->head.sector == drive->ahead_end && drive->head.sector < asked + shift) {
+		drive->ahead_ns = rotating_resume(mechanics, &drive->head, platform_later(start, drive->ahead_ns));
+		from = drive->ahead_ns;
+	}
+	read = drive->head.sector;
+	rotating_follow(mechanics, &drive->head, &drive->ahead_ns, asked + shift, U64_MAX);
+	disk->account.media_read_bytes += (drive->head.sector - read) * STRATA_SECTOR_BYTES;
+	drive->work = WORK_COMMAND;
+	drive->free_ns = platform_later(start, drive->ahead_ns);
+	disk->account.command_work_ns += drive->free_ns - start;
+	drive_account_wait(disk, command, start);
+	command->parts.rotation_ns = from - start;
+	command->parts.transfer_ns = drive->free_ns - from;
+	continue_ahead(disk, asked);
+	drive_finish_read(disk, tag, drive->free_ns, drive->free_ns - from);
+	return true;
+}
 
 /* When the drive expects the head before a place if it turns to it at at_ns; U64_MAX if not before best_ns. */
 static u64 expected_ns(const struct disk *disk, u64 at_ns, const struct rotating_place *place, bool write, u64 best_ns)
@@ -33,7 +264,7 @@ static u32 nearest(const struct disk *disk, const struct drive_list *list, u32 w
 		bool write = command->io.op == DISK_WRITE;
 		struct rotating_place place = { .track = (u32)command->model[MODEL_TRACK], .angle_ns = command->model[MODEL_ANGLE] };
 
-		if (!write && drive_passes(disk, &command->io, at)) {
+		if (!write && passes(disk, &command->io, at)) {
 			if (at < best_ns) {
 				best_before = before;
 				best_ns = at;
@@ -41,7 +272,7 @@ static u32 nearest(const struct disk *disk, const struct drive_list *list, u32 w
 			continue;
 		}
 		if (drive->shingle.ring_blocks)
-			drive_place(disk, command->io.sector, write, &place);
+			place_of(disk, command->io.sector, write, &place);
 		at = expected_ns(disk, at, &place, write, best_ns);
 		if (at < best_ns) {
 			best_before = before;
@@ -120,21 +351,21 @@ static void start_command(struct disk *disk)
 	struct rotating_work work = { 0, 0, 0 };
 
 	if (io->op == DISK_WRITE && !has_room(disk, io->sector, io->sector + io->sectors)) {
-		drive_clean(disk);
+		start_cleaning(disk);
 		return;
 	}
 	drive_list_take(disk, &drive->media, before);
-	if (io->op == DISK_READ && (drive_read_buffered(disk, tag) || drive_join_ahead(disk, tag)))
+	if (io->op == DISK_READ && (drive_read_buffered(disk, tag) || join_ahead(disk, tag)))
 		return;
 	drive_account_wait(disk, command, start);
 	drive->work = WORK_COMMAND;
-	drive->free_ns = drive_access(disk, start, io->sector, io->sectors, io->op == DISK_WRITE, &work);
+	drive->free_ns = access_surface(disk, start, io->sector, io->sectors, io->op == DISK_WRITE, &work);
 	disk->account.command_work_ns += drive->free_ns - start;
 	command->parts.seek_ns = work.seek_ns;
 	command->parts.rotation_ns = work.rotation_ns;
 	command->parts.transfer_ns = work.transfer_ns;
 	if (io->op == DISK_READ) {
-		drive_start_ahead(disk, io->sector, io->sectors, drive->free_ns);
+		start_ahead(disk, io->sector, io->sectors, drive->free_ns);
 		drive_finish_read(disk, tag, drive->free_ns, work.transfer_ns);
 	} else {
 		disk_durable(disk, io->sector, io->sectors, command->sequence, drive->free_ns);
@@ -170,7 +401,7 @@ static void pick_dirty(const struct disk *disk, u64 *best_start, u64 *best_end)
 				continue;
 		}
 		left--;
-		drive_place(disk, start, true, &place);
+		place_of(disk, start, true, &place);
 		at = expected_ns(disk, disk->now_ns, &place, true, best_ns);
 		if (at < best_ns) {
 			best_ns = at;
@@ -195,11 +426,11 @@ static void start_destage(struct disk *disk)
 	if (end > stop)
 		end = stop;
 	if (!has_room(disk, start, end)) {
-		drive_clean(disk);
+		start_cleaning(disk);
 		return;
 	}
 	drive->work = WORK_DESTAGE;
-	drive->free_ns = drive_access(disk, disk->now_ns, start, end - start, true, &work);
+	drive->free_ns = access_surface(disk, disk->now_ns, start, end - start, true, &work);
 	write_cache_launch(&drive->writes, start, end);
 	disk_durable(disk, start, end - start, drive->writes.sequence, drive->free_ns);
 	disk->account.destage_work_ns += drive->free_ns - disk->now_ns;
@@ -246,7 +477,7 @@ static void decide_once(struct disk *disk)
 		if (disk->now_ns >= drive->quiet_ns + disk->config.drive.destage_idle_ns)
 			start_destage(disk);
 	} else if (!shingle_is_clean(&drive->shingle) && disk->now_ns >= drive->quiet_ns + disk->config.drive.cleaning_idle_ns) {
-		drive_clean(disk);
+		start_cleaning(disk);
 	}
 }
 
