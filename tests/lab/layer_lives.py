@@ -20,8 +20,8 @@ from strata.lab import Lab
 from strata.model.layer import Layer, LayerContext, Placed
 from strata.model.step import Command, Step, literal
 from strata.model.study import Study
+from strata.plan.aspects.interventions import lose_disk, lost_disk
 from strata.plan.compile import check_steps, compile_trial
-from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
 from strata.plan.site import Site, sites

@@ -11,7 +11,7 @@ import pytest
 from lab_factory import head, records, run_text
 
 from strata.lab import Lab
-from strata.plan.interventions import FAULT_PARAMETER
+from strata.plan.aspects.interventions import FAULT_PARAMETER
 from strata.runners.lab import LabRunner
 
 CAPACITY: Final = "1GiB"

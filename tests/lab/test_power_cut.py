@@ -21,7 +21,7 @@ from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.model.step import Step
-from strata.plan.power_cut import cut_step
+from strata.plan.aspects.power_cut import cut_step
 from strata.results.events import Events, read_events
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner

@@ -16,10 +16,10 @@ from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut
 from strata.model.step import Step
 from strata.model.study import Study
+from strata.plan.aspects.power_cut import cut_step
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.plan.power_cut import cut_step
 from strata.plan.recovery import compile_recovery
 from strata.reading.load import load_study
 from strata.results.build import disk_accounts

@@ -15,8 +15,8 @@ from strata.lab.disk_image import PowerCut, PowerCutDamage, damage_in, trace_lef
 from strata.lab.model import READ, ModelledDisk
 from strata.lab.programs import AgentBuild
 from strata.model.study import Study
+from strata.plan.aspects.power_cut import cut_step, with_cut_after
 from strata.plan.compile import compile_trial, spec_sha256
-from strata.plan.power_cut import cut_step, with_cut_after
 from strata.plan.recovery import compile_recovery
 from strata.runners.host import HostRunner
 from study_texts import SOUND, mistakes, read, stack_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,9 +18,9 @@ from strata.model.abilities import FreeSpace
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.workload import Outputs, StepOutput
-from strata.plan.compile import compile_trial, skipped
-from strata.plan.fragmentation import fragmentation_metrics
-from strata.plan.interventions import LOAD_LANE, snapshot_metrics
+from strata.plan.aspects.fragmentation import Fragmentation
+from strata.plan.aspects.snapshots import WindowSnapshots
+from strata.plan.compile import LOAD_LANE, compile_trial, skipped
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
 from strata.rules.fit import SNAPSHOT_LANE
@@ -97,7 +98,9 @@ def test_the_number_and_duration_of_snapshots_are_metrics(tmp_path: Path) -> Non
     taking = [step.id for step in compiled.steps if step.lane == SNAPSHOT_LANE]
     outputs = Outputs({name: StepOutput(duration_ns=(at + 1) * S) for at, name in enumerate(taking)})
 
-    found = {metric.name: metric.value for metric in snapshot_metrics(compiled, outputs)}
+    trial = SimpleNamespace(plan=compiled, placements=[], outputs=outputs)
+
+    found = {metric.name: metric.value for metric in WindowSnapshots().metrics(trial)}
 
     assert found == {"snapshots_taken": 2, "snapshot_ns_mean": 1.5 * S, "snapshot_ns_max": 2 * S}
 
@@ -141,7 +144,8 @@ def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
     }
     steps = {step.id: outputs[step.purpose.what] for step in compiled.steps_for(*outputs) if step.purpose}
 
-    found = fragmentation_metrics(compiled, placements, Outputs(steps))
+    trial = SimpleNamespace(plan=compiled, placements=placements, outputs=Outputs(steps))
+    found = Fragmentation().metrics(trial)
     metrics = {metric.name: metric for metric in found}
 
     assert metrics["linear_read_before_bytes_per_s"].value == 2000

@@ -10,9 +10,9 @@ import pytest
 
 from command_line import shown
 from strata.model.study import Study
+from strata.plan.aspects.restart import parts_of
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
-from strata.plan.prepared import parts_of
 from study_texts import HEAD, disk, read
 
 STUDY = HEAD.replace("[1]", "[1, 2]") + 'prepare = "once"\n'

@@ -13,11 +13,11 @@ import pytest
 from execution_factory import TEXT, study_in
 
 from strata.errors import RunError
-from strata.model.survival import Kept
+from strata.model.survival import CountsAcknowledged, Kept, why_uncounted
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
+from strata.plan.aspects.power_cut import ACKNOWLEDGED
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
-from strata.plan.power_cut import ACKNOWLEDGED
 from strata.plan.recovery import compile_recovery
 from strata.units import NS_PER_MS
 from strata.workloads.generator.load import Load
@@ -130,7 +130,9 @@ def test_a_cut_and_its_recovery_bring_the_generator_into_both_boots(tmp_path: Pa
     read = study_in(tmp_path, TEXT + load)
     stack = next(iter(read.stacks))
     plan = compile_trial(read, stack, "mail", 1, cut_after_ns=7 * NS_PER_MS)
-    steps = read.load(stack, "mail").recovered(CUT, promised(1))
+    counting = read.load(stack, "mail")
+    assert isinstance(counting, CountsAcknowledged)
+    steps = counting.recovered(CUT, promised(1))
     recovery = compile_recovery(
         read, stack, 1, [step.model_copy(update={"phase": "build"}) for step in steps]
     )
@@ -142,5 +144,5 @@ def test_a_cut_and_its_recovery_bring_the_generator_into_both_boots(tmp_path: Pa
 
 def test_every_workload_counts_or_says_why_not() -> None:
     for name, kind in catalogue().workloads.items():
-        said = kind.uncounted.fget(kind.model_construct(workload=name))  # type: ignore[attr-defined]
+        said = why_uncounted(kind.model_construct(workload=name))
         assert said is None or (said and not said.endswith(".")), name

@@ -14,7 +14,7 @@ from strata.execution.power import CutResult, cut_and_recover, cut_plan
 from strata.files import make_folder
 from strata.lab.disk_image import PowerCut
 from strata.model.study import Study
-from strata.model.survival import Survival, without_instants
+from strata.model.survival import Survival, why_uncounted, without_instants
 from strata.model.trial import CellKey
 from strata.plan.compile import skipped
 from strata.plan.model import Plan
@@ -61,7 +61,7 @@ class DrawnCut:
         except (PlanError, RunError) as error:
             return PowerCutFinding(**vars(self), verdict="failed", note=str(error).partition("\n")[0])
         shutil.rmtree(attempt)
-        return self._finding(result, study.load(self.stack, self.workload).uncounted)
+        return self._finding(result, why_uncounted(study.load(self.stack, self.workload)))
 
     def _finding(self, result: CutResult, uncounted: str | None) -> PowerCutFinding:
         return PowerCutFinding(

@@ -23,10 +23,10 @@ from strata.model.find import find_of
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.warning import ResultWarning
+from strata.plan.aspects.restart import sharing
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.model import Plan
-from strata.plan.prepared import sharing
 from strata.plan.unpriced import unpriced_warnings
 from strata.printable import printable
 from strata.reading.claims import SUFFIX

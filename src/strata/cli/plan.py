@@ -9,10 +9,10 @@ from strata.cli.output import print_json, stdout
 from strata.cli.parameters import StudyFile, option
 from strata.model.design import describe_order
 from strata.model.study import Study
+from strata.plan.aspects.restart import sharing
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
-from strata.plan.prepared import sharing
 from strata.plan.render import plan_lines
 from strata.reading.load import load_study
 

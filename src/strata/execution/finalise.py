@@ -21,11 +21,8 @@ from strata.model.metric import Metric, of_open_loop
 from strata.model.stack import Volume
 from strata.model.step import QEMU_OPTIONS
 from strata.model.study import Study
-from strata.model.survival import REBUILT
 from strata.model.warning import OWN_PROCESSOR, PRECONDITIONED, UNDISTURBED, Check
-from strata.plan.age import age_metrics
-from strata.plan.fragmentation import fragmentation_metrics
-from strata.plan.interventions import TIMED_OUT, scrub_errors, snapshot_metrics
+from strata.plan.aspects import ASPECTS
 from strata.results.build import build_record, disk_accounts, measured_window_ns
 from strata.results.events import Events, joined, read_events
 from strata.results.record import (
@@ -61,7 +58,7 @@ def finalise(
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
     metrics = _metrics(attempt, trial, problems)
     checks, throughput = _checks(attempt, trial, metrics, problems)
-    problems += _scrub_errors(attempt, trial)
+    problems += _aspect_problems(attempt, trial)
     trace = _trace(attempt, trial, problems)
     stack = study.stacks[trial.plan.trial.stack]
     identity = runner.identity_of(planned.plan)
@@ -108,11 +105,11 @@ def _events(attempt: Attempt, problems: list[str]) -> Events:
     return Events(path=attempt.events_path, sha256="0" * 64)
 
 
-def _scrub_errors(attempt: Attempt, trial: FinishedTrial) -> Sequence[str]:
+def _aspect_problems(attempt: Attempt, trial: FinishedTrial) -> Sequence[str]:
     if not trial.is_complete:
         return ()
     try:
-        return list(dict.fromkeys(scrub_errors(trial.plan, trial.placements, trial.outputs)))
+        return list(dict.fromkeys(why for aspect in ASPECTS for why in aspect.problems(trial)))
     except RunError as error:
         return [_in_one(error, attempt)]
 
@@ -127,26 +124,11 @@ def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Seq
             own = of_open_loop(own)
         return [
             *without_charges(own, trial.plan, trial.events, trial.processor),
-            *snapshot_metrics(trial.plan, trial.outputs),
-            *_rebuild_metrics(trial),
-            *fragmentation_metrics(trial.plan, trial.placements, trial.outputs),
-            *age_metrics(trial.plan, trial.outputs),
+            *(metric for aspect in ASPECTS for metric in aspect.metrics(trial)),
         ]
     except RunError as error:
         problems.append(_in_one(error, attempt))
     return ()
-
-
-def _rebuild_metrics(trial: FinishedTrial) -> list[Metric]:
-    """The time from the loss to the end of the rebuild; none if it did not end within the window."""
-    plan, runs = trial.plan, trial.events.steps
-    begun = [runs[step.id] for step in plan.steps_for("rebuild") if step.id in runs]
-    waited = [runs[step.id] for step in plan.steps_for("rebuilt") if step.id in runs]
-    codes = [None if run.ending is None else run.ending.exit_code for run in waited]
-    if not begun or not waited or None in codes or TIMED_OUT in codes:
-        return []
-    took_ns = (waited[-1].ended_ns or 0) - begun[0].started_ns
-    return [Metric(name=REBUILT, value=float(took_ns), unit="ns", better="lower")]
 
 
 def _checks(

@@ -17,13 +17,13 @@ from strata.lab.boot import Power
 from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.model.step import Step
 from strata.model.study import Study
-from strata.model.survival import Kept
+from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.workload import Outputs, StepOutput
+from strata.plan.aspects.interventions import LOSE_DISK
+from strata.plan.aspects.power_cut import ACKNOWLEDGED, with_cut_after
 from strata.plan.compile import compile_trial
-from strata.plan.interventions import LOSE_DISK
 from strata.plan.model import Plan
 from strata.plan.placement import placements_of
-from strata.plan.power_cut import ACKNOWLEDGED, with_cut_after
 from strata.plan.recovery import compile_recovery
 from strata.results.events import Events, read_events
 from strata.runners.base import CONSOLE_NAME, EVENTS_NAME, PLAN_NAME, Progress, Task
@@ -158,6 +158,7 @@ class _Content:
             return []
         study = self.study.of(self.stack)
         [placement] = placements_of(study, study.stacks[self.stack], self.workload, self.seed)[1]
+        assert isinstance(placement.load, CountsAcknowledged), "it has said what is acknowledged"
         found = placement.of_load(placement.load.recovered(placement.context(), self.said))
         return [step.model_copy(update={"phase": "build"}) for step in found]
 
@@ -168,7 +169,8 @@ class _Content:
         runs = {} if events is None else events.steps
         ended = [name for name, run in runs.items() if run.ending is not None and run.ending.exit_code == 0]
         found = {name: StepOutput(events.output(name)) for name in ended if events is not None}
-        return self.study.load(self.stack, self.workload).kept(self.said, Outputs(found))
+        load = self.study.load(self.stack, self.workload)
+        return load.kept(self.said, Outputs(found)) if isinstance(load, CountsAcknowledged) else None
 
 
 def _recovery_ns(plan: Plan, events: Events) -> int:

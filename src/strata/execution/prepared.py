@@ -21,8 +21,8 @@ from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs, cache_root
 from strata.lab.disk_image import DiskImage
 from strata.model.layer import KernelLog
+from strata.plan.aspects.restart import parts_of
 from strata.plan.model import canonical_json, sha256_hex
-from strata.plan.prepared import parts_of
 from strata.results.events import read_events
 from strata.results.troubles import troubles_of
 from strata.runners.base import (

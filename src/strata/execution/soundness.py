@@ -27,7 +27,7 @@ from strata.model.warning import (
     Verdict,
 )
 from strata.model.workload import Outputs, Workload
-from strata.plan.age import age_checks
+from strata.plan.aspects import ASPECTS
 from strata.plan.model import Plan
 from strata.plan.placement import Placement, placements_of
 from strata.results.build import disk_changes, foreground
@@ -60,7 +60,8 @@ def checks_of(
     if len(placements) > 1 or placements[0].tenant is not None:
         found += load.checks(trial.outputs)
     for placement in placements:
-        found += _named(age_checks(plan, placement.tenant, trial.outputs), placement.tenant)
+        for aspect in ASPECTS:
+            found += _named(aspect.checks(trial, placement), placement.tenant)
         found += _named([_larger_than_memory(placement, plan, events)], placement.tenant)
         found += _named(_direct(placement, events), placement.tenant)
         found += _named(_covers_periods(placement, plan, events), placement.tenant)

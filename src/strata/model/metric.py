@@ -62,6 +62,10 @@ class Metric(BaseModel):
         family = None if self.family is None else f"{prefix}{self.family}"
         return self.model_copy(update={"name": f"{prefix}{self.name}", "family": family, **changes})
 
+    def of_tenant(self, tenant: str | None, **changes: Any) -> Self:
+        """The metric of one of several tenants, whose name it begins with; itself for None."""
+        return self.prefixed(tenant_prefix(tenant), tenant=tenant, **changes)
+
 
 _ANSWERS: Final = (*(f"{of}{LATENCY}_p99" for of in ("", "pass_", "sync_")), "transactions_skipped")
 

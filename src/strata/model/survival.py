@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -14,7 +15,8 @@ from strata.units import NS_PER_S
 
 if TYPE_CHECKING:
     from strata.model.stack import Stack
-    from strata.model.workload import Intervention, Workload
+    from strata.model.step import Step
+    from strata.model.workload import Intervention, Outputs, Workload, WorkloadContext
 
 WINDOW_NS_MIN: Final = 2 * NS_PER_S
 """The shortest measured window in which an instant is drawn: a server has to work before it is cut."""
@@ -152,3 +154,31 @@ class Kept:
     acknowledged: int
     lost: int
     damage: str = ""
+
+
+class CountsAcknowledged(ABC):
+    """The ability of a workload to say which operations a power cut took."""
+
+    @property
+    @abstractmethod
+    def uncounted(self) -> str | None:
+        """Why nobody can say what was acknowledged with these keys, as a clause; None: it is counted."""
+
+    @abstractmethod
+    def acknowledged(self, context: WorkloadContext) -> Step:
+        """The step that prints, beside the load, which operations are acknowledged."""
+
+    @abstractmethod
+    def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
+        """The steps that bring up its server after a power cut and compare with what `acknowledged` said."""
+
+    @abstractmethod
+    def kept(self, said: str, outputs: Outputs) -> Kept:
+        """What the steps of `recovered` found; without the output of its count nothing can be read."""
+
+
+def why_uncounted(load: Workload) -> str | None:
+    """Why nobody can say what a power cut took from a load, as a clause; None: that is counted."""
+    if isinstance(load, CountsAcknowledged):
+        return load.uncounted
+    return f"{load.workload} keeps no count of what is acknowledged to it"

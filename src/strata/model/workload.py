@@ -16,7 +16,6 @@ from strata.model.allowed import Allowing
 from strata.model.layer import Interface, Placed
 from strata.model.metric import Metric, MetricSpec
 from strata.model.step import LOAD_USER, MEMORY_BYTES, Phase, Step
-from strata.model.survival import Kept
 from strata.model.warning import Check
 from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration
@@ -102,6 +101,7 @@ class StepOutput:
     stdout: str = ""
     stderr: str = ""
     files: Mapping[str, str] = field(default_factory=dict)  # the collected texts, by their names in the plan
+    started_ns: int = 0
     duration_ns: int = 0
     undo_ns: int = 0  # of its undo, within the plan or at teardown
     exit_code: int | None = 0
@@ -335,23 +335,6 @@ class Workload(BaseModel, Allowing, ABC):
         ``whole_blocks``: see `Layer.writes_whole_blocks`.
         """
         return ()
-
-    @property
-    def uncounted(self) -> str | None:
-        """Why nobody can say what was acknowledged before a power cut, as a clause; None: it is counted."""
-        return f"{self.workload} keeps no count of what is acknowledged to it"
-
-    def acknowledged(self, context: WorkloadContext) -> Step:
-        """The step that prints, beside the load, which operations are acknowledged, if it is counted."""
-        raise NotImplementedError
-
-    def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
-        """The steps that bring up its server after a power cut and compare with what `acknowledged` said."""
-        raise NotImplementedError
-
-    def kept(self, said: str, outputs: Outputs) -> Kept:
-        """What the steps of `recovered` found; without the output of its count nothing can be read."""
-        raise NotImplementedError
 
     @property
     def needs_permission(self) -> bool:

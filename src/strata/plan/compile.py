@@ -32,32 +32,20 @@ from strata.model.step import (
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.model.workload import Workload, loads_of
-from strata.plan.age import age_steps, unmet_age
-from strata.plan.fragmentation import unmet_fragmentation
-from strata.plan.interventions import (
-    in_lanes,
-    intervention_steps,
-    loses_disk,
-    times_rebuild,
-    unmet_interventions,
-)
+from strata.plan.aspects import ASPECTS
+from strata.plan.aspects.aspect import Combination
+from strata.plan.aspects.interventions import loses_disk
+from strata.plan.aspects.restart import after_restart, restarted
 from strata.plan.machines import with_accounts
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.placement import (
     Placement,
     given_to_load,
-    placed_layers,
     placements_of,
     places_by_name,
-    unmet_machine,
-    unmet_places,
-    unmet_tenancy,
     workload_steps,
 )
-from strata.plan.power_cut import cut_in_window
-from strata.plan.prepared import after_restart, restarted, unmet_restart
 from strata.plan.site import LayerPlace
-from strata.rules.fit import capacity_bytes
 from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S
 
@@ -79,6 +67,7 @@ ENVIRONMENT: Final = {
 PHASES: Final = ("build", "prepare", "alter", "warmup", "measure", "inspect")
 
 
+LOAD_LANE: Final = "load"  # the lane of the load's steps, if it is alone
 _PERIOD_NS_MAX: Final = 30 * NS_PER_S
 
 EXCLUDED: Final = "the study's `exclude` leaves it out"
@@ -157,26 +146,26 @@ def runnable_trials(study: Study) -> list[Trial]:
 
 def skipped(study: Study) -> dict[CellKey, str]:
     """The combinations of stack and workload that no machine can run, each with the reason as a sentence."""
-    reasons = {}
-    for stack in study.stacks.values():
-        own = study.of(stack.name)
-        for name, workload in study.workloads.items():
-            here = stack.at(workload.place)
-            placed = placed_layers(own, here)
-            target = here.provides
-            why = EXCLUDED if study.matrix.excludes(stack.name, name) else None
-            why = why or stack.unavailable() or unmet_interventions(placed, workload)
-            why = why or unmet_fragmentation(target, workload)
-            why = why or unmet_restart(own, stack, workload)
-            why = why or unmet_tenancy(own, stack, workload) or unmet_age(own, here)
-            why = why or unmet_machine(stack, workload) or unmet_places(stack, workload)
-            if not why and target not in workload.runs_on:
-                why = f"{workload.workload} needs a mounted filesystem, and the stack ends in a block device"
-            if not why and (unsuited := workload.unsuited(placed)):
-                why = f"{workload.workload} cannot run on it: {unsuited}"
-            if why:
-                reasons[CellKey(stack.name, name)] = why
-    return reasons
+    return {
+        CellKey(stack.name, name): why
+        for stack in study.stacks.values()
+        for name, load in study.workloads.items()
+        if (why := next(_reasons(study, name, Combination(study.of(stack.name), stack, load)), None))
+    }
+
+
+def _reasons(study: Study, name: str, combination: Combination) -> Iterator[str]:
+    """Why a combination cannot be run."""
+    stack, load, target = combination.stack, combination.load, combination.here.provides
+    if study.matrix.excludes(stack.name, name):
+        yield EXCLUDED
+    if unavailable := stack.unavailable():
+        yield unavailable
+    yield from filter(None, (aspect.unmet(combination) for aspect in ASPECTS))
+    if target not in load.runs_on:
+        yield f"{load.workload} needs a mounted filesystem, and the stack ends in a block device"
+    if unsuited := load.unsuited(combination.placed):
+        yield f"{load.workload} cannot run on it: {unsuited}"
 
 
 def find_trial(study: Study, wanted: str) -> Trial:
@@ -209,19 +198,17 @@ def compile_trial(
         steps += placement.build()
     for placement in placements:
         steps += placement.of_load([given_to_load(placement)])
-    here = declared.at(load.place)
-    held_bytes = capacity_bytes(here, study.capacities_bytes, load)
-    if study.age is not None and held_bytes is not None:
+    combination = Combination(study, declared, load, cut_after_ns)
+    for aspect in ASPECTS:
         for placement in placements:
-            steps += placement.of_load(age_steps(study.age, placement, held_bytes))
+            steps += aspect.prepared(combination, placement)
     loaded, repeatable = _load_steps(study, placements, load)
     kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
-    if load.snapshot_every_ns is not None or cut_after_ns is not None or times_rebuild(load):
-        loaded = in_lanes(loaded)
-    cut = [] if cut_after_ns is None else cut_in_window(placements[0], cut_after_ns)
-    steps += [*loaded, *cut, *intervention_steps(here, load, placements)]
+    if any(aspect.fills_window(combination) for aspect in ASPECTS):
+        loaded = _in_lane(loaded)
+    steps += [*loaded, *_steps_beside(combination, placements)]
     steps.sort(key=lambda step: PHASES.index(step.phase))
     if study.prepare == "once":
         steps = restarted(steps, shared, placements[0], repeatable)
@@ -246,6 +233,26 @@ def compile_trial(
         time_limit_ns=study.time_limit_ns + (_PERIOD_NS_MAX if study.prepare == "once" else pause_ns),
         inputs=tuple(inputs),
     )
+
+
+def _steps_beside(combination: Combination, placements: Sequence[Placement]) -> list[Step]:
+    """The steps of all aspects: of those that observe first. Layers that tenants share act once."""
+    steps: dict[str, Step] = {}
+    for aspect in sorted(ASPECTS, key=lambda aspect: not aspect.observes):
+        for step in aspect.steps(combination, placements):
+            steps.setdefault(step.id, step)
+    # All tenants' first snapshots come before all their second ones.
+    return sorted(steps.values(), key=lambda step: step.not_before_ns)
+
+
+def _in_lane(loaded: Iterable[Step]) -> list[Step]:
+    """A load's steps; those of the measured window in a lane, beside which others can act."""
+    return [
+        step.model_copy(update={"lane": LOAD_LANE})
+        if step.phase == "measure" and step.lane is None and not step.background
+        else step
+        for step in loaded
+    ]
 
 
 def _load_steps(

@@ -15,6 +15,7 @@ from strata.model.step import LOAD_USER, Command, Phase, Prerequisites, Step
 from strata.model.study import Study
 from strata.model.workload import Tenant, Workload, WorkloadContext, loads_of
 from strata.plan.site import HERE, LayerPlace, Site, stand
+from strata.rules.fit import snapshotting
 
 _BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
 
@@ -47,6 +48,13 @@ class Placement:
     @property
     def placed(self) -> list[Placed]:
         return [(each.layer, each.context) for each in self.layers]
+
+    @property
+    def snapshotting(self) -> LayerPlace:
+        """The uppermost layer that takes snapshots; only of a stack that has one."""
+        found = snapshotting(self.placed)
+        assert found is not None, "unmet aspects are left out"
+        return next(place for place in self.layers if place.context.name == found[1].name)
 
     def build(self) -> list[Step]:
         own = [step for each in self.layers[self.shared :] for step in each.build()]
@@ -100,10 +108,6 @@ def is_read_alike(study: Study, stack: str) -> bool:
 def places_by_name(placements: Iterable[Placement]) -> dict[str, LayerPlace]:
     """All layers by their names in their contexts."""
     return {place.context.name: place for each in placements for place in each.layers}
-
-
-def place_of(placement: Placement, placed: Placed) -> LayerPlace:
-    return places_by_name([placement])[placed[1].name]
 
 
 def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
@@ -178,7 +182,7 @@ def _limits(
     name: str, seed: int, memory_bytes: int | None, layers: Iterable[Layer]
 ) -> tuple[list[Step], str | None]:
     """The steps that limit the memory of a load, and its control group: none of them in a guest."""
-    if memory_bytes is None or _is_limited(layers):
+    if memory_bytes is None or is_limited(layers):
         return [], None
     context = LayerContext(name, seed, lower=(), provided=Provided("block", ()))
     return limit_memory(context, memory_bytes, name), control_group(context)
@@ -232,65 +236,7 @@ def _top(placed: Sequence[Placed], base: tuple[str, Interface]) -> tuple[str, In
     return layer.path(context), layer.provides
 
 
-def unmet_tenancy(study: Study, stack: Stack, load: Workload) -> str | None:
-    """Why tenants cannot run on a stack, as a sentence; None if they can, or if the workload is alone."""
-    tenants = load.tenants()
-    if not tenants:
-        return None
-    if stack.filesystems:
-        return "several tenants cannot run on a stack with further filesystems"
-    if not stack.common:
-        return "several tenants need a layer that they share, and the stack is a bare disk"
-    if stack.share(study.capacities_bytes, tuple(tenants)) is None:
-        shared = stack.common[-1].layer
-        return f"several tenants cannot share {shared}: put a filesystem, a pool, lvm or lvm-thin on it"
-    limits_all = [layer for layer in stack.common if not layer.is_container]
-    if any(tenant.memory_bytes for tenant in tenants.values()) and _is_limited(limits_all):
-        return "a guest that several tenants share cannot limit each: write it in `each`"
-    unfit = (why for name, tenant in tenants.items() if (why := _unfit(stack, name, tenant)))
-    return next(unfit, None)
-
-
-def unmet_places(stack: Stack, load: Workload) -> str | None:
-    """Why a load cannot run beside its place on a stack, as a sentence; None if it can."""
-    layers = stack.at(load.place).layers
-    if layers and layers[-1].provides == "filesystem":
-        return None
-    further = stack.devices[1:] if stack.is_bare and not load.tenants() else ()
-    for each in loads_of(load):
-        if further and not each.places_beside:
-            return f"{each.workload} runs on one device, and the stack ends in {len(stack.devices)}"
-        if missing := next((place for place in each.places_beside if place not in further), None):
-            return f'the stack has no further device "{missing}"'
-    return None
-
-
-def unmet_machine(stack: Stack, load: Workload) -> str | None:
-    """Why a load cannot run in the virtual machine or container of a stack, as a sentence; None if it can."""
-    apart = next((layer for layer in stack.every_layer if layer.is_apart), None)
-    if apart is None:
-        return None
-    what = "container" if apart.is_container else "virtual machine"
-    own = (part.layers[part.base if part.own else stack.common_base :] for part in stack.parts)
-    if stack.filesystems and any(layer.is_apart for layers in own for layer in layers):
-        return f"a {what} sees none of the filesystems outside it"
-    for each in loads_of(load):
-        if apart.is_container and each.inputs():
-            return f"{each.workload} reads a file that the {what} does not have"
-    return None
-
-
-def _unfit(stack: Stack, name: str, tenant: Tenant) -> str | None:
-    provides = stack.layers[-1].provides
-    for part in filter(None, (tenant.load, tenant.before)):
-        if part.needs_layers:
-            return f"the tenant {name} ({part.workload}) would take down layers that others use"
-        if provides not in part.runs_on:
-            return f"the tenant {name} ({part.workload}) cannot run on what the stack ends in: {provides}"
-    return None
-
-
-def _is_limited(layers: Iterable[Layer]) -> bool:
+def is_limited(layers: Iterable[Layer]) -> bool:
     return any(layer.memory_limit_bytes() is not None for layer in layers)
 
 

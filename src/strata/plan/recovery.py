@@ -16,8 +16,8 @@ from strata.errors import PlanError
 from strata.model.layer import Layer, LayerContext, Placed
 from strata.model.step import BROUGHT, Purpose, Step
 from strata.model.study import Study
+from strata.plan.aspects.interventions import lose_disk, lost_disk
 from strata.plan.compile import check_steps, compile_stack
-from strata.plan.interventions import lose_disk, lost_disk
 from strata.plan.model import Plan
 from strata.plan.placement import placed_layers
 from strata.plan.site import sites

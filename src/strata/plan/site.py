@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strata.model.layer import Layer, LayerContext, Placed
-from strata.model.step import INPUT_PREFIX, Step
+from strata.model.step import INPUT_PREFIX, Purpose, Step
 
 
 class Site(NamedTuple):
@@ -70,6 +70,10 @@ class LayerPlace(NamedTuple):
 
     def build(self) -> list[Step]:
         return self.site.hold(self.layer.build(self.context))
+
+    def acting(self, steps: Iterable[Step], purpose: Purpose, **fields: Any) -> list[Step]:
+        """Steps of the layer with a purpose, and with further fields of `Step`."""
+        return [step.model_copy(update={"purpose": purpose, **fields}) for step in self.site.hold(steps)]
 
 
 def sites(placed: Iterable[Placed], base: Site = HERE) -> list[Site]:

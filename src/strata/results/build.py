@@ -13,7 +13,7 @@ from strata.model.layer import KernelLog
 from strata.model.metric import Metric
 from strata.model.step import Phase
 from strata.model.warning import FINISHED, Check
-from strata.plan.interventions import loses_disk
+from strata.plan.aspects.interventions import loses_disk
 from strata.plan.model import Plan
 from strata.results.events import AccountReading, Events
 from strata.results.machines import machine_accounts, machine_counts

@@ -187,6 +187,7 @@ class Events:
                     stdout=self.output(name),
                     stderr=self.output(name, "stderr"),
                     files=files.get(name, {}),
+                    started_ns=run.started_ns,
                     duration_ns=run.ending.duration_ns,
                     undo_ns=self.undo_ns.get(name, 0),
                     exit_code=run.ending.exit_code,

@@ -10,8 +10,8 @@ from typing import Final
 
 from strata.model.layer import KernelLog
 from strata.model.step import Step
+from strata.plan.aspects.restart import parts_of
 from strata.plan.model import Plan, sha256_hex
-from strata.plan.prepared import parts_of
 from strata.results.events import Events, StepRun
 from strata.units import format_duration
 from strata.words import beginning_and_end

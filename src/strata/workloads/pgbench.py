@@ -18,7 +18,7 @@ from strata.model.histogram import empty_histogram, latency_metrics, record
 from strata.model.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Collect, Step
-from strata.model.survival import Kept
+from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.servers.database import Setting
@@ -69,7 +69,7 @@ _BALANCES_ID: Final = "pgbench-balances"
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
-class Pgbench(OwnTables):
+class Pgbench(OwnTables, CountsAcknowledged):
     """pgbench against a PostgreSQL server of its own.
 
     Prepare: a new cluster in ``pgdata`` on the stack, the server, the tables (timed apart as

@@ -14,7 +14,7 @@ from strata.capabilities.probe import Finding, Probe, ProbeOutput
 from strata.capabilities.probe_plan import ANY_EXIT, ProbePlan
 from strata.model.layer import Layer
 from strata.model.stack import Stack
-from strata.plan.interventions import FAULT_PARAMETER, lose_disk
+from strata.plan.aspects.interventions import FAULT_PARAMETER, lose_disk
 from strata.results.events import Events
 from strata.traces.kinds import KINDS, OPS
 from strata.traces.table import Records, Trace

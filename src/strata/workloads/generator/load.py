@@ -16,7 +16,7 @@ from strata.model.find import OpenLoop
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Phase, Purpose, Step, literal
-from strata.model.survival import Kept
+from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.seeds import derive_seed
@@ -69,7 +69,7 @@ PACED: Final = ("videoserver",)
 """The bundled personalities that wait for the clock."""
 
 
-class Load(Mixture, OpenLoop):
+class Load(Mixture, OpenLoop, CountsAcknowledged):
     """A personality's threads on its files.
 
     Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured

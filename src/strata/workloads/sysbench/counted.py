@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from strata.model.step import Step
-from strata.model.survival import Kept
+from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.servers.database import DatabaseServer
 from strata.workloads.initial import OwnTables
@@ -39,7 +39,7 @@ _ROWS_ID: Final = "sysbench-rows"
 _COUNT_FORM: Final = re.compile(r"(\d{1,5})[ |\t](\d{1,18})")
 
 
-class CountedTransactions(OwnTables):
+class CountedTransactions(OwnTables, CountsAcknowledged):
     """The base of `SysbenchOltp`: counts acknowledged transactions, and after a power cut the lost ones."""
 
     if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Literal
 
-from strata.model.metric import Metric, tenant_prefix
+from strata.model.metric import Metric
 from strata.model.page_cache import dropped, synced
 from strata.model.step import LOAD, Phase, Purpose, Step
-from strata.model.workload import Outputs, Workload, unreadable
-from strata.plan.model import Plan
+from strata.model.workload import Outputs, unreadable
+from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination
 from strata.plan.placement import Placement, places_by_name
 from strata.units import NS_PER_S
 from strata.workloads.generator.output import extents_result
@@ -23,23 +23,44 @@ _When = Literal["before", "after"]
 _WHEN: Final[tuple[tuple[Phase, _When], ...]] = (("alter", "before"), ("inspect", "after"))
 
 
-def unmet_fragmentation(provides: str, load: Workload) -> str | None:
-    """Why fragmentation cannot be measured on a stack as a workload asks, as a sentence, or None."""
-    if load.linear_read and provides != "filesystem":
-        return "linear_read reads files, and the stack ends in a block device"
-    return None
+class Fragmentation(Aspect):
+    """``fragmentation`` and ``linear_read``, before and after the measured window."""
 
+    observes = True
 
-def fragmentation_steps(placement: Placement, load: Workload) -> Iterator[Step]:
-    """The steps of phases ``alter`` and ``inspect`` that measure fragmentation.
+    def unmet(self, combination: Combination) -> str | None:
+        if combination.load.linear_read and combination.here.provides != "filesystem":
+            return "linear_read reads files, and the stack ends in a block device"
+        return None
 
-    Steps on layers that tenants share have the same ids for each of them.
-    """
-    for phase, when in _WHEN:
-        if load.fragmentation:
-            yield from _divisions(placement, phase, when)
-        if load.linear_read:
-            yield from placement.of_load(_reading(placement, phase, when))
+    def steps(self, combination: Combination, placements: Sequence[Placement]) -> Iterator[Step]:
+        """Steps on layers that tenants share have the same ids for each of them."""
+        for placement in placements:
+            for phase, when in _WHEN:
+                if combination.load.fragmentation:
+                    yield from _divisions(placement, phase, when)
+                if combination.load.linear_read:
+                    yield from placement.of_load(_reading(placement, phase, when))
+
+    def metrics(self, trial: CarriedOut) -> Iterator[Metric]:
+        """None for a filesystem that does not report where its files lie."""
+        places = places_by_name(trial.placements)
+        for step in trial.plan.steps_for("extents", "free-space", "linear-read"):
+            purpose = step.purpose
+            assert purpose is not None
+            if purpose.what == "linear-read":
+                metrics: Iterable[Metric] = [_read(step, purpose, trial.outputs)]
+            else:
+                place = places[purpose.layer or ""]
+                if purpose.what == "extents":
+                    metrics = _extents(step, trial.outputs)
+                else:
+                    figures = place.layer.free_space_metrics(trial.outputs.step(step.id).stdout)
+                    metrics = [Metric(**asdict(figure)) for figure in figures]
+                before = "before_" if purpose.when == "before" else ""
+                stem = f"fragmentation_{place.name.replace('-', '_')}_{before}"
+                metrics = [metric.prefixed(stem) for metric in metrics]
+            yield from (metric.of_tenant(purpose.tenant, phase=step.phase) for metric in metrics)
 
 
 def _divisions(placement: Placement, phase: Phase, when: _When) -> Iterator[Step]:
@@ -88,30 +109,6 @@ def _reading(placement: Placement, phase: Phase, when: _When) -> list[Step]:
 def _step(step_id: str, phase: Phase, title: str, argv: tuple[str, ...], **fields: Any) -> Step:
     where = {"cwd": "${scratch}", "time_limit_ns": _LIMIT_NS}
     return Step(id=step_id, phase=phase, title=title, argv=argv, **where, **fields)
-
-
-def fragmentation_metrics(plan: Plan, placements: Sequence[Placement], outputs: Outputs) -> list[Metric]:
-    """The metrics of the steps; none for a filesystem that does not report where its files lie."""
-    found: list[Metric] = []
-    places = places_by_name(placements)
-    for step in plan.steps_for("extents", "free-space", "linear-read"):
-        purpose = step.purpose
-        assert purpose is not None
-        if purpose.what == "linear-read":
-            metrics: Iterable[Metric] = [_read(step, purpose, outputs)]
-        else:
-            place = places[purpose.layer or ""]
-            if purpose.what == "extents":
-                metrics = _extents(step, outputs)
-            else:
-                figures = place.layer.free_space_metrics(outputs.step(step.id).stdout)
-                metrics = [Metric(**asdict(each)) for each in figures]
-            before = "before_" if purpose.when == "before" else ""
-            stem = f"fragmentation_{place.name.replace('-', '_')}_{before}"
-            metrics = [each.prefixed(stem) for each in metrics]
-        prefix = tenant_prefix(purpose.tenant)
-        found += [each.prefixed(prefix, tenant=purpose.tenant, phase=step.phase) for each in metrics]
-    return found
 
 
 def _extents(step: Step, outputs: Outputs) -> Iterator[Metric]:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from strata.errors import PlanError
 from strata.model.step import Step
+from strata.model.survival import CountsAcknowledged
+from strata.plan.aspects.aspect import Aspect, Combination
 from strata.plan.model import Plan
 from strata.plan.placement import Placement
 from strata.units import NS_PER_S
@@ -16,6 +19,27 @@ CUT_ARGV: Final = ("sh", "-c", "echo cut > /sys/module/strata/parameters/power_c
 CUT_LANE: Final = "power-cut"
 ACKNOWLEDGED: Final = "acknowledged"
 """The step that says what was acknowledged until just before the cut."""
+
+
+class CutPower(Aspect):
+    """Asks beside the load what is acknowledged, and cuts the power.
+
+    The question is asked at an instant of the measured window, and the power is cut when it is answered: what
+    is acknowledged in between may be lost uncounted. Tenants are not asked.
+    """
+
+    def fills_window(self, combination: Combination) -> bool:
+        return combination.cut_after_ns is not None
+
+    def steps(self, combination: Combination, placements: Sequence[Placement]) -> list[Step]:
+        if combination.cut_after_ns is None:
+            return []
+        first, load, asked = placements[0], placements[0].load, list[Step]()
+        if first.tenant is None and isinstance(load, CountsAcknowledged) and load.uncounted is None:
+            asking = load.acknowledged(first.context())
+            asked = first.of_load([asking.model_copy(update={"id": ACKNOWLEDGED})])
+        fields = {"phase": "measure", "lane": CUT_LANE, "not_before_ns": combination.cut_after_ns}
+        return [step.model_copy(update=fields) for step in (*asked, cut_step())]
 
 
 def cut_step() -> Step:
@@ -31,17 +55,3 @@ def with_cut_after(plan: Plan, step_id: str) -> Plan:
     kept = plan.steps[: ids.index(step_id) + 1]
     cut = cut_step().model_copy(update={"phase": kept[-1].phase})
     return plan.model_copy(update={"steps": (*kept, cut)})
-
-
-def cut_in_window(placement: Placement, after_ns: int) -> list[Step]:
-    """The steps, beside the load, that ask what is acknowledged and cut the power.
-
-    The question is asked ``after_ns`` after the beginning of the measured window, and the power is cut when
-    it is answered: what is acknowledged in between may be lost uncounted. Tenants are not asked.
-    """
-    asked = []
-    if placement.tenant is None and placement.load.uncounted is None:
-        asking = placement.load.acknowledged(placement.context())
-        asked = placement.of_load([asking.model_copy(update={"id": ACKNOWLEDGED})])
-    fields = {"phase": "measure", "lane": CUT_LANE, "not_before_ns": after_ns}
-    return [step.model_copy(update=fields) for step in (*asked, cut_step())]

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from strata.model.stack import Stack
 from strata.model.step import RESTART, Purpose, Step
-from strata.model.study import Study
 from strata.model.trial import CellKey
-from strata.model.workload import Workload
+from strata.plan.aspects.aspect import Aspect, Combination
 from strata.plan.model import Plan, Trial
 from strata.plan.placement import Placement
 from strata.plan.site import LayerPlace
@@ -24,20 +22,25 @@ _NAME = "prepared"  # of study, stack and workload of a first part
 _AGAIN = "again"
 
 
-def unmet_restart(study: Study, stack: Stack, load: Workload) -> str | None:
-    """Why the machine cannot start anew between preparing and measuring, as a sentence; None if it can."""
-    if study.prepare == "each":
-        return None
-    why = load.unprepared()
-    if load.tenants():
-        why = "tenants make their shares of the stack themselves"
-    if faulty := [used.name for used in study.stack_devices(stack.name) if used.device.faults]:
-        why = f"faults count from the start of the machine, and {', '.join(faulty)} has some"
-    if volatile := [layer.layer for layer in stack.every_layer if layer.requires.maximum == 0]:
-        why = f"{volatile[0]} keeps its content in memory"
-    if load.needs_layers and (contained := [each.layer for each in stack.every_layer if each.is_container]):
-        why = f"the daemon of {contained[0]} keeps its images in memory"
-    return None if why is None else f'with prepare = "once" the machine starts anew before the load: {why}'
+class Restart(Aspect):
+    """``prepare = "once"``: the machine starts anew between preparing and measuring."""
+
+    def unmet(self, combination: Combination) -> str | None:
+        study, stack, load = combination.study, combination.stack, combination.load
+        if study.prepare == "each":
+            return None
+        why = load.unprepared()
+        if load.tenants():
+            why = "tenants make their shares of the stack themselves"
+        if faulty := [used.name for used in study.stack_devices(stack.name) if used.device.faults]:
+            why = f"faults count from the start of the machine, and {', '.join(faulty)} has some"
+        if volatile := [layer.layer for layer in stack.every_layer if layer.requires.maximum == 0]:
+            why = f"{volatile[0]} keeps its content in memory"
+        if load.needs_layers and (
+            contained := [each.layer for each in stack.every_layer if each.is_container]
+        ):
+            why = f"the daemon of {contained[0]} keeps its images in memory"
+        return why and f'with prepare = "once" the machine starts anew before the load: {why}'
 
 
 def restarted(

@@ -9,18 +9,17 @@ in place. Only its duration is measured. It is the same on every stack of the sa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from strata.model.design import Age
-from strata.model.metric import Metric, tenant_prefix
+from strata.model.metric import Metric
 from strata.model.page_cache import dropped, synced
-from strata.model.stack import Stack
 from strata.model.step import LOAD_USER, Purpose, Step
-from strata.model.study import Study
 from strata.model.warning import AGED, Check
-from strata.model.workload import Outputs
-from strata.plan.model import Plan
+from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination
 from strata.plan.placement import Placement
+from strata.rules.fit import capacity_bytes
 from strata.seeds import derive_seed
 from strata.units import NS_PER_S, format_duration, format_share, format_size
 from strata.workloads.generator.output import PROGRAM, load_result
@@ -40,15 +39,55 @@ _WINDOW_MS: Final = 1_000_000_000
 _PICKS: Final = ("delete", "create", "open")
 
 
-def unmet_age(study: Study, stack: Stack) -> str | None:
-    """Why a stack cannot be aged as a study asks, as a sentence, or None."""
-    if study.age is None or stack.ages:
-        return None
-    return "the study ages filesystems (study.age), and the stack ends in a block device"
+class Ageing(Aspect):
+    """``study.age``: only its duration is measured."""
+
+    def unmet(self, combination: Combination) -> str | None:
+        if combination.study.age is None or combination.here.ages:
+            return None
+        return "the study ages filesystems (study.age), and the stack ends in a block device"
+
+    def prepared(self, combination: Combination, placement: Placement) -> list[Step]:
+        study = combination.study
+        held_bytes = capacity_bytes(combination.here, study.capacities_bytes, combination.load)
+        if study.age is None or held_bytes is None:
+            return []
+        return placement.of_load(_steps(study.age, placement, held_bytes))
+
+    def metrics(self, trial: CarriedOut) -> Iterator[Metric]:
+        """The time that ageing took, part by part."""
+        for step in trial.plan.steps_for("age-fill", "age-churn", "age-sync"):
+            if step.purpose is not None and step.id in trial.outputs.steps:
+                took = trial.outputs.steps[step.id].took(
+                    f"{step.purpose.what.replace('-', '_')}_ns", "prepare"
+                )
+                yield took.of_tenant(step.purpose.tenant)
+
+    def checks(self, trial: CarriedOut, placement: Placement) -> Iterator[Check]:
+        """Whether a filesystem was aged as the study asks, and how."""
+        outputs = trial.outputs
+        ids = [
+            step.id
+            for step in trial.plan.steps_for("age-fill", "age-churn")
+            if step.purpose is not None and step.purpose.tenant == placement.tenant
+        ]
+        if not (ids := [step_id for step_id in ids if step_id in outputs.steps]):
+            return
+        result = load_result(outputs, ids[-1], None)
+        files = sum(folder["files_existing"] for folder in result["sets"])
+        held_bytes = sum(folder["bytes"] for folder in result["sets"])
+        detail = f"{files:,} files hold {format_size(held_bytes)}"
+        ended = result.get("ended_early")
+        if len(ids) > 1:
+            replaced = result["by_operation"].get("create", {"count": 0})["count"]
+            detail += f" after {replaced:,} were deleted and as many written anew"
+        detail += f", in {format_duration(sum(outputs.step(step_id).duration_ns for step_id in ids))}"
+        if ended is not None:
+            detail += f"; it ended early: {ended['detail']}"
+        yield Check(name=AGED, verdict="yes" if ended is None else "no", detail=detail, required=True)
 
 
-def age_steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]:
-    """The steps of phase ``prepare`` before those of a workload that has this capacity."""
+def _steps(age: Age, placement: Placement, capacity_bytes: int) -> list[Step]:
     files = age.files(capacity_bytes)
     personality = _personality(files, age.file_bytes)
     filled_bytes = age.filled_bytes(capacity_bytes)
@@ -134,37 +173,3 @@ def _personality(files: int, file_bytes: int) -> str:
 
 def _named(placement: Placement, part: str) -> str:
     return "-".join(filter(None, (placement.tenant, part)))
-
-
-def age_metrics(plan: Plan, outputs: Outputs) -> list[Metric]:
-    """The time that ageing took, part by part; none where nothing was aged."""
-    found = []
-    for step in plan.steps_for("age-fill", "age-churn", "age-sync"):
-        if step.purpose is not None and step.id in outputs.steps:
-            tenant = step.purpose.tenant
-            took = outputs.steps[step.id].took(f"{step.purpose.what.replace('-', '_')}_ns", "prepare")
-            found.append(took.prefixed(tenant_prefix(tenant), tenant=tenant))
-    return found
-
-
-def age_checks(plan: Plan, tenant: str | None, outputs: Outputs) -> list[Check]:
-    """Whether a filesystem was aged as the study asks, and how; none when it does not ask."""
-    steps = [
-        step
-        for step in plan.steps_for("age-fill", "age-churn")
-        if step.purpose is not None and step.purpose.tenant == tenant and step.id in outputs.steps
-    ]
-    if not steps:
-        return []
-    result = load_result(outputs, steps[-1].id, None)
-    files = sum(each["files_existing"] for each in result["sets"])
-    held_bytes = sum(each["bytes"] for each in result["sets"])
-    detail = f"{files:,} files hold {format_size(held_bytes)}"
-    ended = result.get("ended_early")
-    if len(steps) > 1:
-        replaced = result["by_operation"].get("create", {"count": 0})["count"]
-        detail += f" after {replaced:,} were deleted and as many written anew"
-    detail += f", in {format_duration(sum(outputs.step(step.id).duration_ns for step in steps))}"
-    if ended is not None:
-        detail += f"; it ended early: {ended['detail']}"
-    return [Check(name=AGED, verdict="yes" if ended is None else "no", detail=detail, required=True)]
