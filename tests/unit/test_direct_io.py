@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from soundness_trials import BUFFERED, LONG, checks, finished, judged
+from checked_trials import BUFFERED, LONG, checks, finished, judged
 
 from strata.rules.direct_io import direct_io_warnings
 

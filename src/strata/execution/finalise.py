@@ -14,8 +14,7 @@ from strata.devices.plausible import drawn_drives
 from strata.devices.processor import Processor
 from strata.errors import ResultError, RunError, StrataError
 from strata.execution.agenda import PlannedTrial, fingerprint_of
-from strata.execution.computing import without_charges
-from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
+from strata.execution.validity_checks import FinishedTrial, checks_of, throughput_of, without_charges
 from strata.lab.machine import QemuProcessor
 from strata.model.metric import Metric, of_open_loop
 from strata.model.stack import Volume
@@ -123,7 +122,7 @@ def _metrics(attempt: Attempt, trial: FinishedTrial, problems: list[str]) -> Seq
         if trial.load.is_open_loop:
             own = of_open_loop(own)
         return [
-            *without_charges(own, trial.plan, trial.events, trial.processor),
+            *without_charges(own, trial),
             *(metric for aspect in ASPECTS for metric in aspect.metrics(trial)),
         ]
     except RunError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soundness of a trial's numbers, judged by its events."""
+"""Whether a trial's numbers can be trusted, by its events."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from checked_trials import BUFFERED, FIO, LONG, SAVED, Log, checks, finished, judged, trial
 from execution_factory import TEXT
 from results_factory import S
-from soundness_trials import BUFFERED, FIO, LONG, SAVED, Log, checks, finished, judged, trial
 
-from strata.execution.computing import without_charges
-from strata.execution.soundness import FinishedTrial, throughput_of
+from strata.execution.validity_checks import FinishedTrial, throughput_of, without_charges
 from strata.model.metric import Metric
 from strata.model.warning import Check, warnings_of_checks
 from strata.results.build import build_record
@@ -156,7 +155,7 @@ def test_what_is_nothing_but_a_charge_is_no_headline(
     trial = finished(tmp_path, text=text, disk_busy_ns=reads_ms * S // 1000)
     rates = [Metric.of(name, 5e6, "1/s", headline=True) for name in ("stats_per_s", "reads_per_s")]
 
-    found = without_charges(rates, trial.plan, trial.events, trial.study.processor)
+    found = without_charges(rates, trial)
 
     assert [each.headline for each in found] == [headline or reads_ms > 0] * 2
 

@@ -10,7 +10,7 @@ from typing import Any
 from execution_factory import TEXT, study_in
 from results_factory import EventLog, S
 
-from strata.execution.soundness import FinishedTrial, checks_of, throughput_of
+from strata.execution.validity_checks import FinishedTrial, checks_of, throughput_of
 from strata.model.metric import Metric
 from strata.model.study import Study
 from strata.model.warning import Check
