@@ -15,7 +15,8 @@ from strata.advice.uses import Use
 from strata.model.metric_title import metric_title
 from strata.printable import plain
 from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
-from strata.report.table import Cell, Column, Table, Tone, columns, facts, markdown, objects, terminal
+from strata.report.spans import Tone
+from strata.report.table import Cell, Column, Table, columns, facts, markdown, objects, terminal
 from strata.report.wording import ends_plain, gain_cells, picked
 from strata.statistics.comparison import Comparison
 from strata.units import percent

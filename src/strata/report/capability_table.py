@@ -9,7 +9,8 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from strata.report.table import STYLES, Cell, Column, Table, Tone, terminal
+from strata.report.spans import STYLES, Tone
+from strata.report.table import Cell, Column, Table, terminal
 from strata.results.capabilities import Capabilities, Capability, Verdict
 from strata.units import format_duration, format_size
 

@@ -12,7 +12,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.model.metric_title import name_title
-from strata.report.table import Cell, Table, Tone, columns, markdown, terminal
+from strata.report.spans import Tone
+from strata.report.table import Cell, Table, columns, markdown, terminal
 from strata.report.wording import between, ends_plain, interval_ends, picked, ratio_words
 from strata.statistics.claims import Finding, Judgement, Verdict
 from strata.statistics.interval import Interval

@@ -15,8 +15,8 @@ from rich.tree import Tree
 
 from strata.model.trial import CellKey
 from strata.report.claims import claims_markdown, found_words
+from strata.report.spans import escaped
 from strata.report.stack import stack_views, study_of, text_tree
-from strata.report.table import escaped
 from strata.report.terminal import cost_line
 from strata.results.declared import scale_of
 from strata.statistics.claims import Judgement, Verdict, cells_of

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from strata.model.metric_title import metric_title
 from strata.printable import plain
-from strata.report.table import Cell, Column, Table, Tone, columns, escaped, markdown, terminal
+from strata.report.spans import Tone, escaped
+from strata.report.table import Cell, Column, Table, columns, markdown, terminal
 from strata.report.wording import ends_plain, heading, picked
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict

@@ -29,12 +29,13 @@ from strata.report.data import cells_table, export_plain, trials_table
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
 from strata.report.sections import comparison_table
+from strata.report.spans import escaped
 from strata.report.stack import study_of
 from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.report.survival import TITLE as SURVIVAL_TITLE
 from strata.report.survival import survival_tables
 from strata.report.svg import to_png
-from strata.report.table import Table, csv_text, escaped, markdown, parquet
+from strata.report.table import Table, csv_text, markdown, parquet
 from strata.report.warnings import grouped_warnings
 from strata.report.wording import covered_words
 from strata.results.capabilities import Capabilities

@@ -11,7 +11,8 @@ from strata.advice.failures import slowed
 from strata.model.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
 from strata.model.trial import CellKey
 from strata.report.capability_table import TONES
-from strata.report.table import Cell, Table, Tone, columns
+from strata.report.spans import Tone
+from strata.report.table import Cell, Table, columns
 from strata.report.wording import interval_words
 from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, mean_recovery_ns
 from strata.statistics.study import Cell as StudyCell

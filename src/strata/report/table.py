@@ -11,11 +11,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from markupsafe import Markup, escape
 from rich.console import Group, RenderableType
@@ -23,25 +23,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from strata.fitted import Fitted, Head
+from strata.report.spans import PIECES, STYLES, Mark, Tone, as_html, as_markdown, as_rich, escaped, plain
 from strata.units import format_value
 
-Tone = Literal["", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code"]
-STYLES: Final[dict[Tone, str]] = {
-    "best": "bold green",
-    "better": "bold green",
-    "worse": "bold red",
-    "good": "green",
-    "bad": "red",
-    "doubt": "yellow",
-    "unusual": "magenta",
-    "dim": "dim",
-    "strong": "bold",
-    "code": "",
-}
 _NOTHING: Final = "–"
 _TEXTS: Final = frozenset({"text", "stack", "workload"})
 _TYPES: Final = {**dict.fromkeys(_TEXTS, "VARCHAR"), "truth": "BOOLEAN", "count": "BIGINT"}
-_MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#])")
+_BAR: Final = re.compile(r"(?<!\\)\|")
 
 
 class Written(str):
@@ -52,7 +40,10 @@ class Written(str):
 
 @dataclass(frozen=True)
 class Cell:
-    """A value with a unit or tone other than its column's, or a remark, set dim below or behind it."""
+    """A value with a unit or tone other than its column's, or a remark, set dim below or behind it.
+
+    The value of a column of text may be a `strata.report.spans.Text`.
+    """
 
     value: Any
     unit: str = ""
@@ -113,13 +104,14 @@ def _cell(value: Any, column: Column) -> Cell:
     return value if isinstance(value, Cell) else Cell(value, tone=column.tone)
 
 
-def _text(cell: Cell, column: Column) -> str:
+def _text(cell: Cell, column: Column) -> Any:
+    """The text of a cell, for people."""
     value, unit = cell.value, cell.unit or column.unit
     if value is None:
         return _NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str):
+    if isinstance(value, (str, tuple, *PIECES)):
         return value
     if unit in _TEXTS or unit == "figure":
         return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -150,11 +142,11 @@ def _rich(value: Any, column: Column) -> Text:
         return value
     cell = _cell(value, column)
     tone: Tone = cell.tone or ("dim" if cell.value is None else "")
-    text = Text(_text(cell, column), style=STYLES.get(tone, ""))
+    text = as_rich(_text(cell, column), STYLES.get(tone, ""))
     return text.append(f"\n{cell.remark}", style="dim") if cell.remark else text
 
 
-def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = "", label: str = "") -> Markup:
+def html(table: Table, mark: Mark = escape, *, kind: str = "", label: str = "") -> Markup:
     """For a page: ``mark`` sets a stack's name, ``kind`` is a further class, ``label`` is read aloud."""
     head = Markup("").join(
         _heading(column, mark, first=not index) for index, column in enumerate(table.columns)
@@ -175,24 +167,25 @@ def html(table: Table, mark: Callable[[str], Markup] = escape, *, kind: str = ""
     )
 
 
-def _heading(column: Column, mark: Callable[[str], Markup], *, first: bool) -> Markup:
+def _heading(column: Column, mark: Mark, *, first: bool) -> Markup:
     if column.is_stack:
         return Markup('<th scope="col" data-stack="{}">{}</th>').format(column.title, mark(column.title))
     text = Markup(' class="text"') if column.is_left and not first else ""
     return Markup('<th scope="col"{}>{}</th>').format(text, column.title)
 
 
-def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str], Markup]) -> Markup:
+def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Mark) -> Markup:
     cells, row_of = [], Markup("")
     for index, (value, column) in enumerate(zip(row, heads, strict=True)):
         cell = _cell(value, column)
-        words: str = cell.value if isinstance(cell.value, Markup) else _text(cell, column)
+        shown = _text(cell, column)
+        words = shown if isinstance(shown, Markup) else as_html(shown, mark)
         if column.unit in {"stack", "workload"}:
-            row_of += Markup(' data-{}="{}"').format(column.unit, words)
-            words = mark(words) if column.unit == "stack" else words
-        elif cell.tone == "code" and not isinstance(words, Markup):
+            row_of += Markup(' data-{}="{}"').format(column.unit, shown)
+            words = mark(shown) if column.unit == "stack" else words
+        elif cell.tone == "code":
             words = Markup('<code class="hash">{}</code>').format(words)
-        remark = Markup("<small>{}</small>").format(cell.remark) if cell.remark else ""
+        remark = Markup("<small>{}</small>").format(as_html(cell.remark, mark)) if cell.remark else ""
         kinds = [*(["text"] if column.is_left and index else []), *([f"is-{cell.tone}"] if cell.tone else [])]
         attributes = Markup(' class="{}"').format(" ".join(kinds)) if kinds else Markup("")
         if column.is_stack:
@@ -202,11 +195,6 @@ def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Callable[[str],
             Markup(f"<{element}{{}}>{{}}{{}}</{element[:2]}>").format(attributes, words, remark)  # noqa: S704
         )
     return Markup("<tr{}>{}</tr>\n").format(row_of, Markup("").join(cells))
-
-
-def escaped(words: str) -> str:
-    """Text without Markdown."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(words.split()))
 
 
 def markdown(table: Table) -> str:
@@ -229,14 +217,15 @@ def _markdown_cell(value: Any, column: Column) -> str:
     return f"{words} ({escaped(cell.remark)})" if cell.remark else words
 
 
-def _markdown_text(words: str) -> str:
+def _markdown_text(words: Any) -> str:
     if isinstance(words, Written):
         return " ".join(words.replace("|", "\\|").split())
-    return escaped(words)
+    return _BAR.sub(r"\\|", as_markdown(words))
 
 
 def _data(value: Any) -> Any:
-    return value.value if isinstance(value, Cell) else value
+    value = value.value if isinstance(value, Cell) else value
+    return plain(value) if isinstance(value, (tuple, *PIECES)) else value
 
 
 def objects(table: Table) -> list[dict[str, Any]]:

@@ -22,7 +22,8 @@ from strata.report.effects import effects_views
 from strata.report.figures import window_ns
 from strata.report.knee import search_table, searches_of
 from strata.report.origin import added_words, not_converged_words, seeds_words
-from strata.report.table import Cell, Column, Table, Tone, columns, facts, terminal
+from strata.report.spans import Tone
+from strata.report.table import Cell, Column, Table, columns, facts, terminal
 from strata.report.warnings import check_lines
 from strata.report.wording import ARROWS, SIGNS, gain_cells
 from strata.results.counts import every_metric

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from strata.reading.claims import Claim
 from strata.report.claims import TONES, level_words
-from strata.report.table import Cell, Table, Tone, columns, terminal
+from strata.report.spans import Tone
+from strata.report.table import Cell, Table, columns, terminal
 from strata.report.wording import picked
 from strata.results.why import ClaimWhy, Compared, Outcome, Variation
 from strata.words import counted, listed

@@ -9,7 +9,8 @@ from importlib.metadata import version
 from typing import Final
 
 from strata.report.device_plot import draw
-from strata.report.table import Cell, Column, Table, Tone, columns, html
+from strata.report.spans import Tone
+from strata.report.table import Cell, Column, Table, columns, html
 from strata.report.templates import page_style, page_templates
 from strata.validation.subject import ModelCheck, Section, Verdict, totals
 
