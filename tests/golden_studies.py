@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -347,6 +349,13 @@ def subject_of(case: str) -> str:
 def compile_case(name: str, folder: Path) -> Plan:
     """The plan of a case, for seed 1."""
     return compile_trial(study_of(name, folder), "stack", "load", 1)
+
+
+@cache
+def plan_of_case(name: str) -> Plan:
+    """The same plan, compiled once."""
+    with tempfile.TemporaryDirectory() as folder:
+        return compile_case(name, Path(folder))
 
 
 def study_of(

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import pytest
 from pydantic import ValidationError
 
+from for_all import for_all
 from strata.model.allowed import Form, Forms
 from strata.model.layer import Layer, Provided
 from strata.plan.catalogue import catalogue
@@ -42,8 +42,8 @@ def test_the_keys_that_are_written_freely_are_found() -> None:
     assert ("zpool", "log") not in found
 
 
-@pytest.mark.parametrize(("name", "layer", "key", "kind"), FREE)
-@pytest.mark.parametrize("text", HOSTILE)
+@for_all(("name", "layer", "key", "kind"), FREE)
+@for_all("text", HOSTILE)
 def test_what_is_written_freely_is_refused_unless_it_is_listed(
     name: str, layer: type[Layer], key: str, kind: str, text: str
 ) -> None:
@@ -64,7 +64,7 @@ def each_form(forms: Forms) -> Iterator[tuple[str, Form]]:
         yield from each_form(form.parts or {})
 
 
-@pytest.mark.parametrize(("name", "layer"), LAYERS)
+@for_all(("name", "layer"), LAYERS)
 def test_the_lists_are_of_keys_that_the_layer_has_and_say_what_a_value_is(
     name: str, layer: type[Layer]
 ) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
 from layer_cases import CASES_BY_LAYER, SPARE, own_layer, placed_in, programs, variables_of
 
+from for_all import for_all
 from golden_studies import LAYER_CASES
 from strata.diagnostics.names import disk_of
 from strata.model.abilities import Abilities
@@ -29,7 +29,7 @@ ANONYMOUS = {"layer-integrity", "layer-incus-zfs"}  # cases of other layers with
 SHELLS = {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@for_all("name", LAYERS)
 def test_a_layers_programs_are_the_programs_of_its_steps(name: str) -> None:
     """``needs`` names all that building and assembling run, and nothing that no step ever runs."""
     declared: set[str] = set()
@@ -45,7 +45,7 @@ def test_a_layers_programs_are_the_programs_of_its_steps(name: str) -> None:
     assert declared <= ever, f"no step of {name} runs {declared - ever}"
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_it_is_taken_down_by_the_same_undos_however_it_came_up(case: str) -> None:
     """Assembled a layer has the undos that it was built with, in the same order, and no other services."""
     for each in placed_in(case):
@@ -59,7 +59,7 @@ def _undos(steps: list[Step]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(step.undo.argv for step in steps if step.undo is not None))
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_what_is_mounted_or_started_is_undone(case: str) -> None:
     for each in placed_in(case):
         for step in [*each.build, *each.assemble, *each.abilities().get("clone", [])]:
@@ -69,7 +69,7 @@ def test_what_is_mounted_or_started_is_undone(case: str) -> None:
             assert step.undo is None or not step.background, f"{step.id} would be taken down twice"
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_assembling_destroys_nothing_and_building_only_what_is_the_layers_own(case: str) -> None:
     for each in placed_in(case):
         assert {name for step in each.assemble for name in step.destroys} == set(), each.layer.layer
@@ -77,7 +77,7 @@ def test_assembling_destroys_nothing_and_building_only_what_is_the_layers_own(ca
         assert {name for step in each.build for name in step.destroys} == disks
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_its_path_is_known_when_it_is_up(case: str) -> None:
     for each in placed_in(case):
         path = each.layer.path(each.context)
@@ -89,7 +89,7 @@ def test_its_path_is_known_when_it_is_up(case: str) -> None:
         assert path == each.layer.path(each.context.during("alter", "other")), "the phase is no part of it"
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_it_offers_no_more_than_there_is_below(case: str) -> None:
     """Unless the case gives a size: a thin volume may be larger than its pool."""
     for each in placed_in(case):
@@ -105,7 +105,7 @@ def test_it_offers_no_more_than_there_is_below(case: str) -> None:
         assert each.layer.provided(doubled).smallest_bytes >= provided.smallest_bytes
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_what_it_says_of_its_alignment_is_what_it_does(case: str) -> None:
     own = own_layer(case)
     if own.context.provided.kind != "block" or own.context.provided.count != 1:
@@ -125,7 +125,7 @@ def _on(context: LayerContext, lower: Provided) -> LayerContext:
     return LayerContext(**{**fields, "provided": lower})
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str) -> None:
     own = own_layer(case)
     slots = {name for step in own.build for name in step.variables if name.startswith("nbd-")}
@@ -146,7 +146,7 @@ def test_what_it_can_do_keeps_the_rules_of_a_plan(case: str) -> None:
             assert step.cwd.startswith(("${scratch}", "${mount}", "${mounts}")), f"{step.id} stands in /"
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_assembling_can_follow_building_in_one_plan(case: str) -> None:
     """No two steps of a layer have the same id."""
     for each in placed_in(case):
@@ -156,7 +156,7 @@ def test_assembling_can_follow_building_in_one_plan(case: str) -> None:
         assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: str) -> None:
     for each in placed_in(case):
         argv = each.layer.check_argv(each.context)
@@ -165,7 +165,7 @@ def test_what_it_looks_for_damage_with_is_a_program_that_changes_nothing(case: s
             assert variables_of(" ".join(argv)) <= each.known_variables
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
     for each in placed_in(case):
         lower = each.context.provided
@@ -173,7 +173,7 @@ def test_it_loses_fewer_devices_than_it_has(case: str) -> None:
         assert 0 <= each.layer.losses_survived(lower) < max(lower.count, 1)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@for_all("name", LAYERS)
 def test_an_ability_comes_whole(name: str) -> None:
     """A layer that takes snapshots can drop them; a layer that scrubs can read the errors found."""
     layer = catalogue().layers[name]
@@ -186,7 +186,7 @@ def test_an_ability_comes_whole(name: str) -> None:
     assert "receive" not in own or "send" in own
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_its_identities_derive_from_the_seed_and_nothing_else_is_random(case: str) -> None:
     for each in placed_in(case):
         assert each.build == each.build
@@ -195,7 +195,7 @@ def test_its_identities_derive_from_the_seed_and_nothing_else_is_random(case: st
         assert each.build != other or each.layer.layer in WITHOUT_IDENTITY or case in ANONYMOUS
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@for_all("name", LAYERS)
 def test_its_default_keys_can_be_built_somewhere(name: str) -> None:
     for case in CASES_BY_LAYER[name]:
         own = own_layer(case)

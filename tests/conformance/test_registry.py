@@ -7,10 +7,10 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 from layer_cases import CASES_BY_LAYER
 
-from golden_studies import CASES, compile_case, study_of
+from for_all import for_all
+from golden_studies import CASES, compile_case, plan_of_case, study_of
 from strata.diagnostics.field_meaning import description_of
 from strata.diagnostics.mistakes import keys_of
 from strata.diagnostics.names import is_kebab
@@ -39,21 +39,21 @@ def cases_of(name: str, registered: type[Layer | Workload]) -> list[str]:
     return [case for case in CASES if f"{case}-".startswith(f"workload-{name}-")]
 
 
-@pytest.mark.parametrize(("name", "registered"), ALL)
+@for_all(("name", "registered"), ALL)
 def test_it_has_a_kebab_name_and_says_what_it_is(name: str, registered: type[Layer | Workload]) -> None:
     assert is_kebab(name)
     assert registered.__doc__ is not None
     assert registered.__doc__.strip().splitlines()[0].endswith(".")
 
 
-@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
+@for_all(("name", "registered"), WORKLOADS)
 def test_a_workload_says_in_a_paragraph_what_it_stands_for(name: str, registered: type[Workload]) -> None:
     assert len(registered.rationale.split()) >= 25, "what use it stands for, what it stresses and leaves out"
     assert registered.rationale.endswith(".")
     assert "\n" not in registered.rationale
 
 
-@pytest.mark.parametrize(("name", "layer"), LAYERS)
+@for_all(("name", "layer"), LAYERS)
 def test_a_layer_says_how_the_kernels_log_tells_of_its_trouble(name: str, layer: type[Layer]) -> None:
     """Otherwise damage that no program notices would pass as a valid result."""
     log = layer.kernel_log
@@ -62,7 +62,7 @@ def test_a_layer_says_how_the_kernels_log_tells_of_its_trouble(name: str, layer:
         assert not re.compile(pattern).fullmatch(""), pattern
 
 
-@pytest.mark.parametrize(("name", "layer"), LAYERS)
+@for_all(("name", "layer"), LAYERS)
 def test_a_layers_programs_are_in_the_labs_image(name: str, layer: type[Layer]) -> None:
     lists = tomllib.loads(PACKAGES.read_text())
     groups = [*lists.values(), *lists["additions"].values()]
@@ -71,14 +71,14 @@ def test_a_layers_programs_are_in_the_labs_image(name: str, layer: type[Layer]) 
     assert set(layer.packages) <= image, f"{name}: image/packages.toml"
 
 
-@pytest.mark.parametrize(("name", "layer"), LAYERS)
+@for_all(("name", "layer"), LAYERS)
 def test_a_filesystem_or_pool_tells_its_free_space_or_says_why_not(name: str, layer: type[Layer]) -> None:
     if layer.provides != "block":
         tells = layer.free_space is not Layer.free_space
         assert tells != bool(layer.no_free_space), f"{name}: `free_space`, or why not in `no_free_space`"
 
 
-@pytest.mark.parametrize(("name", "layer"), LAYERS)
+@for_all(("name", "layer"), LAYERS)
 def test_a_filesystem_or_pool_tells_its_periods_or_says_why_not(name: str, layer: type[Layer]) -> None:
     """Otherwise a window that is too short for its commits would pass."""
     if layer.provides != "block":
@@ -86,14 +86,14 @@ def test_a_filesystem_or_pool_tells_its_periods_or_says_why_not(name: str, layer
     assert all(ns > 0 for ns in layer.periods_ns.values())
 
 
-@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
+@for_all(("name", "registered"), WORKLOADS)
 def test_a_workload_declares_its_metrics(name: str, registered: type[Workload]) -> None:
     # A compound workload yields its tenants' metrics under their names, which only a study knows.
     assert registered.metric_specs or registered.is_compound
     assert all(each.meaning for each in registered.metric_specs)
 
 
-@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
+@for_all(("name", "registered"), WORKLOADS)
 def test_a_workloads_checks_are_questions(name: str, registered: type[Workload]) -> None:
     assert all(is_kebab(check) and asked.endswith("?") for check, asked in registered.check_questions.items())
     assert not set(registered.check_questions) & set(QUESTIONS), (
@@ -101,31 +101,29 @@ def test_a_workloads_checks_are_questions(name: str, registered: type[Workload])
     )
 
 
-@pytest.mark.parametrize(("name", "registered"), ALL)
+@for_all(("name", "registered"), ALL)
 def test_every_key_is_described(name: str, registered: type[Layer | Workload]) -> None:
     for key in registered.model_fields:
         assert key == kind_of(registered) or description_of(registered, key), f"{name}: {key}"
 
 
-@pytest.mark.parametrize(("name", "registered"), ALL)
+@for_all(("name", "registered"), ALL)
 def test_it_is_in_the_schema(name: str, registered: type[Layer | Workload]) -> None:
     definition = study_schema(catalogue())["$defs"][f"{kind_of(registered)}-{name}"]
 
     assert set(definition["properties"]) == set(keys_of(registered))
 
 
-@pytest.mark.parametrize(("name", "registered"), ALL)
+@for_all(("name", "registered"), ALL)
 def test_it_has_a_golden_plan(name: str, registered: type[Layer | Workload]) -> None:
     assert f"{kind_of(registered)}-{name}" in cases_of(name, registered)
 
 
-@pytest.mark.parametrize(("name", "registered"), WORKLOADS)
-def test_a_workloads_tools_are_the_programs_of_its_steps(
-    name: str, registered: type[Workload], tmp_path: Path
-) -> None:
+@for_all(("name", "registered"), WORKLOADS)
+def test_a_workloads_tools_are_the_programs_of_its_steps(name: str, registered: type[Workload]) -> None:
     run: set[str] = set()
     for case in cases_of(name, registered):
-        steps = compile_case(case, tmp_path).steps
+        steps = plan_of_case(case).steps
         run |= {command.argv[0] for step in steps if step.phase != "build" for command in step.commands}
     # The load generator comes along. Every plan gives the load its place, and waits before it.
     run -= {PROGRAM, "chown", "sleep"}
@@ -139,17 +137,17 @@ def test_a_workloads_tools_are_the_programs_of_its_steps(
     )
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_plan_asks_for_the_programs_that_its_steps_run(case: str, tmp_path: Path) -> None:
-    plan = compile_case(case, tmp_path)
+@for_all("case", CASES)
+def test_a_plan_asks_for_the_programs_that_its_steps_run(case: str) -> None:
+    plan = plan_of_case(case)
     run = {command.argv[0] for step in plan.steps for command in step.commands}
 
     assert run - {f"${{{name}}}" for name in BROUGHT} <= set(plan.prerequisites.tools)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_its_steps_keep_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
-    plan = compile_case(case, tmp_path)
+@for_all("case", CASES)
+def test_its_steps_keep_the_rules_of_a_plan(case: str) -> None:
+    plan = plan_of_case(case)
 
     check_steps(plan.steps, plan.variables, [device.name for device in plan.devices], place=case)
     assert [step.phase for step in plan.steps] == sorted((s.phase for s in plan.steps), key=PHASES.index)
@@ -157,25 +155,25 @@ def test_its_steps_keep_the_rules_of_a_plan(case: str, tmp_path: Path) -> None:
     assert all(step.title and not step.title.endswith(".") for step in plan.steps)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_no_shell_comes_between(case: str, tmp_path: Path) -> None:
-    for step in compile_case(case, tmp_path).steps:
+@for_all("case", CASES)
+def test_no_shell_comes_between(case: str) -> None:
+    for step in plan_of_case(case).steps:
         for command in step.commands:
             assert command.argv[0] not in {"sh", "bash", "dash", "env", "sudo", "xargs"}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_workload_runs_in_the_trials_own_folders(case: str, tmp_path: Path) -> None:
+@for_all("case", CASES)
+def test_a_workload_runs_in_the_trials_own_folders(case: str) -> None:
     """Files that a program writes into its working directory (logs, core dumps) must not stay on a host."""
-    for step in compile_case(case, tmp_path).steps:
+    for step in plan_of_case(case).steps:
         if step.phase != "build":
             for command in step.commands:
                 assert command.cwd.startswith(("${scratch}", "${mount}")), f"{step.id}: {command.argv[0]}"
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_only_named_devices_are_destroyed_and_only_when_building(case: str, tmp_path: Path) -> None:
-    plan = compile_case(case, tmp_path)
+@for_all("case", CASES)
+def test_only_named_devices_are_destroyed_and_only_when_building(case: str) -> None:
+    plan = plan_of_case(case)
     names = {device.name for device in plan.devices}
 
     destroyed = [name for step in plan.steps for name in step.destroys]
@@ -188,14 +186,14 @@ def test_only_named_devices_are_destroyed_and_only_when_building(case: str, tmp_
     assert len(destroying) <= 1
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_step_ends_within_the_time_of_a_default_study_or_says_so(case: str, tmp_path: Path) -> None:
-    for step in compile_case(case, tmp_path).steps:
+@for_all("case", CASES)
+def test_a_step_ends_within_the_time_of_a_default_study_or_says_so(case: str) -> None:
+    for step in plan_of_case(case).steps:
         for command in step.commands:
             assert 10 * 10**9 <= command.time_limit_ns <= 2 * 3600 * 10**9
 
 
-@pytest.mark.parametrize("case", CASES)
+@for_all("case", CASES)
 def test_no_two_runs_of_a_program_draw_the_same(case: str, tmp_path: Path) -> None:
     """Preparing, warming up and measuring, with one seed of the study or another."""
     plans = [compile_trial(study_of(case, tmp_path), "stack", "load", seed) for seed in (1, 2)]
@@ -205,7 +203,7 @@ def test_no_two_runs_of_a_program_draw_the_same(case: str, tmp_path: Path) -> No
     assert len(set(seeds)) == len(seeds)
 
 
-@pytest.mark.parametrize("case", CASES)
+@for_all("case", CASES)
 def test_compiling_is_a_pure_function(case: str, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
 

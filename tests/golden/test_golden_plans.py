@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from for_all import for_all
 from golden_studies import CASES, compile_case
 from strata.model.step import Step
 from strata.plan.model import Plan
@@ -81,7 +82,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("name", REVIEWED)
+@for_all("name", REVIEWED)
 def test_the_plan_is_the_one_that_was_reviewed(
     name: str, plans: Plans, request: pytest.FixtureRequest
 ) -> None:

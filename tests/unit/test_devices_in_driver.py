@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from for_all import for_all
 from strata.datasheet.formulas import random_read_ns_mean, seek_ns, sustained_bytes_per_s
 from strata.devices.device import bundled_devices, find_device
 from strata.devices.kinds.mechanism import grid_distance, mechanism
@@ -25,8 +26,8 @@ def modelled(name: str, capacity_bytes: int | None = None, *, reads_ahead: bool 
     return ModelledDisk(config)
 
 
-@pytest.mark.parametrize("name", bundled_devices())
-@pytest.mark.parametrize("capacity_bytes", [None, 1 << 20, 40 << 30, 60 << 30])
+@for_all("name", bundled_devices())
+@for_all("capacity_bytes", [None, 1 << 20, 40 << 30, 60 << 30])
 def test_the_driver_takes_each_bundled_device(name: str, capacity_bytes: int | None) -> None:
     modelled(name, min(capacity_bytes or 1 << 60, find_device(name).capacity_bytes))
 
@@ -35,7 +36,7 @@ def test_the_grid_is_that_of_the_driver() -> None:
     assert [grid_distance(i) for i in range(400)] == [driver_grid_distance(i) for i in range(400)]
 
 
-@pytest.mark.parametrize("name", ROTATING)
+@for_all("name", ROTATING)
 def test_the_driver_seeks_as_the_formulas_say(name: str) -> None:
     disk, formulas = modelled(name), mechanism(find_device(name))
 
@@ -43,8 +44,8 @@ def test_the_driver_seeks_as_the_formulas_say(name: str) -> None:
         assert disk.seek_ns(distance) == pytest.approx(seek_ns(formulas, distance), abs=1)
 
 
-@pytest.mark.parametrize("name", ROTATING)
-@pytest.mark.parametrize("span_bytes", [None, 1 << 30, 100 << 30])
+@for_all("name", ROTATING)
+@for_all("span_bytes", [None, 1 << 30, 100 << 30])
 def test_random_reads_take_the_analytic_mean(name: str, span_bytes: int | None) -> None:
     device = find_device(name)
     span_bytes = min(span_bytes or 1 << 60, device.capacity_bytes)
@@ -56,9 +57,9 @@ def test_random_reads_take_the_analytic_mean(name: str, span_bytes: int | None) 
     assert float(trace.latency_ns.mean()) == pytest.approx(expected_ns, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ROTATING)
-@pytest.mark.parametrize("zone", [0, 7, -1])
-@pytest.mark.parametrize("depth", [1, 2])
+@for_all("name", ROTATING)
+@for_all("zone", [0, 7, -1])
+@for_all("depth", [1, 2])
 def test_sequential_reads_have_the_sustained_rate(name: str, zone: int, depth: int) -> None:
     formulas = mechanism(find_device(name))
     index = min(zone, len(formulas.zones) - 1) % len(formulas.zones)

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from for_all import for_all
 from hostile_corpus import corpus
 from hostile_options import Attack, Decoys, drawn, free_keys, study_text
 from strata.plan.compile import compile_trial, trials
@@ -58,7 +59,7 @@ def test_the_studies_around_the_attacks_are_sound(tmp_path: Path, kind: str) -> 
         assert mistakes(tmp_path, study_text([Attack(kind, name, key, name)])) == {}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", corpus(DECOYS))
+@for_all("name", corpus(DECOYS))
 def test_what_people_found_is_refused(tmp_path: Path, name: str) -> None:
     attack = corpus(DECOYS)[name]
 

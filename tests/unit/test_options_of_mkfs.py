@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from for_all import for_all
 from option_samples import LAYERS, LIMITED, NEWER, making, names_of, words_for
 from strata.model.layer import LayerContext, Provided
 
@@ -18,15 +19,13 @@ from strata.model.layer import LayerContext, Provided
 SEED: Final = 770_881_021
 BYTES: Final = 640 << 20
 CASES: Final = [
-    pytest.param(layer, name, words_for(layer, name, form), id=f"{layer} {name}")
+    (layer, name, words_for(layer, name, form))
     for layer, kind in LAYERS.items()
     for name, form in names_of(kind.allowed["mkfs"])
 ]
 
 
-@pytest.mark.parametrize(
-    ("layer", "words"), [(layer, words) for layer, key, words, _ in LIMITED if key == "mkfs"]
-)
+@for_all(("layer", "words"), [(layer, words) for layer, key, words, _ in LIMITED if key == "mkfs"])
 def test_mkfs_refuses_a_value_beyond_the_limits(layer: str, words: list[str], tmp_path: Path) -> None:
     if shutil.which(f"mkfs.{layer}") is None:
         pytest.skip(f"this machine has no mkfs.{layer}")
@@ -40,7 +39,7 @@ def test_mkfs_refuses_a_value_beyond_the_limits(layer: str, words: list[str], tm
     assert done.returncode != 0
 
 
-@pytest.mark.parametrize(("layer", "name", "words"), CASES)
+@for_all(("layer", "name", "words"), CASES)
 def test_mkfs_takes_an_option_that_a_study_may_give(
     layer: str, name: str, words: list[str], tmp_path: Path
 ) -> None:

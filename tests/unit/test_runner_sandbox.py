@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from for_all import for_all
 from golden_studies import LAYER_CASES, compile_case
 from strata.errors import ToolError
 from strata.lab.folder import private_folder
@@ -41,7 +42,7 @@ def bound(plan: Plan) -> dict[str, str]:
     return {device.name: f"/dev/loop{number}" for number, device in enumerate(plan.devices)}
 
 
-@pytest.mark.parametrize("case", LAYER_CASES)
+@for_all("case", LAYER_CASES)
 def test_what_a_plan_destroys_is_what_its_steps_can_reach(case: str, tmp_path: Path, machine: Kernel) -> None:
     plan = compile_case(case, tmp_path)
 

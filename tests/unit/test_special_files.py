@@ -14,6 +14,7 @@ import pytest
 from results_factory import make_study
 
 from command_line import strata
+from for_all import for_all
 from strata.results.capabilities import CAPABILITIES_NAME
 from study_texts import SOUND
 
@@ -71,8 +72,8 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("how", SPECIAL)
-@pytest.mark.parametrize("command", COMMANDS)
+@for_all("how", SPECIAL)
+@for_all("command", COMMANDS)
 def test_a_special_file_as_an_argument_is_refused_at_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -126,9 +127,9 @@ OF_RESULTS = {
 }
 
 
-@pytest.mark.parametrize("how", ["a pipe", "zeros without end", "a sparse file of 10 GiB"])
-@pytest.mark.parametrize("name", OF_RESULTS)
-@pytest.mark.parametrize("command", ["show", "report", "query", "explain"])
+@for_all("how", ["a pipe", "zeros without end", "a sparse file of 10 GiB"])
+@for_all("name", OF_RESULTS)
+@for_all("command", ["show", "report", "query", "explain"])
 def test_a_special_file_among_results_is_no_reason_to_wait(  # noqa: PLR0917
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

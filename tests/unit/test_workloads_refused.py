@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 from pydantic import ValidationError
 from workload_factory import refused
 
+from for_all import for_all
 from strata.model.stack import room_bytes
 from strata.model.workload import Workload
 from strata.workloads.bonnie import Bonnie
@@ -183,12 +183,12 @@ def refusal(workload: type[Workload], keys: dict[str, Any], held_bytes: int = 1 
         return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
 
 
-@pytest.mark.parametrize("workload", SOUND)
+@for_all("workload", SOUND)
 def test_what_can_be_run_is_not_refused(workload: type[Workload]) -> None:
     assert refusal(workload, {}) == ""
 
 
-@pytest.mark.parametrize(
+@for_all(
     ("workload", "keys", "key", "words"),
     [(workload, *row) for workload, rows in REFUSED.items() for row in rows],
 )
@@ -201,7 +201,7 @@ def test_what_cannot_be_run_is_refused_at_its_key(
     assert words in said
 
 
-@pytest.mark.parametrize(("workload", "keys", "small", "enough", "words"), ROOM)
+@for_all(("workload", "keys", "small", "enough", "words"), ROOM)
 def test_what_does_not_fit_is_refused(
     workload: type[Workload], keys: dict[str, Any], small: int, enough: int, words: str
 ) -> None:
