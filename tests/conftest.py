@@ -124,10 +124,12 @@ def scratch(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def terminal_signals() -> Iterator[None]:
-    """SIGHUP ends a program as in a terminal, also when the tests run under ``nohup``."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """SIGHUP and SIGINT end a program as in a terminal, also when the tests run in the background."""
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, hangup)
+    signal.signal(signal.SIGINT, interrupt)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -156,7 +158,7 @@ def _asked(check_questions: Mapping[str, str], original: Checks) -> Checks:
     def checks(self: Workload, outputs: Outputs) -> Iterable[Check]:
         found = [*original(self, outputs)]
         strange = {each.name for each in found if each.tenant is None} - set(check_questions)
-        assert not strange, f"{self.workload} does not declare these in `asks`"
+        assert not strange, f"{self.workload} does not declare these in `check_questions`"
         return found
 
     return checks
@@ -165,7 +167,9 @@ def _asked(check_questions: Mapping[str, str], original: Checks) -> Checks:
 def _held_against(metric_specs: Sequence[MetricSpec], original: Metrics) -> Metrics:
     def metrics(self: Workload, outputs: Outputs) -> list[Metric]:
         found = original(self, outputs)
-        assert not [*undeclared(metric_specs, found)], f"{self.workload} does not declare these in `yields`"
+        assert not [*undeclared(metric_specs, found)], (
+            f"{self.workload} does not declare these in `metric_specs`"
+        )
         return found
 
     return metrics

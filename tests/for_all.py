@@ -28,7 +28,8 @@ def for_all(names: str | Sequence[str], things: Iterable[Any]) -> Callable[[Test
 
     def decorate(test: Test) -> Test:
         def all_of_them(**fixtures: Any) -> None:
-            failed, skipped = [], []
+            failed: list[str] = []
+            skipped: list[str] = []
             folder: Path | None = fixtures.get("tmp_path")
             for number, case in enumerate(cases):
                 if folder is not None:

@@ -51,6 +51,7 @@ except (KeyboardInterrupt, SystemExit):
 """
 
 
+@pytest.mark.usefixtures("terminal_signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("program", [QUERY, LOOP], ids=["query", "loop"])
 def test_an_endless_work_ends_at_the_first_signal(program: str, number: signal.Signals) -> None:
@@ -63,7 +64,10 @@ def test_an_endless_work_ends_at_the_first_signal(program: str, number: signal.S
 
     running.send_signal(number)
 
-    _, said = running.communicate(timeout=30)
+    try:
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
     assert running.returncode in {-signal.SIGINT, 128 + number}
     assert number == signal.SIGINT or not said
 
@@ -76,7 +80,10 @@ def test_a_signal_is_no_error_of_a_query() -> None:
 
     running.terminate()
 
-    assert running.communicate(timeout=30)[0] == "ended\n"
+    try:
+        assert running.communicate(timeout=30)[0] == "ended\n"
+    finally:
+        running.kill()
 
 
 def test_a_signal_while_an_extension_is_loaded_ends_the_command_afterwards() -> None:
