@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from hdrh.histogram import HdrHistogram
 
 from strata.model.histogram import empty_histogram, encode, record
 from strata.report import charts, svg
-from strata.report.charts import account_words, over_time
-from strata.report.device_plot import Axis, Line, plot
+from strata.report.charts import Piece, account_words, over_time
 from strata.report.palette import PARTS, stack_colours
+from strata.report.xy import BANDS_MAX, HALF_PX, Axis, Line, tick_text, xy_chart
 from strata.results.record import Throughput
 from strata.statistics import curve as times
 from strata.statistics.curve import CURVE, Shape, percentile_band, shape_of
@@ -42,158 +43,154 @@ def group_of(drawing: svg.Drawing, stack: str) -> ET.Element:
     return found
 
 
-def ends_of(d: str) -> tuple[float, float]:
-    """The start and the end of a bar's outline."""
-    start = float(re.match(r"M([\d.]+)", d)[1])  # type: ignore[index]
-    straight, curve = re.search(r"h([\d.]+)q([\d.]+)", d).groups()  # type: ignore[union-attr]
-    return start, start + float(straight) + float(curve)
+def lines_of(drawing: svg.Drawing, stack: str) -> list[ET.Element]:
+    return [path for path in group_of(drawing, stack).iter("path") if path.get("fill") == "none"]
 
 
 def summaries(values: dict[str, list[float]]) -> dict[str, Summary]:
     return {stack: summarize(Series(dict(enumerate(each, 1)))) for stack, each in values.items()}
 
 
-def names(count: int) -> dict[str, list[float]]:
-    return {f"stack-{number}": [100.0 + number, 101.0 + number, 99.0 + number] for number in range(count)}
+def bars_of(values: dict[str, list[float]], unit: str = "1/s") -> svg.Drawing:
+    return charts.bars(summaries(values), unit, "rate", stack_colours(list(values)))
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 20])
-def test_bars_show_every_stack_once_with_its_seeds(count: int) -> None:
-    given = names(count)
-    drawing = charts.bars(summaries(given), "1/s", "operations per second", stack_colours(list(given)))
+def test_bars_show_every_stack_once_with_its_seeds_as_long_as_its_value() -> None:
+    values = {f"stack-{number}": [100.0 * number] * 3 for number in range(1, 21)}
+    drawing = bars_of(values)
 
-    shown = texts(drawing)
-    for stack in given:
-        assert shown.count(stack) == 1
-        assert f"{stack} 1" in drawing.alternative
-        seeds = [each for each in group_of(drawing, stack).iter("path") if each.get("d", "").endswith("h0")]
-        assert len(seeds) == 3
-
-
-def test_bars_are_as_long_as_their_values() -> None:
-    given = {"a": [100.0], "b": [50.0], "c": [25.0]}
-    drawing = charts.bars(summaries(given), "1/s", "rate", stack_colours(list(given)))
-
-    lengths = []
-    for stack in given:
-        d = next(
-            each.get("d", "") for each in group_of(drawing, stack).iter("path") if "q" in each.get("d", "")
-        )
-        start, stop = ends_of(d)
-        lengths.append(stop - start)
-
-    assert lengths[0] / lengths[1] == pytest.approx(2, rel=0.01)
-    assert lengths[0] / lengths[2] == pytest.approx(4, rel=0.01)
+    lengths: list[float] = []
+    for stack in values:
+        assert texts(drawing).count(stack) == 1
+        assert f"{stack} {len(lengths) + 1}00" in drawing.alternative.replace(",", "")
+        paths = [each.get("d", "") for each in group_of(drawing, stack).iter("path")]
+        assert sum(d.endswith("h0") for d in paths) == 3
+        straight, curve = re.search(r"h([\d.]+)q([\d.]+)", " ".join(paths)).groups()  # type: ignore[union-attr]
+        lengths.append(float(straight) + float(curve))
+    assert [length / lengths[-1] for length in lengths] == pytest.approx(
+        [number / 20 for number in range(1, 21)], abs=0.001
+    )
+    assert "ms" in texts(bars_of({"a": [12.4e6]}, "ns"))
 
 
-def test_the_axis_of_bars_has_the_unit() -> None:
-    given = {"a": [12.4e6], "b": [3.1e6]}
-    colours = stack_colours(list(given))
-
-    assert "ms" in texts(charts.bars(summaries(given), "ns", "latency", colours))
-    assert "MiB/s" in texts(charts.bars(summaries({"a": [2.0**23]}), "B/s", "bytes per second", colours))
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_bars_can_be_drawn_of_anything() -> None:
+    for values in (
         {"a": [0.0, 0.0, 0.0], "b": [0.0, 0.0, 0.0]},
         {"a": [1.0], "b": [1e9]},
         {"a": [1e-9, 2e-9, 1e-9]},
-        {"a": [5.0]},
         {"a" * 80: [1.0, 2.0, 3.0], "b": [2.0, 2.0, 2.0]},
         {"<&\"'>": [1.0], "ä" * 60: [2.0]},
-    ],
-)
-def test_bars_can_be_drawn_of_anything(values: dict[str, list[float]]) -> None:
-    drawing = charts.bars(summaries(values), "1/s", "rate", stack_colours(list(values)))
-
-    root = parsed(drawing)
-    width = float(root.get("viewBox", "").split()[2])
-    for each in root.iter("text"):
-        assert -1 <= float(each.get("x", 0)) <= width
-    for stack in values:
-        assert stack in drawing.alternative
+    ):
+        drawing = bars_of(values)
+        for each in parsed(drawing).iter("text"):
+            assert -1 <= float(each.get("x", 0)) <= drawing.width_px
+        assert all(stack in drawing.alternative for stack in values)
 
 
-def test_a_name_that_is_too_long_is_shortened_in_its_middle_and_whole_in_a_tool_tip() -> None:
+def test_long_names_stand_in_two_lines_or_are_shortened_in_their_middle() -> None:
+    names = [f"zfs-recordsize-{size}kib-compression-off" for size in (8, 128)]
+    shown = texts(bars_of({name: [1.0] for name in names}))
+    assert {"zfs-recordsize-", "8kib-compression-off", "128kib-compression-off"} <= set(shown)
+
     long = "ext4_on_" + "very_" * 12 + "thin_lvm"
-    drawing = charts.bars(summaries({long: [1.0], "b": [2.0]}), "1/s", "rate", stack_colours([long, "b"]))
-
-    (shown,) = (each for each in parsed(drawing).iter("text") if "…" in (each.text or ""))
-    start, _, end = (shown.text or "").partition("…")
+    (cut,) = (each for each in parsed(bars_of({long: [1.0]})).iter("text") if "…" in (each.text or ""))
+    start, _, end = (cut.text or "").partition("…")
     assert long.startswith(start)
     assert long.endswith(end)
-    assert shown.find("title").text == long  # type: ignore[union-attr]
+    assert cut.find("title").text == long  # type: ignore[union-attr]
 
 
-def test_long_names_that_differ_in_their_middle_are_told_apart_in_two_lines() -> None:
-    names = [f"zfs-recordsize-{size}kib-compression-off" for size in (8, 128)]
-    drawing = charts.bars(summaries({name: [1.0] for name in names}), "1/s", "rate", stack_colours(names))
-
-    texts = [each.text for each in parsed(drawing).iter("text")]
-    assert {"zfs-recordsize-", "8kib-compression-off", "128kib-compression-off"} <= set(texts)
+def curve(stack: str, level_ns: float) -> Line:
+    points = [(float(p), level_ns * (1 - math.log10(1 - p / 100))) for p in CURVE]
+    return Line(stack, points, [(p, value * 0.9, value * 1.1) for p, value in points])
 
 
-def curve(stack: str, level_ns: float, *, last: float = 99.99, band: bool = False) -> charts.Curve:
-    points = [(float(p), level_ns * (1 + svg_nines(p))) for p in CURVE if p <= last]
-    spread = [(p, value * 0.9, value * 1.1) for p, value in points] if band else []
-    return charts.Curve(stack, points, spread)
+def test_every_line_is_named_once_in_a_look_of_its_own_and_names_do_not_touch() -> None:
+    for count in (1, 3, BANDS_MAX, 20):
+        curves = [curve(f"stack-{number}", 5e6 + number * 1e4) for number in range(count)]
+        drawing = charts.latencies(curves, "latency", stack_colours([line.name for line in curves]))
+
+        heights, looks = [], set()
+        for line in curves:
+            (path,) = lines_of(drawing, line.name)
+            looks.add((path.get("stroke"), path.get("stroke-dasharray")))
+            (label,) = group_of(drawing, line.name).iter("text")
+            assert label.text == line.name
+            heights.append(float(label.get("y", 0)))
+        heights.sort()
+        assert len(looks) == count
+        assert all(after - before >= 14 for before, after in itertools.pairwise(heights))
+        assert heights[-1] < drawing.height_px
+        # Of more, the bands would cover one another.
+        assert drawing.svg.count("fill-opacity") == (count if count <= BANDS_MAX else 0)
 
 
-def svg_nines(percentile: float) -> float:
-    return -math.log10(1 - percentile / 100)
+def places(drawing: svg.Drawing, name: str) -> list[tuple[float, float]]:
+    """The places of a line's points, in pixels."""
+    (path,) = lines_of(drawing, name)
+    numbers = [float(each) for each in re.findall(r"-?(?:\d+\.?\d*|\.\d+)", path.get("d", ""))]
+    steps = zip(numbers[::2], numbers[1::2], strict=True)
+    return list(itertools.accumulate(steps, lambda at, by: (at[0] + by[0], at[1] + by[1])))
 
 
-@pytest.mark.parametrize("count", [1, 3, 8, 20])
-def test_latencies_have_a_line_per_stack_and_labels_that_do_not_touch(count: int) -> None:
-    curves = [curve(f"stack-{number}", 5e6 + number * 1e4) for number in range(count)]
-    drawing = charts.latencies(curves, "latency", stack_colours([each.stack for each in curves]))
+def test_axes_place_points_by_their_kind() -> None:
+    colours = stack_colours(["a"])
+    log = Axis(kind="log")
+    decades = xy_chart([Line("a", [(1, 1), (10, 1000), (100, 10)])], log, log, "t", colours)
+    (x0, y0), (x1, y1), (x2, y2) = places(decades, "a")
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    assert (y0 - y1) == pytest.approx(3 * (y0 - y2), abs=0.3)
 
-    heights = []
-    for each in curves:
-        group = group_of(drawing, each.stack)
-        assert len([path for path in group.iter("path") if path.get("fill") == "none"]) == 1
-        (label,) = group.iter("text")
-        assert label.text == each.stack
-        heights.append(float(label.get("y", 0)))
-    heights.sort()
-    assert all(after - before >= 14 for before, after in itertools.pairwise(heights))
-    bottom = float(parsed(drawing).get("viewBox", "").split()[3])
-    assert heights[-1] < bottom
+    nines = Axis(kind="nines", low=90.0, high=99.99)
+    tails = xy_chart([Line("a", [(90, 1), (99, 3), (99.9, 2), (99.99, 4)])], nines, Axis(), "t", colours)
+    xs = [x for x, _ in places(tails, "a")]
+    steps = [after - before for before, after in itertools.pairwise(xs)]
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.2)
 
-
-def test_bands_are_drawn_as_long_as_they_can_be_distinguished() -> None:
-    few = [curve(f"s{number}", 5e6, band=True) for number in range(3)]
-    many = [curve(f"s{number}", 5e6, band=True) for number in range(charts.BANDS_MAX + 1)]
-
-    assert (
-        charts.latencies(few, "latency", stack_colours([c.stack for c in few])).svg.count("fill-opacity") == 3
-    )
-    assert "fill-opacity" not in charts.latencies(many, "latency", stack_colours([c.stack for c in many])).svg
+    plain = xy_chart([Line("a", [(0, 0), (3, 7), (4, 3.5)])], Axis(), Axis(), "t", colours)
+    (x0, y0), (x1, y1), (x2, y2) = places(plain, "a")
+    assert (x1 - x0) == pytest.approx(3 * (x2 - x1), abs=0.3)
+    assert (y0 - y1) == pytest.approx(2 * (y0 - y2), abs=0.3)
 
 
-def test_stacks_of_one_colour_have_lines_of_different_patterns() -> None:
-    stacks = [f"s{number}" for number in range(20)]
-    drawing = charts.latencies([curve(s, 5e6) for s in stacks], "latency", stack_colours(stacks))
+def test_a_chart_leaves_out_points_that_a_logarithmic_axis_cannot_show() -> None:
+    model, theory = Line("model", [(0.0, 1.0), (1.0, 2.0), (1e6, 1e9)]), Line("theory", [(1.0, 3.0)])
+    lines = [model, replace(theory, style="theory")]
+    x, y = Axis("requests", "log"), Axis("latency in µs", "log")
+    drawing = xy_chart(lines, x, y, "curve", stack_colours(["model", "theory"]), width=HALF_PX, legend=True)
 
-    looks = set()
-    for stack in stacks:
-        (path,) = (each for each in group_of(drawing, stack).iter("path") if each.get("fill") == "none")
-        looks.add((path.get("stroke"), path.get("stroke-dasharray")))
-    assert len(looks) == len(stacks)
+    assert {"requests", "latency in µs", "model", "theory"} <= set(texts(drawing))
+    assert len(places(drawing, "model")) == 2
+    nothing = xy_chart([Line("none", [(0.0, 1.0)])], x, y, "curve", stack_colours(["none"]))
+    assert (nothing.svg, nothing.width_px) == ("", 0)
 
 
-@pytest.mark.parametrize(("low", "high"), [(1.0, 1e9), (250.0, 260.0), (1e6, 1e6), (3e3, 3e12)])
-def test_an_axis_of_latencies_reaches_around_its_values(low: float, high: float) -> None:
-    ticks = svg.log_ticks(low, high)
+def test_steps_hold_their_value_until_the_next_point_and_a_limit_spans_the_chart() -> None:
+    line = Line("a", [(0.0, 0.0), (1.0, 10.0)], style="steps")
+    drawing = xy_chart([line], Axis(), Axis(), "steps", stack_colours(["a"]), limit=5.0)
 
-    assert ticks[0] <= low <= high <= ticks[-1]
-    assert 3 <= len(ticks) <= 14
-    assert ticks == sorted(set(ticks))
-    points = [(50.0, low), (99.0, high)]
-    drawing = charts.latencies([charts.Curve("a", points)], "latency", stack_colours(["a"]))
-    assert charts.tick_text(ticks[0]) in texts(drawing)
+    (_, y0), (x1, y1), (x2, y2) = places(drawing, "a")
+    assert y0 == y1
+    assert x1 == x2
+    (level,) = (path for path in parsed(drawing).iter("path") if path.get("stroke-dasharray") == "7 3")
+    height = float(re.match(r"M[\d.]+ ([\d.]+)", level.get("d", ""))[1])  # type: ignore[index]
+    assert height == pytest.approx((y0 + y2) / 2, abs=0.2)
+
+
+def test_an_axis_reaches_around_its_values() -> None:
+    for low, high in ((1.0, 1e9), (250.0, 260.0), (1e6, 1e6), (3e3, 3e12)):
+        ticks = svg.log_ticks(low, high)
+        assert ticks[0] <= low <= high <= ticks[-1]
+        assert 3 <= len(ticks) <= 14
+        assert ticks == sorted(set(ticks))
+        drawing = charts.latencies([Line("a", [(50.0, low), (99.0, high)])], "latency", stack_colours(["a"]))
+        assert tick_text(ticks[0]) in texts(drawing)
+    for high in (1e-6, 0.3, 1.0, 8.0, 97.0, 39_000.0, 3e12):
+        ticks = svg.linear_ticks(0, high)
+        assert 2 <= len(ticks) <= 8
+        assert ticks[0] == 0
+        assert ticks[-1] <= high * (1 + 1e-9)
+        assert f"{ticks[1]:.0e}"[0] in "125"
 
 
 def test_nothing_is_drawn_where_a_number_is_none() -> None:
@@ -258,22 +255,18 @@ def test_a_histogram_over_ratios_counts_every_value_in_its_bin() -> None:
     assert shape_of(histograms(values[:500])).p99 is None  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("count", [1, 20])
-def test_distributions_have_a_row_per_stack_and_say_their_medians(count: int) -> None:
+def test_distributions_have_a_row_per_stack_and_say_their_medians() -> None:
     shape = Shape((1e6, 2e6, 4e6), (0.25, 0.75), 2.5e6, 3.9e6)
-    shapes = {f"stack-{number}": shape for number in range(count)}
-    drawing = charts.distributions(shapes, "latency", stack_colours(list(shapes)))
-
-    for stack in shapes:
-        assert stack in texts(drawing)
-        assert len(list(group_of(drawing, stack).iter("path"))) == 3
-        assert f"{stack} median 2.5 ms, 99th percentile 3.9 ms" in drawing.alternative
-
-
-def test_a_distribution_of_one_value_can_be_drawn() -> None:
-    shape = shape_of(histograms([1_000_000] * 50))
-    assert shape is not None
-    parsed(charts.distributions({"a": shape}, "latency", stack_colours(["a"])))
+    for count in (1, 20):
+        shapes = {f"stack-{number}": shape for number in range(count)}
+        drawing = charts.distributions(shapes, "latency", stack_colours(list(shapes)))
+        for stack in shapes:
+            assert stack in texts(drawing)
+            assert len(list(group_of(drawing, stack).iter("path"))) == 3
+            assert f"{stack} median 2.5 ms, 99th percentile 3.9 ms" in drawing.alternative
+    single = shape_of(histograms([1_000_000] * 50))
+    assert single is not None
+    parsed(charts.distributions({"a": single}, "latency", stack_colours(["a"])))
 
 
 def throughput(
@@ -335,23 +328,19 @@ def test_each_tenants_load_has_a_chart_of_its_own() -> None:
     assert [series["a"].tenant for series in found] == ["mail", "web"]
 
 
-@pytest.mark.parametrize("count", [1, 4, 5, 20])
-@pytest.mark.parametrize("rates", [[0.0, 0.0, 0.0], [100.0, 900.0, 100.0], [1e9, 1.0, 5.0], [7.0]])
-def test_throughput_is_drawn_once_per_stack(count: int, rates: list[float]) -> None:
-    series = {
-        f"stack-{number}": times.over_time([throughput(rates), throughput(rates[::-1])])
-        for number in range(count)
-    }
-    drawing = over_time(series, "throughput over time", stack_colours(list(series)))
+def test_throughput_is_drawn_once_per_stack() -> None:
+    for rates, count in itertools.product(
+        ([0.0, 0.0, 0.0], [100.0, 900.0, 100.0], [1e9, 1.0, 5.0], [7.0, 7.0]), (1, 4, 5, 20)
+    ):
+        seeds = [throughput(rates), throughput(rates[::-1])]
+        series = {f"stack-{number}": times.over_time(seeds) for number in range(count)}
+        drawing = over_time(series, "throughput over time", stack_colours(list(series)))
 
-    shown = texts(drawing)
-    for stack in series:
-        assert shown.count(stack) == 1
-        group = group_of(drawing, stack)
-        assert len([path for path in group.iter("path") if path.get("fill") == "none"]) == 1
-        assert len([path for path in group.iter("path") if path.get("fill-opacity")]) == 1
-    assert "per second" in shown
-    assert "seconds from the start of the measured window" in shown
+        for stack in series:
+            assert texts(drawing).count(stack) == 1
+            assert len(lines_of(drawing, stack)) == 1
+            assert group_of(drawing, stack).find("path[@fill-opacity]") is not None
+        assert {"per second", "seconds from the start of the measured window"} <= set(texts(drawing))
 
 
 def test_one_seed_has_no_band() -> None:
@@ -362,50 +351,27 @@ def test_one_seed_has_no_band() -> None:
     assert "one seed" in account_words(series)
 
 
-def test_shares_fill_the_window() -> None:
-    shares = {"a": {"seek": 0.25, "idle": 0.75}, "b": {"seek": 0.5, "idle": 0.5}}
-    drawing = charts.shares(shares, "where the disks' time went")
-
-    for stack in shares:
-        boxes = [each.get("d", "") for each in group_of(drawing, stack).iter("path")]
-        widths = [float(re.search(r"h([\d.]+)v", d)[1]) for d in boxes]  # type: ignore[index]
-        assert widths[0] / sum(widths) == pytest.approx(shares[stack]["seek"], abs=0.002)
-    assert "seek" not in texts(drawing)
-    assert "seek" in texts(charts.shares(shares, "shares", legend=True))
-
-
-def test_shares_of_every_part_can_be_drawn() -> None:
-    parsed(charts.shares({"a": dict.fromkeys(PARTS, 1 / len(PARTS))}, "shares", legend=True))
-
-
-def test_a_plot_shows_its_axes_and_leaves_out_what_a_logarithmic_one_cannot() -> None:
-    lines = [Line("model", [(0.0, 1.0), (1.0, 2.0), (1e6, 1e9)]), Line("theory", [(1.0, 3.0)], "theory")]
-    drawing = plot(lines, Axis("requests", log=True), Axis("latency in µs", log=True), "curve")
-
-    shown = texts(drawing)
-    assert {"requests", "latency in µs", "model", "theory"} <= set(shown)
-    assert "from 2" in drawing.alternative
-    parsed(drawing)
-    assert plot([Line("none", [(0.0, 1.0)])], Axis("x", log=True), Axis("y"), "curve").svg == ""
-
-
-def test_steps_hold_their_value_until_the_next_point() -> None:
-    drawing = plot([Line("a", [(0.0, 0.0), (1.0, 10.0)], "steps")], Axis("x"), Axis("y"), "steps")
-
-    (path,) = (each for each in parsed(drawing).iter("path") if each.get("fill") == "none")
-    dx, dy = re.findall(r"l(-?[\d.]+) ?(-?[\d.]+)", path.get("d", ""))[0]
-    assert float(dx) > 0
-    assert float(dy) == 0
-
-
-@pytest.mark.parametrize("high", [1e-6, 0.3, 1.0, 8.0, 97.0, 39_000.0, 3e12])
-def test_ticks_are_round_numbers_within_their_range(high: float) -> None:
-    ticks = svg.linear_ticks(0, high)
-
-    assert 2 <= len(ticks) <= 8
-    assert ticks[0] == 0
-    assert ticks[-1] <= high * (1 + 1e-9)
-    assert f"{ticks[1]:.0e}"[0] in "125"
+def test_stacked_bars_have_pieces_in_proportion() -> None:
+    colour, ink = PARTS["seek"], PARTS["idle"]
+    bars = {
+        stack: [Piece("seek", share, colour, ink), Piece("idle", 1 - share, ink)]
+        for stack, share in {"a": 0.25, "b": 0.5}.items()
+    }
+    for unit, factor in (("share", 1), ("ns", 1e9)):
+        scaled = {
+            stack: [replace(piece, length=piece.length * factor, ink=None) for piece in pieces]
+            for stack, pieces in bars.items()
+        }
+        drawing = charts.stacked_bars(scaled, unit, "parts")
+        for stack, pieces in bars.items():
+            boxes = [each.get("d", "") for each in group_of(drawing, stack).iter("path")]
+            widths = [float(re.search(r"h([\d.]+)v", d)[1]) for d in boxes]  # type: ignore[index]
+            assert widths[0] / sum(widths) == pytest.approx(pieces[0].length, abs=0.002)
+    assert "25 %" in texts(charts.stacked_bars(bars, "share", "parts"))
+    assert "1.00 s" in texts(charts.stacked_bars(scaled, "ns", "parts"))
+    assert "seek" not in texts(charts.stacked_bars(bars, "share", "parts"))
+    assert "seek" in texts(charts.stacked_bars(bars, "share", "parts", legend=True))
+    parsed(charts.stacked_bars({"a": [Piece("seek", 0.0, colour)]}, "ns", "nothing"))
 
 
 def test_a_thinned_line_stays_within_half_a_pixel_of_its_points() -> None:

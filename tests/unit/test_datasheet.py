@@ -14,13 +14,13 @@ from strata.cli import app
 from strata.cli.parameters import complete_device
 from strata.datasheet.formulas import random_read_ns_mean
 from strata.datasheet.kinds import sheet_of
-from strata.datasheet.measure import Subject
+from strata.datasheet.measure import Curve, Picture, Subject
 from strata.datasheet.sheet import Rating
 from strata.devices.device import Device, bundled_devices, find_device
 from strata.devices.kind import Parameter
 from strata.devices.kinds.mechanism import mechanism
 from strata.errors import LabError
-from strata.report.device_plot import sketch
+from strata.report.device_plot import picture_tables
 from strata.units import NS_PER_S
 
 RE4 = "wd-re4-500gb"
@@ -133,7 +133,7 @@ def test_random_writing_comes_from_burst_to_steady_state() -> None:
     assert fresh[-1][1] == pytest.approx(steady[0][1], rel=0.35)
 
 
-def test_show_prints_the_sheet_and_its_sketches() -> None:
+def test_show_prints_the_sheet_and_its_curves() -> None:
     sheet = shown("devices", "show", RE4, "--quick")
 
     assert "random 4-KiB reads, QD 32" in sheet
@@ -199,22 +199,13 @@ def test_the_shell_completes_names_of_devices() -> None:
     assert complete_device("nothing-like-it") == []
 
 
-def test_a_sketch_rises_where_the_curve_does() -> None:
-    lines = sketch([[(0.0, 0.0), (1.0, 10.0)]], x="x", y="y")
-    frame = [line.partition("┤")[2] for line in lines if "┤" in line]
-    first = [next(i for i, dot in enumerate(row) if dot != "\u2800") for row in frame]
+def test_a_curve_has_a_table_from_its_first_to_its_last_point() -> None:
+    points = tuple((float(depth), 10.0 * depth) for depth in range(100))
+    (table,) = picture_tables(Picture("reads", "depth", "rate", (Curve("model", points),)))
+    (short,) = picture_tables(Picture("reads", "depth", "rate", (Curve("model", points[:1]),)))
 
-    assert first == sorted(first, reverse=True)
-    assert lines[1].startswith("10.0 ┤")
-    assert "0" in lines[-1]
-    assert sketch([], x="x", y="y") == []
-
-
-def test_a_steep_step_is_drawn_through() -> None:
-    lines = sketch([[(0.0, 10.0), (0.5, 10.0), (0.501, 0.0), (1.0, 0.0)]], x="x", y="y")
-    frame = [line.partition("┤")[2] for line in lines if "┤" in line]
-
-    assert all(any(dot != "\u2800" for dot in row) for row in frame)
+    assert (table.rows[0], table.rows[-1], len(table.rows)) == (("0", "0"), ("99.0", "990"), 9)
+    assert len(short.rows) == 1
 
 
 def test_a_controllers_sheet_tells_its_cache_from_its_disks() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,7 +100,7 @@ def show(  # noqa: PLR0917  typer makes options of them
         print_json(_describe(device, ratings))
     else:
         _print_sheet(console, ratings, sheet.note)
-        _print_sketches(console, drawn)
+        _print_curves(console, drawn)
     if plot is not None and drawn:
         from strata.files import write_page  # noqa: PLC0415
         from strata.report.device_plot import render  # noqa: PLC0415
@@ -185,14 +186,15 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
         console.print(Text(note))
 
 
-def _print_sketches(console: Console, drawn: Sequence[Picture]) -> None:
-    from strata.report.device_plot import sketch  # noqa: PLC0415
+def _print_curves(console: Console, drawn: Sequence[Picture]) -> None:
+    from strata.report.device_plot import picture_tables  # noqa: PLC0415
+    from strata.report.table import terminal  # noqa: PLC0415
 
-    for picture in drawn:
-        curves = [curve.points for curve in picture.curves]
-        console.print(Text(f"\n{picture.title}", "bold"))
-        for line in sketch(curves, x=picture.x, y=picture.y, x_log=picture.x_log):
-            console.print(Text(line), soft_wrap=True)
+    for table in chain(*map(picture_tables, drawn)):
+        console.print()
+        console.print(terminal(table))
+    if drawn:
+        console.print(Text("\n`--plot FILE.svg` draws these curves.", "dim"))
 
 
 def _describe(device: Device, ratings: Sequence[Rating]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -167,11 +167,11 @@ _WINDOWS: Final = 80
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve: ``style`` is ``line``, ``dots``, ``steps`` or ``theory``."""
+    """One curve; of ``steps``, a value holds until the next."""
 
     name: str
     points: tuple[tuple[float, float], ...]
-    style: str = "line"
+    style: Literal["line", "dots", "steps", "theory"] = "line"
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ from strata.explanation.comparison import IDLE, Comparison
 from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts, svg
-from strata.report.palette import GRID, PARTS, STACKS, Colour
+from strata.report.charts import Piece, stacked_bars
+from strata.report.palette import PARTS, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.report.table import html
 from strata.report.templates import page_style, page_templates
+from strata.report.xy import Line
 from strata.traces.attribution import completed
 from strata.traces.kinds import KINDS
 from strata.traces.table import Records, Trace, latency_ns
@@ -44,8 +46,6 @@ _FINE: Final = 8192
 _GAP_MIN: Final = _FINE // 64
 _STRETCHES_MAX: Final = 8
 _STRETCH_ROWS_MIN: Final = 7
-_BAR_PX: Final = 620
-_BAR_STEP_PX: Final = 40
 _LEVELS: Final = (0.35, 0.65, 1.0)  # opacity of a cell: one request, up to ten, more
 
 
@@ -85,37 +85,7 @@ def address_map(records: Records, window_ns: tuple[int, int], disk: str) -> Draw
         f"Map of {disk}: {len(moving):,} requests in {len(stretches)} stretches of its addresses between "
         f"{listed(ends)} over the measured window"
     )
-    return Drawing(svg.finished([*axes, grid], width=width, height=height), alternative)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One part of a stacked bar; its length is in the bar's unit."""
-
-    name: str
-    length: float
-    colour: Colour
-
-
-def stacked_bars(bars: Mapping[str, Sequence[Piece]], unit: str, title: str) -> Drawing:
-    """A bar for each name, made of pieces; all on one scale."""
-    longest = max((sum(piece.length for piece in pieces) for pieces in bars.values()), default=0.0) or 1.0
-    left = 20 + round(max(map(len, bars), default=0) * 7.4)
-    full = _BAR_PX + left + 90
-    drawn, said = [], []
-    for row, (name, pieces) in enumerate(bars.items()):
-        y, x = 6 + row * _BAR_STEP_PX, float(left)
-        drawn.append(svg.text(left - 10, y + 15, name, anchor="end"))
-        for piece in pieces:
-            width = piece.length / longest * _BAR_PX
-            drawn.append(svg.tag("rect", x=x, y=y, width=width, height=28, fill=piece.colour.light))
-            x += width
-        total = sum(piece.length for piece in pieces)
-        drawn.append(svg.text(x + 8, y + 15, format_value(total, unit)))
-        worded = ", ".join(f"{piece.name} {format_value(piece.length, unit)}" for piece in pieces)
-        said.append(f"{name}: {worded}")
-    chart = svg.finished(drawn, width=full, height=6 + len(bars) * _BAR_STEP_PX)
-    return Drawing(chart, f"Stacked bars, {title}; " + "; ".join(said))
+    return svg.drawing([*axes, grid], alternative, width=width, height=height)
 
 
 def _stretches(records: Records) -> list[_Stretch]:
@@ -171,15 +141,14 @@ def _outline(wanted: npt.NDArray[np.bool_]) -> str:
 
 def _axes(length_ns: int, stretches: Sequence[_Stretch]) -> list[str]:
     bottom, right = _TOP_PX + _ROWS * _CELL_PX, _LEFT_PX + _COLUMNS * _CELL_PX
-    addresses = [(bottom - each.first * _CELL_PX, each.low) for each in stretches]
-    pieces = [svg.tag("path", stroke=GRID.light, d=f"M{_LEFT_PX} {y}H{right}") for y, _ in addresses]
-    for y, sector in (*addresses, (_TOP_PX, stretches[-1].high)):
-        pieces.append(svg.text(_LEFT_PX - 8, y, format_value(sector * SECTOR_BYTES, "B"), anchor="end"))
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = _LEFT_PX + share * _COLUMNS * _CELL_PX
-        pieces.append(svg.text(x, bottom + 14, format_value(share * length_ns, "ns"), anchor="middle"))
-    middle = (_LEFT_PX + right) / 2
-    return [*pieces, svg.text(middle, bottom + 32, "of the measured window", anchor="middle")]
+    rows, share = svg.Linear(0, _ROWS, bottom, _TOP_PX), svg.Linear(0, 1, _LEFT_PX, right)
+    sectors = {float(each.first): each.low for each in stretches} | {float(_ROWS): stretches[-1].high}
+    addresses = {row: format_value(sector * SECTOR_BYTES, "B") for row, sector in sectors.items()}
+    times = {part: format_value(part * length_ns, "ns") for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    return [
+        svg.y_axis(rows, addresses, left=_LEFT_PX, right=right),
+        svg.x_axis(share, times, top=_TOP_PX, bottom=bottom, title="of the measured window"),
+    ]
 
 
 # A disk's time by part: the report's colours, and one for waiting behind the disk's own work.
@@ -284,12 +253,12 @@ def _kind_piece(kind: str, time_ns: float) -> Piece:
     return Piece(KIND_WORDS.get(kind, kind), time_ns, _KIND_COLOURS[kind])
 
 
-def _curves(records: Records) -> list[charts.Curve]:
+def _curves(records: Records) -> list[Line]:
     curves = []
     for number, kind in enumerate(KINDS):
         latencies = np.sort(latency_ns(records[records["kind"] == number]))
         known = [p for p in _PERCENTILES if len(latencies) * (1 - p / 100) >= 1]
         points = [(p, float(nearest_rank(latencies, p / 100))) for p in known]
         if len(points) > 2 and points[0][1] > 0:
-            curves.append(charts.Curve(KIND_WORDS[kind], points))
+            curves.append(Line(KIND_WORDS[kind], points))
     return curves

@@ -11,23 +11,20 @@ from typing import Any, Final
 from strata.model.matrix import Factor
 from strata.model.metric_title import metric_title
 from strata.report import svg
-from strata.report.charts import WIDE_PX, names_px
 from strata.report.figures import NamedFigure
-from strata.report.palette import STACKS, Colour, stack_colours
+from strata.report.palette import STACKS, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table
 from strata.report.wording import SIGNS, ends_plain, gain_cells, picked
+from strata.report.xy import Axis, Line, xy_chart
 from strata.statistics.comparison import MetricKind
 from strata.statistics.effects import Design, Effect, Levels, designs, effects, interactions, means
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Summary
-from strata.units import format_value, scale_for, times
+from strata.units import times
 from strata.words import sentence_case
 
-_LEFT_PX: Final = 72
-_HEIGHT_PX: Final = 300
 _LOG_FROM: Final = 8  # from this ratio of the largest to the smallest number on, the axis is logarithmic
-_NAME_PX: Final = 15
 
 
 @dataclass(frozen=True)
@@ -182,45 +179,15 @@ def _drawn(
     lines: Mapping[str, list[tuple[float, Summary]]], kind: MetricKind, factor: Factor, title: str
 ) -> Drawing:
     numbers = sorted({number for points in lines.values() for number, _ in points})
-    summaries = [summary for points in lines.values() for _, summary in points]
-    top = max(max(each.estimate, each.interval.high if each.interval else 0.0) for each in summaries)
-    top, right = top if top > 0 else 1.0, names_px(lines, WIDE_PX)
+    texts = {level.number: level.text for level in factor.levels if level.number is not None}
+    named = {number: svg.number(number) if factor.unit == "1" else texts[number] for number in numbers}
     is_log = numbers[0] > 0 and numbers[-1] / numbers[0] >= _LOG_FROM
-    axis = svg.Logarithmic if is_log else svg.Linear
-    x = axis(numbers[0], numbers[-1], _LEFT_PX + 10, WIDE_PX - right - 10)
-    y = svg.Linear(0, top, 12 + _HEIGHT_PX, 12)
-    scale, unit = scale_for(kind.unit, top), factor.unit or "1"
-    ticks = {tick * scale.divisor: svg.number(tick) for tick in svg.linear_ticks(0, top / scale.divisor, 5)}
-    label = "per second" if scale.label == "/s" else scale.label
-    texts = {each.number: each.text for each in factor.levels if each.number is not None}
-    named = {number: texts[number] if unit != "1" else svg.number(number) for number in numbers}
-    bottom = 12 + _HEIGHT_PX
-    parts = [
-        svg.y_axis(y, ticks, left=_LEFT_PX, right=WIDE_PX - right, title=label),
-        svg.x_axis(x, named, top=12, bottom=bottom, title=factor.name),
-    ]
-    colours = stack_colours(list(lines))
-    at = -math.inf
-    for name in sorted(lines, key=lambda each: y(lines[each][-1][1].estimate)):
-        at = max(at + _NAME_PX, y(lines[name][-1][1].estimate))
-        parts += _line(lines[name], colours[name], x, y)
-        words = svg.shortened(name, right - 14)
-        shown = {"size": svg.NAME_PX, "bold": True, "fill": colours[name].light}
-        parts.append(svg.text(WIDE_PX - right + 10, at, words, **shown))  # type: ignore[arg-type]
-    worded = (
-        f"{name}: "
-        + ", ".join(f"{named[number]} {format_value(each.estimate, kind.unit)}" for number, each in points)
-        for name, points in lines.items()
-    )
-    alternative = f"Line chart, {title}; " + "; ".join(worded)
-    return Drawing(svg.finished(parts, width=WIDE_PX, height=bottom + 52), alternative)
+    x = Axis(factor.name, "log" if is_log else "linear", ticks=named, low=numbers[0], high=numbers[-1])
+    drawn = [_line(name, points) for name, points in lines.items()]
+    return xy_chart(drawn, x, Axis(unit=kind.unit), title, stack_colours(list(lines)))
 
 
-def _line(points: list[tuple[float, Summary]], colour: Colour, x: svg.Scale, y: svg.Scale) -> list[str]:
-    fill, band = colour.light, []
-    if all(each.interval for _, each in points) and len(points) > 1:
-        low = [(x(number), y(max(each.interval.low, 0))) for number, each in points if each.interval]
-        high = [(x(number), y(each.interval.high)) for number, each in points if each.interval]
-        band = [svg.band(low, high, fill=fill)]
-    places = [(x(number), y(each.estimate)) for number, each in points]
-    return [*band, svg.line(places, stroke=fill), svg.dots(places, radius=3, fill=fill)]
+def _line(name: str, points: Sequence[tuple[float, Summary]]) -> Line:
+    means = [(number, summary.estimate) for number, summary in points]
+    ends = [(number, each.interval.low, each.interval.high) for number, each in points if each.interval]
+    return Line(name, means, ends if len(ends) == len(points) else (), dots=means)

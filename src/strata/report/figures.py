@@ -12,20 +12,20 @@ from strata.model.metric import LATENCY
 from strata.model.metric_title import metric_title, name_title
 from strata.plan.model import sha256_hex
 from strata.report.charts import (
-    BANDS_MAX,
-    Curve,
+    Piece,
     account_words,
     bars,
     distributions,
     latencies,
     over_time,
-    shares,
+    stacked_bars,
 )
 from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.knee import knee
-from strata.report.palette import INK, PARTS, stack_colours
+from strata.report.palette import INK, ON_PARTS, PARTS, stack_colours
 from strata.report.svg import Drawing, document, escape, placed, text
 from strata.report.table import Table
+from strata.report.xy import BANDS_MAX, Line
 from strata.results.record import ResultRecord
 from strata.statistics.comparison import MetricKind
 from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
@@ -48,22 +48,19 @@ class NamedFigure:
 
 _MARGIN_PX: Final = 16
 _TITLE_PX: Final = 52
-_SIZE: Final = re.compile(r'<svg viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def to_svg(figure: NamedFigure) -> str:
-    size = _SIZE.match(figure.drawing.svg)
-    if size is None:
-        raise ValueError(f"{figure.name} is not a drawing")
-    width, height = float(size[1]), float(size[2])
+    drawing = figure.drawing
     title = f"{figure.workload}: {figure.title}" if figure.workload else figure.title
     parts = [
-        f"<title>{escape(title)}</title><desc>{escape(figure.drawing.alternative)}</desc>",
+        f"<title>{escape(title)}</title><desc>{escape(drawing.alternative)}</desc>",
         text(_MARGIN_PX, _MARGIN_PX + 8, title, size=16, bold=True, fill=INK.light),
         text(_MARGIN_PX, _MARGIN_PX + 30, figure.caption),
-        placed(figure.drawing.svg, x=_MARGIN_PX, y=_MARGIN_PX + _TITLE_PX, width=width, height=height),
+        placed(drawing, x=_MARGIN_PX, y=_MARGIN_PX + _TITLE_PX),
     ]
-    return document(parts, width=width + 2 * _MARGIN_PX, height=height + _TITLE_PX + 2 * _MARGIN_PX)
+    height = drawing.height_px + _TITLE_PX + 2 * _MARGIN_PX
+    return document(parts, width=drawing.width_px + 2 * _MARGIN_PX, height=height)
 
 
 def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
@@ -145,7 +142,7 @@ def latency_figures(
 ) -> list[NamedFigure]:
     family, colours, found = median.family or "", stack_colours(results.stacks), []
     bands = {stack: percentile_band(each) for stack, each in merged.items()}
-    if curves := [Curve(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
+    if curves := [Line(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
         title = f"{name_title(family)} by percentile"
         has_band = len(curves) <= BANDS_MAX and any(curve.band for curve in curves)
         band = "; the band is the range of the seeds" if has_band else ""
@@ -173,7 +170,12 @@ def disks_figure(
     spent = disk_shares(results, workload) if spent is None else spent
     if not spent:
         return None
-    drawing = shares(spent, "where the disks' time went", legend=legend)
+    bars = {
+        stack: [Piece(part, share, PARTS[part], ON_PARTS[part]) for part, share in parts.items()]
+        for stack, parts in spent.items()
+    }
+    title = "where the disks' time went"
+    drawing = stacked_bars(bars, "share", title, axis="of the measured window", legend=legend)
     caption = "Shares of the measured window, all disks and seeds together."
     return NamedFigure(
         _name(workload, "disks-time"), "Where the disks' time went", caption, drawing, workload

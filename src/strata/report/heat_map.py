@@ -149,7 +149,7 @@ def draw_heat_map(found: HeatMap, title: str) -> Drawing:
     parts.append(svg.text(left, bottom + 18, f"times as good as {found.reference}"))
     parts.append(_legend(left, bottom + 32))
     alternative = f"Heat map, {title}, times as good as {found.reference}; {'; '.join(worded)}"
-    return Drawing(svg.finished(parts, width=width, height=bottom + 60), alternative)
+    return svg.drawing(parts, alternative, width=width, height=bottom + 60)
 
 
 def _cell(cell: HeatCell, x: float, y: float) -> str:
@@ -237,8 +237,7 @@ def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str
         "stacks": results.stacks,
         "workloads": results.workloads,
         "references": list(choices),
-        "signs": {verdict[0]: sign for verdict, sign in SIGNS.items()},
-        "verdicts": {verdict[0]: verdict for verdict in SIGNS},
+        "signs": SIGNS,
         "values": [[cell.value for cell in cells] for _, _, cells in some.rows()],
         "against": [
             [[_plain(cell) for cell in cells] for _, _, cells in maps[reference].rows()]
@@ -272,5 +271,5 @@ def _plain(cell: HeatCell) -> Any:
     comparison = cell.comparison
     if comparison is None or cell.step is None:
         return 0
-    step, verdict = cell.step + STEPS_MAX, comparison.verdict[0]
-    return [cell.text, step, verdict, gain_words(comparison), comparison.ratio.n]
+    shown = gain_words(comparison)
+    return [cell.text, cell.step + STEPS_MAX, comparison.verdict, shown, comparison.ratio.n]

@@ -3,25 +3,19 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from strata.model.find import Find
 from strata.model.metric_title import name_title
 from strata.model.trial import TrialKey
-from strata.report import svg
-from strata.report.charts import WIDE_PX, names_px, tick_text
-from strata.report.palette import MUTED, stack_colours
+from strata.report.palette import stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table, columns
+from strata.report.xy import Axis, Line, xy_chart
 from strata.results.search import Probe, Search
 from strata.statistics.study import StudyResults
-from strata.units import format_share, format_value
-
-_LEFT_PX: Final = 72
-_HEIGHT_PX: Final = 300
-_NAME_PX: Final = 15
+from strata.units import format_share
 
 
 def searches_of(results: StudyResults, workload: str) -> dict[str, list[tuple[int, Search]]]:
@@ -113,52 +107,17 @@ def _drawable(searches: Sequence[tuple[int, Search]]) -> list[Probe]:
 def _drawn(
     probes: Mapping[str, Sequence[Probe]], first: Mapping[str, Sequence[Probe]], find: Find, title: str
 ) -> Drawing:
-    every = [each for of_stack in probes.values() for each in of_stack]
-    values = [each.value or 0.0 for each in every]
-    rates = sorted({each.rate for each in every})
-    right, bottom = names_px(probes, WIDE_PX), 12 + _HEIGHT_PX
-    y_ticks = svg.log_ticks(min(*values, find.limit), max(*values, find.limit))
-    shown = tick_text if find.unit == "ns" else svg.number
-    x_ticks = svg.log_ticks(rates[0], rates[-1])
-    x = svg.Logarithmic(x_ticks[0], x_ticks[-1], _LEFT_PX + 10, WIDE_PX - right - 10)
-    y = svg.Logarithmic(y_ticks[0], y_ticks[-1], bottom, 12)
-    parts = [
-        svg.y_axis(y, {tick: shown(tick) for tick in y_ticks}, left=_LEFT_PX, right=WIDE_PX - right),
-        svg.x_axis(
-            x, {tick: svg.number(tick) for tick in x_ticks}, top=12, bottom=bottom, title="asked per second"
-        ),
-        svg.line(
-            [(_LEFT_PX, y(find.limit)), (WIDE_PX - right, y(find.limit))], stroke=MUTED.light, dash="7 3"
-        ),
+    lines = [
+        Line(stack, _points(first[stack]), dots=_points(probes[stack]), level=_last(probes[stack]))
+        for stack in probes
     ]
-    colours = stack_colours(list(probes))
-    for stack, name_y in _names(probes, y):
-        fill = colours[stack].light
-        places = [(x(each.rate), y(each.value or 1.0)) for each in probes[stack]]
-        joined = [(x(each.rate), y(each.value or 1.0)) for each in first[stack]]
-        words = svg.shortened(stack, right - 14)
-        name = svg.text(WIDE_PX - right + 10, name_y, words, size=svg.NAME_PX, bold=True, fill=fill)
-        drawn = [svg.line(joined, stroke=fill), svg.dots(places, radius=3, fill=fill, opacity=0.7), name]
-        parts.append(svg.of_stack(stack, *drawn))
-    return Drawing(svg.finished(parts, width=WIDE_PX, height=bottom + 52), _words(probes, find.unit, title))
+    x, y = Axis("asked per second", "log"), Axis(kind="log", unit=find.unit)
+    return xy_chart(lines, x, y, title, stack_colours(list(probes)), limit=find.limit)
 
 
-def _names(probes: Mapping[str, Sequence[Probe]], y: svg.Scale) -> Iterator[tuple[str, float]]:
-    """The stacks with the heights of their names, the slowest at its highest rate first."""
-    ends = {stack: y(max(each, key=lambda one: one.rate).value or 1.0) for stack, each in probes.items()}
-    at = -_NAME_PX
-    for stack in sorted(ends, key=lambda each: ends[each]):
-        at = max(at + _NAME_PX, round(ends[stack]))
-        yield stack, at
+def _points(probes: Sequence[Probe]) -> list[tuple[float, float]]:
+    return sorted((float(probe.rate), probe.value or 0.0) for probe in probes)
 
 
-def _words(probes: Mapping[str, Sequence[Probe]], unit: str, title: str) -> str:
-    found = []
-    for stack, each in probes.items():
-        by_rate: dict[int, list[float]] = {}
-        for probe in each:
-            by_rate.setdefault(probe.rate, []).append(probe.value or 0.0)
-        middle = {rate: statistics.median(values) for rate, values in sorted(by_rate.items())}
-        shown = (f"{rate:,} {format_value(value, unit)}" for rate, value in middle.items())
-        found.append(f"{stack}: {', '.join(shown)}")
-    return f"Line chart, {title}; {'; '.join(found)}"
+def _last(probes: Sequence[Probe]) -> float | None:
+    return max(probes, key=lambda probe: probe.rate).value

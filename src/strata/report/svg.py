@@ -38,10 +38,12 @@ _DASHES: Final = ("", "7 3", "2 2.5", "9 3 2 3")
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart, and the same in words for readers who cannot see it."""
+    """A chart, and the same in words for readers who cannot see it; empty if it shows nothing."""
 
     svg: str
     alternative: str
+    width_px: float = 0
+    height_px: float = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,14 @@ class Logarithmic(Linear):
 
     def share(self, value: float) -> float:
         return math.log(value / self.low) / math.log(self.high / self.low)
+
+
+class Nines(Linear):
+    """Percentiles to pixels: every nine is as far from the last as that from the one before."""
+
+    def share(self, value: float) -> float:
+        low, at, high = (math.log10(1 - each / 100) for each in (self.low, value, self.high))
+        return (at - low) / (high - low)
 
 
 Scale = Linear
@@ -322,10 +332,11 @@ def short_number(value: float) -> str:
     return f"{value:g}"
 
 
-def finished(parts: Iterable[str], *, width: float, height: float) -> str:
-    """The parts as one inline SVG, hidden from screen readers, which read the words beside it."""
+def drawing(parts: Iterable[str], alternative: str, *, width: float, height: float) -> Drawing:
+    """The parts as one inline SVG, hidden from screen readers, which read the ``alternative`` beside it."""
     size = f'viewBox="0 0 {px(width)} {px(height)}" font-size="{LABEL_PX}"'
-    return f'<svg {size} aria-hidden="true">{"".join(parts)}</svg>'
+    inline = f'<svg {size} aria-hidden="true">{"".join(parts)}</svg>'
+    return Drawing(inline, alternative, width, height)
 
 
 def document(parts: Iterable[str], *, width: float, height: float, colours: Iterable[Colour] = ()) -> str:
@@ -340,10 +351,10 @@ def document(parts: Iterable[str], *, width: float, height: float, colours: Iter
     return f"{start}{style}{ground}{''.join(parts)}</svg>\n"
 
 
-def placed(drawing: str, *, x: float, y: float, width: float, height: float) -> str:
-    """An inline SVG at a place in a document."""
-    where = f'<svg x="{px(x)}" y="{px(y)}" width="{px(width)}" height="{px(height)}" '
-    return drawing.replace("<svg ", where, 1)
+def placed(drawn: Drawing, *, x: float, y: float) -> str:
+    """A drawing at a place in a document."""
+    size = f'width="{px(drawn.width_px)}" height="{px(drawn.height_px)}"'
+    return drawn.svg.replace("<svg ", f'<svg x="{px(x)}" y="{px(y)}" {size} ', 1)
 
 
 def to_png(drawing: str) -> bytes:

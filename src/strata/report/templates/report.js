@@ -39,7 +39,7 @@ const numbers = $$("#numbers tbody tr");
 
 function tellOf(cell, stack, workload, value, found, reference) {
   if (!found) return `${stack} under ${workload}: ` + (stack === reference && value ? `the reference, ${value}` : "no result");
-  return `${stack} under ${workload}: ${found[3]} of ${reference}, ${value}; ${data.verdicts[found[2]] ?? "not compared"}`;
+  return `${stack} under ${workload}: ${found[3]} of ${reference}, ${value}; ${found[2] || "not compared"}`;
 }
 
 // A large study carries the comparisons with one stack alone. With others the estimates are divided, without interval.
@@ -61,13 +61,13 @@ function compareWith(reference) {
     const found = against[i][j], value = data.values[i][j], cell = cells[i][j];
     const isReference = !found && stack === reference && value;
     cell.className = found ? `g${found[1]}` : isReference ? "ref" : "none";
-    cell.dataset.verdict = (found && data.verdicts[found[2]]) || "";
+    cell.dataset.verdict = (found && found[2]) || "";
     cell.dataset.words = tellOf(cell, stack, workload, value, found, reference);
     cell.textContent = found ? found[0] : isReference ? "1" : "–";
     if (found && data.signs[found[2]]) { const sign = document.createElement("i"); sign.textContent = data.signs[found[2]]; cell.append(sign); }
     const row = numbers[i * data.stacks.length + j].children;
     row[5].textContent = found ? found[3] : isReference ? "reference" : "–";
-    row[6].textContent = (found && data.verdicts[found[2]]) || "";
+    row[6].textContent = (found && found[2]) || "";
     if (found) row[4].textContent = found[4];
   }));
 }
