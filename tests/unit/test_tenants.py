@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from golden_studies import compile_case
 from strata.errors import RunError
 from strata.model.metric import Metric
-from strata.model.step import Command, Step
+from strata.model.step import Command, Step, Window
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.warning import Check
@@ -21,7 +23,6 @@ from strata.model.workload import Outputs, StepOutput, Workload
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped
 from strata.plan.model import Plan
-from strata.plan.placement import of_tenant
 from strata.reading.schema import study_schema
 from strata.workloads.fio import Fio
 from strata.workloads.generator.load import Load
@@ -77,42 +78,29 @@ def test_all_mistakes_of_loads_are_reported_at_once_at_their_keys(tmp_path: Path
     assert 'did you mean "memory"' in found["workloads.two.tenants[3].memry"]
 
 
-def test_a_loads_refusal_names_its_part_of_the_stack(tmp_path: Path) -> None:
-    large = FIO.replace("16MiB", "3GiB")
-
-    found = mistakes(tmp_path, study_text(tenant("one-half", large), tenant("other-half", large)))
-    thirds = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
-
-    assert not found
-    assert "workloads.two.tenants[0].load.size" in thirds
-
-
-@pytest.mark.parametrize(
-    ("tenants", "key", "words"),
-    [
-        ((tenant("a"), tenant("b", FIO.replace("10s", "20s"))), "tenants[1].load.duration", "10s"),
-        ((tenant("a", FIO.replace(', duration = "10s"', "")),), "tenants[0].load.duration", "no window"),
-        ((tenant("a", 'workload = "tree"'),), "tenants[0].load", "no window"),
-        ((tenant("a", f"{FIO}, scrub = true"),), "tenants[0].load.scrub", "beside `tenants`"),
-        ((tenant("a", f'{FIO}, snapshot_every = "2s"'),), "tenants[0].load.snapshot_every", "beside"),
-        ((tenant("a", f"{FIO}, fragmentation = true"),), "tenants[0].load.fragmentation", "beside"),
-        ((tenant("a", f"{FIO}, linear_read = true"),), "tenants[0].load.linear_read", "beside"),
-        ((tenant("a", f'{FIO}, before_measure = ["snapshot"]'),), "tenants[0].load.before_measure", "beside"),
-        ((tenant("a", keys=f"before = {{ {FIO}, scrub = true }}"),), "tenants[0].before.scrub", "beside"),
-        ((tenant("a", 'workload = "tenants", tenants = []'),), "tenants[0].load.workload", "itself"),
-        (tuple(tenant(each, keys=TREE.format(each)) for each in "ab"), "tenants[1].before", "different"),
-        ((tenant("a"), tenant("a-2")), "tenants[1].name", "begins with it"),
-        ((tenant("a", keys="count = 2"), tenant("a-1")), "tenants[1].name", "begins with it"),
-        ((tenant("ext4"),), "tenants", "a layer of the stack one"),
-        ((tenant("disk0"),), "tenants", "a device"),
-        ((tenant("a", keys='memory = "16MiB"'),), "tenants[0].memory", "too little memory"),
-        ((), "tenants", "missing"),
-    ],
+REFUSED = (
+    ("tenants[1].load.duration", "10s", tenant("a"), tenant("b", FIO.replace("10s", "20s"))),
+    ("tenants[0].load.duration", "no window", tenant("a", FIO.replace(', duration = "10s"', ""))),
+    ("tenants[0].load", "no window", tenant("a", 'workload = "tree"')),
+    ("tenants[0].load.scrub", "beside `tenants`", tenant("a", f"{FIO}, scrub = true")),
+    ("tenants[0].load.snapshot_every", "beside", tenant("a", f'{FIO}, snapshot_every = "2s"')),
+    ("tenants[0].load.before_measure", "beside", tenant("a", f'{FIO}, before_measure = ["snapshot"]')),
+    ("tenants[0].before.scrub", "beside", tenant("a", keys=f"before = {{ {FIO}, scrub = true }}")),
+    ("tenants[0].load.workload", "itself", tenant("a", 'workload = "tenants", tenants = []')),
+    ("tenants[1].before", "different", *(tenant(name, keys=TREE.format(name)) for name in "ab")),
+    ("tenants[1].name", "begins with it", tenant("a"), tenant("a-2")),
+    ("tenants[1].name", "begins with it", tenant("a", keys="count = 2"), tenant("a-1")),
+    ("tenants", "a layer of the stack one", tenant("ext4")),
+    ("tenants", "a device", tenant("disk0")),
+    ("tenants[0].memory", "too little memory", tenant("a", keys='memory = "16MiB"')),
+    ("tenants", "missing"),
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, tenants: tuple[str, ...], key: str, words: str) -> None:
-    found = mistakes(tmp_path, study_text(*tenants))
 
-    assert words in found[f"workloads.two.{key}"]
+
+def test_what_cannot_be_is_refused_at_its_key(tmp_path: Path) -> None:
+    found = [(key, words, mistakes(tmp_path, study_text(*parts))) for key, words, *parts in REFUSED]
+
+    assert not [(key, words, said) for key, words, said in found if words not in said[f"workloads.two.{key}"]]
 
 
 def test_what_was_there_before_counts_beside_the_loads_data(tmp_path: Path) -> None:
@@ -127,15 +115,13 @@ def test_what_was_there_before_counts_beside_the_loads_data(tmp_path: Path) -> N
     )
 
 
-def test_a_share_of_an_odd_number_of_bytes_is_shown_in_whole_mib(tmp_path: Path) -> None:
+def test_a_loads_refusal_names_its_part_of_the_stack_in_whole_mib(tmp_path: Path) -> None:
     large = FIO.replace("16MiB", "3GiB")
-    found = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
+    thirds = mistakes(tmp_path, study_text(tenant("part", large, keys="count = 3")))
 
-    assert re.search(
-        r"a tenant's part of it\) has room for \d{4}MiB; of",
-        found["workloads.two.tenants[0].load.size"],
-        re.M,
-    )
+    assert not mistakes(tmp_path, study_text(tenant("one-half", large), tenant("other-half", large)))
+    said = r"a tenant's part of it\) has room for \d{4}MiB; of"
+    assert re.search(said, thirds["workloads.two.tenants[0].load.size"], re.M)
 
 
 def test_a_window_of_a_given_length_needs_no_key_for_it_but_to_run_alone(tmp_path: Path) -> None:
@@ -149,33 +135,23 @@ def test_a_window_of_a_given_length_needs_no_key_for_it_but_to_run_alone(tmp_pat
 
 
 def test_more_memory_than_the_machine_has_is_refused_with_the_sum_and_what_to_write(tmp_path: Path) -> None:
-    tenants = tenant("a", keys='count = 4\nmemory = "256MiB"')
+    four, two = tenant("a", keys='count = 4\nmemory = "256MiB"'), tenant("a", keys="count = 2")
+    limited, tmpfs = tenant("a", keys='count = 2\nmemory = "256MiB"'), '{ layer = "tmpfs", size = "640MiB" }'
     pool = '{ layer = "zpool", arc_max = "128MiB" }, { layer = "zfs" }'
+    guests = '{ layer = "guest", memory = "512MiB" }, { layer = "ext4" }'
 
-    found = mistakes(tmp_path, study_text(tenants, layers=pool))["workloads.two"]
-    enough = mistakes(tmp_path, study_text(tenants, layers=pool, head='memory = "1536MiB"'))
+    def found(*tenants: str, **given: str) -> str:
+        return mistakes(tmp_path, study_text(*tenants, **given)).get("workloads.two", "")
 
-    assert "4 tenants may take 1280MiB in bursts" in found
-    assert "together 1536MiB, but the machine has 1GiB" in found
-    assert 'write memory = "1536MiB" in [study]' in found
-    assert not enough
-
-
-def test_what_a_tmpfs_holds_counts_once_as_the_tenants_or_as_its_own(tmp_path: Path) -> None:
-    tmpfs = '{ layer = "tmpfs", size = "640MiB" }'
-    limited = tenant("a", keys='count = 2\nmemory = "256MiB"')
-
-    assert not mistakes(tmp_path, study_text(limited, layers=tmpfs))
-    assert "640MiB" in mistakes(tmp_path, study_text(limited, tenant("b"), layers=tmpfs))["workloads.two"]
-
-
-def test_guests_of_the_stack_count_as_tenants_memory(tmp_path: Path) -> None:
-    each = '{ layer = "guest", memory = "512MiB" }, { layer = "ext4" }'
-
-    two = tenant("a", keys="count = 2")
-    found = mistakes(tmp_path, study_text(two, layers='{ layer = "lvm" }', each=each))
-
-    assert "2 tenants may take 1280MiB in bursts" in found["workloads.two"]
+    said = found(four, layers=pool)
+    assert "4 tenants may take 1280MiB in bursts" in said
+    assert "together 1536MiB, but the machine has 1GiB" in said
+    assert 'write memory = "1536MiB" in [study]' in said
+    assert not found(four, layers=pool, head='memory = "1536MiB"')
+    # What a tmpfs holds counts once: as the tenants', or where one has no limit as its own.
+    assert not found(limited, layers=tmpfs)
+    assert "640MiB" in found(limited, tenant("b"), layers=tmpfs)
+    assert "2 tenants may take 1280MiB in bursts" in found(two, layers='{ layer = "lvm" }', each=guests)
 
 
 def test_volumes_that_do_not_fit_beside_one_another_are_refused(tmp_path: Path) -> None:
@@ -244,7 +220,7 @@ def test_what_a_load_binds_is_its_tenants_own() -> None:
     )  # fmt: skip
     use = Step(id="use", phase="measure", title="Use", argv=("dd", "of=${loop}", "if=${mount}/$${loop}"))
 
-    first, second = of_tenant([bind, use], "db", lane="db")
+    first, second = (step.of_tenant("db", "", {"loop"}) for step in (bind, use))
 
     assert first.binds == "db-loop"
     assert first.undo is not None
@@ -252,17 +228,24 @@ def test_what_a_load_binds_is_its_tenants_own() -> None:
     assert second.argv[1] == "of=${db-loop}"
 
 
-@pytest.mark.parametrize("case", ["workload-tenants-btrfs", "workload-tenants-zfs", "workload-tenants-lvm"])
-def test_every_tenants_share_is_kept_and_dropped_by_itself(case: str, tmp_path: Path) -> None:
-    plan = compile_case(case, tmp_path)
-
-    for phase in ("alter", "inspect"):
-        for name in ("db", "file-1", "file-2"):
-            assert [step for step in plan.steps if step.phase == phase and f"-{name}-" in step.id], phase
+def test_every_tenants_share_is_kept_and_dropped_by_itself(tmp_path: Path) -> None:
+    for layer in ("btrfs", "zfs", "lvm"):
+        steps = compile_case(f"workload-tenants-{layer}", tmp_path).steps
+        for phase, name in itertools.product(("alter", "inspect"), ("db", "file-1", "file-2")):
+            assert [step for step in steps if step.phase == phase and f"-{name}-" in step.id], (layer, phase)
 
 
-def outputs(**windows: StepOutput) -> Outputs:
-    return Outputs({f"{name.replace('_', '-')}-fio-measure": each for name, each in windows.items()})
+def outputs(*, alone: Mapping[str, StepOutput] = {}, **together: StepOutput) -> Outputs:
+    """The outputs of fio's windows, by tenant."""
+    windows: dict[Window, Mapping[str, StepOutput]] = {"": together, "alone": alone}
+    return Outputs(
+        {},
+        {
+            (name, window): {"fio-measure": output}
+            for window, found in windows.items()
+            for name, output in found.items()
+        },
+    )
 
 
 def measured(speed: float = 1.0, *, block: float = 1.0) -> StepOutput:
@@ -300,7 +283,7 @@ def test_rates_of_one_kind_are_added_and_jains_index_tells_how_fair_they_are() -
 
 
 def test_with_a_window_alone_speeds_are_relative_to_it() -> None:
-    windows = outputs(a=measured(0.5), a_alone=measured(), b=measured(0.25), b_alone=measured())
+    windows = outputs(a=measured(0.5), b=measured(0.25), alone={"a": measured(), "b": measured()})
     found = by_name(tenants("a", "b", alone=True).metrics(windows))
 
     assert found["a_relative_speed"].value == pytest.approx(0.5)
@@ -318,7 +301,7 @@ def test_with_a_window_alone_speeds_are_relative_to_it() -> None:
 def test_a_tenant_whose_rate_was_chosen_answers_with_its_latency() -> None:
     load = Load.model_validate({"personality": "varmail", "duration": "10s", "rate": 50})
     members = [TenantTable(name="mail", load=load), TenantTable(name="mix", load=MIX)]
-    both = Outputs({**of_load("mail"), **outputs(mix=measured()).steps})
+    both = Outputs({}, {("mail", ""): of_load(), **outputs(mix=measured()).tenants})
 
     found = Tenants.model_validate({"members": members}).metrics(both)
 
@@ -337,21 +320,20 @@ def test_unlike_figures_are_not_added_and_a_check_says_so() -> None:
     assert "a: operations_per_s of fio, b: bytes_per_s of fio" in check.detail
 
 
-def of_load(name: str) -> dict[str, StepOutput]:
+def of_load() -> dict[str, StepOutput]:
     """A varmail as it was recorded."""
-    prepared, window = (
-        (SAVED / "load" / f"0.1-varmail-{part}.json").read_text() for part in ("prepare", "measure")
-    )
     return {
-        f"{name}-load-prepare": StepOutput(prepared),
-        f"{name}-load-measure": StepOutput(window, duration_ns=10**10),
+        f"load-{part}": StepOutput(
+            (SAVED / "load" / f"0.1-varmail-{part}.json").read_text(), duration_ns=10**10
+        )
+        for part in ("prepare", "measure")
     }
 
 
 def test_only_loads_of_one_kind_do_operations_of_one_kind() -> None:
     varmail = Load.model_validate({"personality": "varmail", "duration": "10s"})
     other = varmail.model_copy(update={"personality": "fileserver"})
-    three = Outputs({**of_load("a"), **of_load("b"), **outputs(c=measured()).steps})
+    three = Outputs({}, {("a", ""): of_load(), ("b", ""): of_load(), **outputs(c=measured()).tenants})
 
     def check(*loads: Workload) -> Check:
         members = [TenantTable(name=name, load=load) for name, load in zip("abc", loads, strict=False)]
@@ -384,9 +366,10 @@ def test_a_tenant_that_left_no_output_is_named() -> None:
         tenants("a", "b").metrics(outputs(a=measured()))
 
 
-@pytest.mark.parametrize(("shares", "index"), [([1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([2, 4], 0.9)])
-def test_jains_index_is_as_its_authors_define_it(shares: list[float], index: float) -> None:
-    assert fairness(shares) == pytest.approx(index)
+def test_jains_index_is_as_its_authors_define_it() -> None:
+    found = [fairness(shares) for shares in ([1, 1, 1], [1, 0, 0, 0], [2, 4])]
+
+    assert found == pytest.approx([1.0, 0.25, 0.9])
 
 
 def test_a_study_tells_its_tenants_with_all_their_keys(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import RunError
-from strata.model.step import Step
+from strata.model.step import Step, Window
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.blog import Blog
 
@@ -24,7 +24,7 @@ def outputs(stdout: str = STDOUT) -> Outputs:
     return Outputs({"blog-measure": StepOutput(stdout=stdout)})
 
 
-def step(workload: Blog, *, window: str = "") -> Step:
+def step(workload: Blog, *, window: Window = "") -> Step:
     (only,) = workload.steps(WorkloadContext(name="blogs", seed=1, window=window))
     return only
 

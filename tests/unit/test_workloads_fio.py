@@ -11,6 +11,7 @@ from workload_factory import refused
 from strata.errors import RunError
 from strata.model.histogram import decode
 from strata.model.metric import Metric, of_open_loop
+from strata.model.step import Window
 from strata.model.study import Study
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.plan.compile import compile_trial
@@ -180,7 +181,7 @@ def test_a_write_finds_what_fio_itself_would_have_it_find_or_what_the_study_says
 
 
 def test_a_key_for_the_file_reaches_fio_and_fios_own_default_is_left_to_fio() -> None:
-    def words(window: str = "", **keys: Any) -> dict[str, tuple[str, ...]]:
+    def words(window: Window = "", **keys: Any) -> dict[str, tuple[str, ...]]:
         steps = fio(warmup="1s", **keys).steps(WorkloadContext(name="mix", seed=1, window=window))
         return {step.id: step.argv for step in steps}
 

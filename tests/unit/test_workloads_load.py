@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from strata.errors import RunError
+from strata.model.step import Window
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.generator.definition import OPERATIONS, Definition, read_definition
 from strata.workloads.generator.load import PERSONALITIES, FileSet, Load
@@ -209,7 +210,7 @@ def test_what_differs_from_the_definition_is_stated() -> None:
 
 
 def test_a_window_that_is_run_again_has_the_same_files_and_other_choices() -> None:
-    def argv(window: str) -> tuple[str, ...]:
+    def argv(window: Window) -> tuple[str, ...]:
         return load().steps(WorkloadContext(name="mail", seed=1, window=window))[-1].argv
 
     differing = set(argv("")) ^ set(argv("alone"))

@@ -8,7 +8,7 @@ import pytest
 from strata.errors import RunError
 from strata.model.histogram import decode
 from strata.model.metric import Metric, of_open_loop
-from strata.model.step import Step
+from strata.model.step import Step, Window
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.pgbench import Pgbench
 
@@ -206,7 +206,7 @@ def test_a_script_of_ones_own_is_written_to_the_private_folder() -> None:
 
 
 def test_the_log_of_a_tenants_window_has_a_name_of_its_own() -> None:
-    def log(window: str) -> str:
+    def log(window: Window) -> str:
         steps = pgbench().steps(WorkloadContext(name="oltp", seed=1, window=window))
         return next(step.collect[0].path for step in steps if step.id == "pgbench-load")
 

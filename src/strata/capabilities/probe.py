@@ -116,7 +116,7 @@ def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
     else:
         why = output.said(failed)
         finding = "failed", f"step {failed}: {why or output.complaint}"
-        if "-up-" in failed and probe.unusable != "failed":
+        if failed in plan.coming_up and probe.unusable != "failed":
             finding = probe.unusable, f"the stack does not come up again: {why}"
     steps = {step.id: step for step in plan.steps}
     has_verdict = failed is None and finding[0] != "failed"

@@ -50,6 +50,8 @@ class ProbePlan:
         self.operations: list[str] = []
         self.decisive: list[str] = []
         """Further steps whose failure is a "no", and not a failure of the probe."""
+        self.coming_up: set[str] = set()
+        """The steps that bring a part of the stack up again."""
         self.height = len(self.placed)
         self._up: dict[int, list[str]] = {}
         # A container forgets what is in its memory when it is taken down, with the content to compare.
@@ -148,6 +150,7 @@ class ProbePlan:
             if lower is not None and at == index:
                 context = replace(context, lower=tuple(lower))
             self._bring_up(at, self._sites[at].hold(layer.assemble(context)))
+            self.coming_up.update(self._up[at])
             if layer.machine_bytes():  # its memory is empty
                 for name in self._contents:
                     self._make_content(name)

@@ -42,8 +42,7 @@ _BOUNDS: Final = {
     "less_than_equal": ("too large", "le", "write at most"),
 }
 
-
-UNKNOWN_KEY: Final = "unknown key"
+_UNKNOWN: Final = "extra_forbidden"  # pydantic's kind of mistake
 
 
 class Diagnostics:
@@ -51,8 +50,8 @@ class Diagnostics:
 
     def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self.origin: Callable[[Path, str], Path] = lambda path, _cause: path
-        """Where in the file the value, or for the cause of an unknown key the key, at a path comes from."""
+        self.origin: Callable[[Path, bool], Path] = lambda path, _is_key: path
+        """Where in the file the value at a path comes from, or the key if that is the mistake."""
         self._text = text
         self._found: list[StudyError] = []
         self._known: set[tuple[Path, str]] = set()
@@ -62,8 +61,9 @@ class Diagnostics:
         """The line of each key, for messages."""
         return key_lines(self._text)
 
-    def add(self, path: Path, cause: str, remedy: str | None = None) -> None:
-        path = self.origin(path, cause)
+    def add(self, path: Path, cause: str, remedy: str | None = None, *, is_key: bool = False) -> None:
+        """Add the mistake of a value; ``is_key``: the key itself is the mistake."""
+        path = self.origin(path, is_key)
         if (path, cause) not in self._known:  # several stacks may have the same against a workload
             line = nearest_line(self.lines, path)
             self._found.append(StudyError(cause, key=format_path(path) or None, line=line, remedy=remedy))
@@ -94,7 +94,8 @@ class Diagnostics:
         if isinstance(error, Diagnostic):
             self.extend(where, [error])
         else:
-            self.add(where, *_in_words(_model_at(model, detail["loc"][:-1]), detail))
+            words = _in_words(_model_at(model, detail["loc"][:-1]), detail)
+            self.add(where, *words, is_key=detail["type"] == _UNKNOWN)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -111,9 +112,9 @@ def _in_words(model: type[BaseModel], detail: ErrorDetails) -> tuple[str, str | 
     context: dict[str, Any] = detail.get("ctx", {})
     last = next((each for each in reversed(path) if isinstance(each, str)), "")
     hints: Mapping[str, str] = getattr(model, "hints", {})
-    if kind == "extra_forbidden":
+    if kind == _UNKNOWN:
         known = nearest(str(path[-1]), keys_of(model))
-        return f'{UNKNOWN_KEY} "{path[-1]}"', hints.get(str(path[-1]), known)
+        return f'unknown key "{path[-1]}"', hints.get(str(path[-1]), known)
     if kind == "missing":
         return "this key is missing", _example(model, str(path[-1]))
     if "error" in context:

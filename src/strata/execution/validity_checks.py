@@ -85,7 +85,7 @@ def checks_of(
         found += _named(placement.load.checks(trial.outputs_of(placement)), placement.tenant)
         before = load.tenants()[placement.tenant].before if placement.tenant is not None else None
         if before is not None:
-            asked = before.checks(trial.outputs.within(f"{placement.tenant}-before"))
+            asked = before.checks(trial.outputs.within(placement.tenant or "", "before"))
             named = [each.model_copy(update={"name": f"before-{each.name}"}) for each in asked]
             found += _named(named, placement.tenant)
     judged = {each.tenant for each in found if each.name == STEADY}
@@ -349,7 +349,7 @@ class FinishedTrial:
 
     @cached_property
     def outputs(self) -> Outputs:
-        return self.events.outputs()
+        return self.events.outputs(self.plan.steps)
 
     def outputs_of(self, placement: Placement) -> Outputs:
         return self.outputs if placement.tenant is None else self.outputs.within(placement.tenant)

@@ -15,7 +15,6 @@ MEMORY_PREREQUISITES: Final = Prerequisites(tools=("mkdir", "rmdir", "tee"), fea
 """The prerequisites of the steps of `limit_memory`."""
 
 _ROOT: Final = "/sys/fs/cgroup"
-_LIMIT: Final = "/memory.max"
 # The kernel slows writers down by a group's count of dirty pages, which may be two seconds old
 # (mem_cgroup_flush_stats_ratelimited). Until then a burst of writes fills the group with pages that cannot be
 # dropped, and the kernel kills: at once in virtual time, since no disk completes anything meanwhile. Above
@@ -47,9 +46,8 @@ def control_group(context: LayerContext) -> str:
 
 def limited_bytes(steps: Iterable[Step]) -> int:
     """The hard limits of all control groups of `limit_memory` together."""
-    written = {step.argv[1]: step.stdin for step in steps if step.argv[0] == "tee"}
-    limits = (text for path, text in written.items() if path.startswith(_ROOT) and path.endswith(_LIMIT))
-    return sum(int(text or "0") for text in limits)
+    limits = {step.argv: step.limit_bytes for step in steps}  # of a group that a restart makes again, once
+    return sum(limits.values())
 
 
 def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[Step]:
@@ -70,7 +68,7 @@ def limit_memory(context: LayerContext, memory_bytes: int, whose: str) -> list[S
         write("enable", "Let control groups limit memory", enable, "+memory"),
         context.step("group", f"Make {whose}'s control group", "mkdir", group, undo=undo),
         write("memory", f"Limit {whose}'s memory", f"{group}/memory.high", memory_bytes),
-        write("memory-max", burst, f"{group}{_LIMIT}", most),
+        write("memory-max", burst, f"{group}/memory.max", most, limit_bytes=most),
         # A kernel without swap has no such file.
         write("swap", f"Keep {whose} from swapping", f"{group}/memory.swap.max", 0, expect_exit=(0, 1)),
     ]

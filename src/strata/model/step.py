@@ -149,6 +149,20 @@ class Purpose(BaseModel):
     number: int | None = None  # of a snapshot in the window
 
 
+Window = Literal["", "before", "alone"]
+"""When a tenant's load runs: beside the loads of the others, before them, or by itself."""
+
+
+class Owner(BaseModel):
+    """The tenant whose load a step belongs to, and the step's id in that load."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenant: str
+    window: Window
+    id: str
+
+
 class StartedMachine(BaseModel):
     """The virtual machine that a step starts; ``disk`` is the name of its disk in its /sys/block."""
 
@@ -208,6 +222,8 @@ class Step(Command):
     outside: bool = Field(default=False, exclude=True)
     # For whoever reads the step's output. The agent need not know, so a plan's file does not say it.
     purpose: Purpose | None = Field(default=None, exclude=True)
+    owner: Owner | None = Field(default=None, exclude=True)
+    limit_bytes: int = Field(default=0, exclude=True)  # of memory, which it sets
     starts: StartedMachine | None = Field(default=None, exclude=True)
 
     @property
@@ -221,8 +237,9 @@ class Step(Command):
         # Studies have thousands of plans: one search of all texts takes a fifth of one of each.
         return {name for name in _VARIABLE.findall("\0".join(texts)) if name}
 
-    def of_tenant(self, prefix: str, bound: Collection[str], lane: str | None) -> Self:
-        """The step in a lane; its id and the variables that its tenant binds begin with ``prefix``."""
+    def of_tenant(self, tenant: str, window: Window, bound: Collection[str]) -> Self:
+        """The step of a tenant's window, in its lane; its id and the variables that it binds are its own."""
+        prefix, lane = "-".join(filter(None, (tenant, window))), None if window == "alone" else tenant
 
         def own(text: str) -> str:
             for name in bound:
@@ -240,5 +257,6 @@ class Step(Command):
             "collect": tuple(each.model_copy(update={"path": own(each.path)}) for each in self.collect),
             "cgroup": self.cgroup and own(self.cgroup),
             "machine": self.machine and own(self.machine),
+            "owner": Owner(tenant=tenant, window=window, id=self.id),
         }
         return self.mapped(own).model_copy(update=changed)

@@ -91,8 +91,8 @@ def survival_diagnostics(
             cause = f'there is no workload "{name}"'
             yield Diagnostic(cause, remedy=nearest(name, declared), key="workloads")
     chosen = survival.chosen(workloads)
-    for name in workloads if survival.disk_loss else ():
-        if (base := name.removesuffix(f"-{DEGRADED}")) != name and base in chosen:
+    for name in [_named(base, DEGRADED) for base in chosen] if survival.disk_loss else ():
+        if name in workloads:
             cause = f'the workload "{name}" has the name of a variant that disk_loss makes'
             yield Diagnostic(cause, remedy="call it otherwise, or leave disk_loss out", key="disk_loss")
     if survival.power_cuts and chosen and all(map(without_instants, chosen.values())):
@@ -112,11 +112,15 @@ def without_instants(load: Workload) -> str | None:
     return None if load.window_ns >= WINDOW_NS_MIN else "its window is shorter than 2s"
 
 
+def _named(workload: str, variant: Variant) -> str:
+    return f"{workload}-{variant}"
+
+
 def _with_lost_disks(workloads: Mapping[str, Workload], stacks: Iterable[Stack]) -> dict[str, Workload]:
     """The workloads that are measured also with a disk lost, by the names of these variants."""
     spared = any(layer.named_devices().get("spares") for stack in stacks for layer in stack.layers)
     return {
-        f"{name}-{variant}": load.model_copy(update={"before_measure": interventions})
+        _named(name, variant): load.model_copy(update={"before_measure": interventions})
         for name, load in workloads.items()
         if not load.before_measure and not load.needs_layers
         for variant, interventions in VARIANTS.items()

@@ -15,7 +15,7 @@ from strata.errors import RunError
 from strata.model.allowed import Allowing
 from strata.model.layer import Interface, Placed
 from strata.model.metric import Metric, MetricSpec
-from strata.model.step import LOAD_USER, MEMORY_BYTES, Phase, Step
+from strata.model.step import LOAD_USER, MEMORY_BYTES, Phase, Step, Window
 from strata.model.warning import Check
 from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration
@@ -63,7 +63,7 @@ class WorkloadContext:
     target: str = "${mount}"  # a folder of a mounted filesystem, or a block device
     target_kind: Interface = "filesystem"
     scratch_path: str = "${scratch}"  # a private folder that is not on the measured stack
-    window: str = ""
+    window: Window = ""
     places: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The mount points of the stack's further filesystems, by name."""
     memory_bytes: int = MEMORY_BYTES  # a lab's, or a tenant's
@@ -113,9 +113,10 @@ class StepOutput:
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a trial's steps, by step id."""
+    """The outputs of a trial's steps, by id; and those of each tenant's windows, by the ids in its load."""
 
     steps: Mapping[str, StepOutput]
+    tenants: Mapping[tuple[str, Window], Mapping[str, StepOutput]] = field(default_factory=dict)
     _known: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, key: object, read: Callable[[], T]) -> T:
@@ -125,12 +126,10 @@ class Outputs:
         found: T = self._known[key]
         return found
 
-    def within(self, prefix: str) -> Outputs:
-        """The outputs of steps with ids ``prefix-…``, by the rest of the id."""
-        begin = f"{prefix}-"
-        steps = self.steps.items()
-        own = {name.removeprefix(begin): each for name, each in steps if name.startswith(begin)}
-        return self.once(("within", prefix), lambda: Outputs(own))
+    def within(self, tenant: str, window: Window = "") -> Outputs:
+        """The outputs of a tenant's window."""
+        place = (tenant, window)
+        return self.once(place, lambda: Outputs(self.tenants.get(place, {})))
 
     def step(self, step_id: str) -> StepOutput:
         """The output of one step; a `RunError` if it did not run."""

@@ -11,13 +11,13 @@ from strata.model.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.model.page_cache import synced
 from strata.model.stack import Stack
-from strata.model.step import LOAD_USER, Command, Phase, Prerequisites, Step
+from strata.model.step import LOAD_USER, Command, Phase, Prerequisites, Step, Window
 from strata.model.study import Study
 from strata.model.workload import Tenant, Workload, WorkloadContext, loads_of
 from strata.plan.site import HERE, LayerPlace, Site, stand
 from strata.rules.fit import snapshotting
 
-_BEFORE: Final = "before"  # the folders of a tenant's steps before its load: both loads may be of one kind
+_BEFORE: Final[Window] = "before"  # its steps have folders of their own: both loads may be of one kind
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Placement:
     def of_load(self, steps: Iterable[Step]) -> list[Step]:
         return self.load_site.hold(steps)
 
-    def context(self, *, window: str = "") -> WorkloadContext:
+    def context(self, *, window: Window = "") -> WorkloadContext:
         """The workload's context; a tenant's steps before its load have folders of their own."""
         scratch = "${scratch}" if self.tenant is None else f"${{scratch}}/{self.tenant}"
         target = self.target
@@ -259,7 +259,7 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
         steps += _written_back(placements, "settled", "prepare", title, _left_running(before))
     spanning: list[Step] = []
     for each in placements:
-        own = each.of_load(of_tenant(each.load.steps(each.context()), f"{each.tenant}", lane=each.tenant))
+        own = each.of_load(of_tenant(each, each.load.steps(each.context())))
         late = [step for step in own if each.load.spans_window and step.phase == "warmup"]
         steps += [step for step in own if step not in late]
         spanning += late
@@ -337,7 +337,7 @@ def _folders(placement: Placement, before: Workload | None) -> Iterator[Step]:
 def _before(placement: Placement, before: Workload | None) -> list[Step]:
     """A tenant's steps before its load, beside those of the other tenants: all in phase ``prepare``."""
     steps = [] if before is None else before.steps(placement.context(window=_BEFORE))
-    laned = of_tenant(steps, f"{placement.tenant}-{_BEFORE}", lane=placement.tenant)
+    laned = of_tenant(placement, steps, _BEFORE)
     return [step.model_copy(update={"phase": "prepare"}) for step in laned]
 
 
@@ -346,11 +346,11 @@ def _alone_window(placement: Placement, alone: Workload | None) -> list[Step]:
     steps = alone.steps(placement.context(window="alone")) if alone is not None else []
     phases = ("warmup", "measure", "inspect") if placement.load.spans_window else ("measure",)
     steps = [step for step in steps if step.phase in phases]
-    measured = of_tenant(steps, f"{placement.tenant}-alone", lane=None)
+    measured = of_tenant(placement, steps, "alone")
     return [step.model_copy(update={"phase": "warmup"}) for step in measured]
 
 
-def of_tenant(steps: Sequence[Step], prefix: str, *, lane: str | None) -> list[Step]:
-    """The steps of a tenant, in a lane; their ids, and the variables that they bind, become its own."""
+def of_tenant(placement: Placement, steps: Sequence[Step], window: Window = "") -> list[Step]:
+    """The steps of a tenant's window; their ids, and the variables that they bind, become its own."""
     bound = {step.binds for step in steps if step.binds is not None}
-    return [step.of_tenant(prefix, bound, lane) for step in steps]
+    return [step.of_tenant(placement.tenant or "", window, bound) for step in steps]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from strata.diagnostics.key_paths import HEAD, KINDS, Kind, key_places, put
-from strata.diagnostics.mistakes import UNKNOWN_KEY, Diagnostics
+from strata.diagnostics.mistakes import Diagnostics
 from strata.diagnostics.names import Diagnostic, Path, kebab_diagnostics, nearest
 from strata.model.design import TRIALS_MAX
 from strata.model.matrix import Factor, FactorTable, Level, Matrix, Variant
@@ -39,12 +39,12 @@ class Origins:
     places: dict[tuple[str, str], dict[str, list[Path]]] = field(default_factory=dict)
     factors: dict[str, Factor] = field(default_factory=dict)
 
-    def __call__(self, path: Path, cause: str) -> Path:
+    def __call__(self, path: Path, is_key: bool) -> Path:
         variant = self.variants.get((str(path[0]), str(path[1]))) if len(path) > 1 else None
         if variant is None:
             return path
         for name, places in self.places[str(path[0]), variant.base].items():
-            if path[2:] in places and cause.startswith(UNKNOWN_KEY):
+            if is_key and path[2:] in places:
                 return ("matrix", name, "key")  # the same for every value
             if any(path[2 : 2 + len(place)] == place for place in places):
                 names = [each.name for each in self.factors[name].levels]

@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, Va
 
 from strata.errors import ResultError
 from strata.files import open_plain
-from strata.model.step import RESTART, Phase
+from strata.model.step import RESTART, Phase, Step, Window
 from strata.model.workload import Outputs, StepOutput
 
 EVENT_VERSION: Final = 1
@@ -176,27 +176,30 @@ class Events:
         for step, stream in self._streams:
             yield step, stream, self.output(step, stream)
 
-    def outputs(self) -> Outputs:
-        """The output of every step that ended, for a workload's ``metrics``."""
+    def outputs(self, steps: Iterable[Step] = ()) -> Outputs:
+        """The output of every step that ended, for a workload's ``metrics``; ``steps`` say whose they are."""
         files: dict[str, dict[str, str]] = {}
         for (step, name), content in self._files.items():
             files.setdefault(step, {})[name] = content.decode("utf-8", errors="replace")
-        return Outputs(
-            {
-                name: StepOutput(
-                    stdout=self.output(name),
-                    stderr=self.output(name, "stderr"),
-                    files=files.get(name, {}),
-                    started_ns=run.started_ns,
-                    duration_ns=run.ending.duration_ns,
-                    undo_ns=self.undo_ns.get(name, 0),
-                    exit_code=run.ending.exit_code,
-                    left_running=run.ending.left_running,
-                )
-                for name, run in self.steps.items()
-                if run.ending is not None
-            }
-        )
+        found = {
+            name: StepOutput(
+                stdout=self.output(name),
+                stderr=self.output(name, "stderr"),
+                files=files.get(name, {}),
+                started_ns=run.started_ns,
+                duration_ns=run.ending.duration_ns,
+                undo_ns=self.undo_ns.get(name, 0),
+                exit_code=run.ending.exit_code,
+                left_running=run.ending.left_running,
+            )
+            for name, run in self.steps.items()
+            if run.ending is not None
+        }
+        tenants: dict[tuple[str, Window], dict[str, StepOutput]] = {}
+        for name, owner in ((step.id, step.owner) for step in steps):
+            if owner is not None and name in found:
+                tenants.setdefault((owner.tenant, owner.window), {})[owner.id] = found[name]
+        return Outputs(found, tenants)
 
     def window_ns(self, steps: Iterable[str]) -> tuple[int, int] | None:
         """From the start of the first to the end of the last of ``steps``; None when none has ended."""

@@ -196,7 +196,7 @@ class Bonnie(Workload):
         """Rate and CPU share of each phase of half a second at least; the longest latency (3 digits)."""
         fields = _fields(outputs)
         metrics = [metric for phase in _PHASES for metric in _metrics_of(phase, fields)]
-        if not any(metric.name.endswith("_per_s") for metric in metrics):
+        if not any(metric.unit.endswith("/s") for metric in metrics):
             cause = "every phase was shorter than half a second, so that none has a rate"
             raise unreadable(_STEP, cause, ",".join(fields))
         return metrics

@@ -358,14 +358,14 @@ def _measured(tenant: Tenant, name: str, outputs: Outputs) -> Found:
     metrics = [each.prefixed(prefix, tenant=name, headline=each.name in shown) for each in found]
     if tenant.before is not None:
         taken = {each.name for each in metrics}
-        for each in _metrics_of(tenant.before, outputs.within(f"{name}-before"), name):
+        for each in _metrics_of(tenant.before, outputs.within(name, "before"), name):
             marks = {"tenant": name, "phase": "prepare", "headline": False}
             named = each.prefixed(prefix, **marks)
             metrics.append(each.prefixed(f"{prefix}before_", **marks) if named.name in taken else named)
     alone = None
     if tenant.alone is not None:
         # Only the window was run again, on the load's own preparation.
-        steps = {**own.steps, **outputs.within(f"{name}-alone").steps}
+        steps = {**own.steps, **outputs.within(name, "alone").steps}
         alone = main_metric(_metrics_of(tenant.alone, Outputs(steps), name))
         metrics.append(alone.prefixed(f"{prefix}alone_", tenant=name, phase="warmup", headline=False))
     return Found(tenant.load, metrics, main, alone)
@@ -383,7 +383,7 @@ def _common_window(tenants: Mapping[str, Tenant], outputs: Outputs) -> Check:
     """The windows begin together; how far apart they end shows how long a tenant had less company."""
     took = {
         name: sum(
-            outputs.step(f"{name}-{step.id}").duration_ns
+            outputs.within(name).step(step.id).duration_ns
             for step in tenant.load.steps(WorkloadContext(name, seed=0))  # for their ids
             if step.phase == "measure" and not step.background
         )

@@ -86,7 +86,7 @@ class Lvm(LvmLayer):
 
     @property
     def is_raid(self) -> bool:
-        return self.kind.startswith("raid")
+        return self.kind in ("raid1", "raid10", "raid5")
 
     @property
     def reserve_bytes(self) -> int:

@@ -44,7 +44,7 @@ class Restart(Aspect):
 
 
 def restarted(
-    steps: Sequence[Step], shared: Iterable[LayerPlace], placement: Placement, prepared: Iterable[Step]
+    steps: Sequence[Step], shared: Sequence[LayerPlace], placement: Placement, prepared: Iterable[Step]
 ) -> list[Step]:
     """The steps of a plan, in order, with a restart after those of the phases ``build`` and ``prepare``.
 
@@ -56,11 +56,9 @@ def restarted(
     again += [_repeated(step) for step in prepared if step.again or step.background]
     known = {step.id for step in again}
     names = {
-        old: new
-        for layer in (*shared, *placement.layers)
-        for step in first
-        if (old := step.id).startswith(f"{layer.context.name}-")
-        and (new := f"{layer.context.name}-{_AGAIN}-{old.removeprefix(f'{layer.context.name}-')}") in known
+        old.id: new.id
+        for place in (*shared, *placement.layers)
+        for old, new in zip(place.layer.assemble(place.context), _assembled_again(place), strict=True)
     }
     names |= {step.id: f"{step.id}-{_AGAIN}" for step in first if f"{step.id}-{_AGAIN}" in known}
     rest = [
@@ -72,14 +70,12 @@ def restarted(
     return [*first, _restart(first), *again, *rest]
 
 
+def _assembled_again(place: LayerPlace) -> list[Step]:
+    return place.layer.assemble(place.context.during("prepare", f"{place.context.name}-{_AGAIN}"))
+
+
 def _brought_up(places: Iterable[LayerPlace]) -> list[Step]:
-    return [
-        step
-        for place in places
-        for step in place.site.hold(
-            place.layer.assemble(place.context.during("prepare", f"{place.context.name}-{_AGAIN}"))
-        )
-    ]
+    return [step for place in places for step in place.site.hold(_assembled_again(place))]
 
 
 def _repeated(step: Step) -> Step:
