@@ -33,9 +33,9 @@ from strata.report.survival import survival_tables
 from strata.report.table import objects
 from strata.report.tipping_text import tipping_words
 from strata.results.capabilities import read_capabilities
+from strata.results.findings import findings_of
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.results.tipping import read_tipping
 from strata.statistics.study import StudyResults, gather
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -100,8 +100,7 @@ def kept(folder: ResultsFolder) -> dict[str, Any]:
     """The figures, as JSON types."""
     results, found = gather(folder), read_capabilities(folder)
     advices = advise(results, chosen_uses(bundled_uses(catalogue()), USES), found)
-    tipping = read_tipping(folder)
-    uses = {} if tipping is None else tipping.uses
+    uses = findings_of(folder, "sensitivity")
     return {
         "study": results.snapshot.name,
         "reference": results.reference,

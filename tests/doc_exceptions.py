@@ -30,9 +30,9 @@ NOT_RUN: Final = {
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
     "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
     "strata claims results/quickstart --claims beliefs.claims.toml --why": "runs trials for minutes: "
-    "tests/lab/test_claims_why_in_lab.py",
+    "tests/lab/test_what_if_in_lab.py",
     "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
-    "strata tipping": "runs trials for minutes: tests/lab/test_tipping_in_lab.py",
+    "strata tipping": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{
         f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"
         for name in ("cloud", "orders", "guests")

@@ -250,7 +250,7 @@ def test_one_command_goes_from_the_question_to_the_commands(
     def lost(*_: object, **__: object) -> None:
         raise LabError("the host's memory is full", remedy="free some")
 
-    monkeypatch.setattr("strata.cli.ask.found_within", lost)
+    monkeypatch.setattr("strata.cli.ask.experiment_on", lost)
     found = shown_json("ask", "orders", "--tipping", "5s", "--jobs", "1")
     assert "mkfs.xfs" in " ".join(found["commands"]), "a search that fails costs nothing that is known"
 

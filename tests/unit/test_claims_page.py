@@ -9,11 +9,11 @@ from shutil import rmtree
 from xml.etree import ElementTree
 
 import pytest
-from tipping_studies import TEXT, measured, planted
+from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown
 from strata.report.why_text import why_sentence
-from strata.results.why import ClaimWhy, Outcome
+from strata.results.findings import Finding, Tried
 
 CLAIMS = """
 [[claims]]
@@ -149,9 +149,9 @@ def test_a_page_of_a_study_without_results_is_refused(folder: Path) -> None:
 )
 def test_variations_without_effect_are_counted(tried: int, said: str) -> None:
     names = ("as measured", "cpu = free", "drives = exact")[: tried + 1]
-    outcomes = tuple(Outcome(name=each, changes={}, why="", verdict="reversed") for each in names)
+    outcomes = tuple(Tried(name=each, changes={}, why="", verdict="reversed") for each in names)
 
-    assert why_sentence(ClaimWhy(results_sha256="", whole=True, outcomes=outcomes)) == said
+    assert why_sentence(Finding(kind="what-if", subject="a", tried=outcomes)) == said
 
 
 def test_the_index_of_the_published_pages_counts_their_verdicts() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,7 +19,7 @@ from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import TEMPLATES, Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
-from strata.cli.tipping import found_within, seconds_of
+from strata.cli.tipping import experiment_on, seconds_of
 from strata.diagnostics.positions import with_values
 from strata.errors import ResultError, StrataError, StudyError
 from strata.files import write_durably
@@ -34,8 +35,8 @@ from strata.working import working
 if TYPE_CHECKING:
     from strata.advice.model import Advice
     from strata.execution.estimate import Estimate
+    from strata.results.findings import Finding
     from strata.results.store import ResultsFolder
-    from strata.results.tipping import UseTipping
     from strata.statistics.study import StudyResults
 
 _SEEDS: Final = 6
@@ -309,7 +310,7 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
             "results": str(place),
             "advice": advice_plain(advice),
             "facts": facts,
-            "tipping": None if changes is None else tipping_plain(advice.use.name, changes),
+            "tipping": None if changes is None else tipping_plain(changes),
         }
         print_json({**found, "stack": chosen, "commands": commands})
     else:
@@ -321,7 +322,7 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
 
 
 def _print_rest(
-    question: _Question, advice: Advice, changes: UseTipping | None, commands: Sequence[str]
+    question: _Question, advice: Advice, changes: Finding | None, commands: Sequence[str]
 ) -> None:
     from strata.report.tipping_text import tipping_words  # noqa: PLC0415
 
@@ -346,26 +347,31 @@ def _print_rest(
 
 def _changes(
     question: _Question, folder: ResultsFolder, results: StudyResults, advice: Advice
-) -> tuple[UseTipping | None, bool]:
+) -> tuple[Finding | None, bool]:
     """What would change the answer, as far as the time allows, and whether the user interrupted.
 
     None without an answer that could change.
     """
-    from strata.advice.tipping import Limits  # noqa: PLC0415
-    from strata.advice.tipping_weights import answered, only_weights  # noqa: PLC0415
+    from strata.experiment.strategies.sensitivity import Sensitivity  # noqa: PLC0415
 
+    strategy = Sensitivity(folder, results, advice, question.study)
     try:
-        answered(results, advice)
+        strategy.answered  # noqa: B018  it may refuse
     except ResultError:
         return None, False
     try:
-        limits = Limits(question.budget_s)
-        return found_within(folder, results, advice, question.study, limits, jobs=question.jobs)
+        experiment = experiment_on(folder, partial(_same, question.study), question.budget_s, question.jobs)
+        return experiment.answer(strategy), experiment.interrupted
     except StudyError:  # the time does not suffice for one value
         pass
     except StrataError as error:  # the answer and the commands stand without this search
         warnings().print(f"What would change the answer was not found: {error}", markup=False, soft_wrap=True)
-    return only_weights(folder, results, advice), False
+    return replace(strategy, study=None).finding((), whole=False), False
+
+
+def _same(study: Study, changes: Mapping[str, Any]) -> Study:
+    assert not changes, "a sensitivity changes values alone"
+    return study
 
 
 def _chosen(advice: Advice) -> str | None:

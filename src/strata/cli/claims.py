@@ -18,7 +18,7 @@ from strata.cli.output import print_json, print_text, print_wrote, refuse_both, 
 from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
 from strata.errors import StudyError
 from strata.printable import printable
-from strata.results.tipping import SEEDS
+from strata.results.findings import SEEDS
 from strata.words import listed
 
 if TYPE_CHECKING:
@@ -208,8 +208,8 @@ def _of_results(path: Path, given: Path | None) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.reading.claims import read_claims  # noqa: PLC0415
     from strata.report.why_text import why_sentence  # noqa: PLC0415
+    from strata.results.findings import findings_of  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
-    from strata.results.why import read_whys  # noqa: PLC0415
     from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -219,7 +219,7 @@ def _of_results(path: Path, given: Path | None) -> _Read:
     file = given or _existing(_beside(snapshot), str(path))
     subject = results_subject(results, catalogue().workloads)
     judged = judge(read_claims(file, subject), results, subject)
-    reasons = {name: why_sentence(each) for name, each in read_whys(folder).items()}
+    reasons = {name: why_sentence(each) for name, each in findings_of(folder, "what-if").items()}
     return _Read(judged, snapshot.name, snapshot.question, subject, results, file, reasons)
 
 

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import notes, print_json, stdout, warnings
-from strata.cli.parameters import RunnerName
-from strata.cli.tipping import seconds_of
+from strata.cli.output import print_json, stdout
+from strata.cli.tipping import conclude, experiment_on, seconds_of
 from strata.errors import ResultError, StrataError
 
 if TYPE_CHECKING:
@@ -33,12 +30,10 @@ class Asked:
 
 def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: Asked) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
-    from strata.advice.why import WhySearch  # noqa: PLC0415  numbers take a moment to load
-    from strata.cli.run import display_of, runner_for  # noqa: PLC0415
-    from strata.execution.varied import VariedTrials  # noqa: PLC0415
+    from strata.experiment.strategies.what_if import WhatIf  # noqa: PLC0415  numbers take a moment to load
     from strata.report.why_text import why_plain, why_view  # noqa: PLC0415
+    from strata.results.declared import declared_study  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
-    from strata.results.why import WHY_TRIALS_NAME  # noqa: PLC0415
 
     budget_s = seconds_of(asked.budget, "--budget")
     if results.snapshot.time_domain == "wall":
@@ -47,43 +42,26 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
             place="--why",
             remedy="run the study in the lab, and use --why on those results",
         )
-    runner = runner_for(RunnerName.LAB, None, path)
-    folder = ResultsFolder.open(path)
-    search = WhySearch(
-        judgement=judged,
-        results=results,
-        subject=subject,
-        trials=VariedTrials(
-            *(folder, WHY_TRIALS_NAME, runner, lambda: display_of(runner, path)),
-            budget_s=budget_s,
-            jobs=asked.jobs,
-        ),
-        file=asked.study,
-        seeds=asked.seeds,
-        say=lambda text: notes().print(text, markup=False, soft_wrap=True),
-    )
-    found = search.run()
+    source = partial(declared_study, results.snapshot, file=asked.study)
+    experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs)
+    found = experiment.answer(WhatIf(judged, results, subject, asked.study, asked.seeds))
     if asked.as_json:
         print_json(why_plain(judged.claim, found))
     else:
         stdout().print(why_view(judged.claim, found))
-    if search.trials.interrupted:
-        warnings().print("Interrupted; the findings are kept, and the same command continues.")
-        raise typer.Exit(INTERRUPTED_EXIT)
-    if not found.whole:
-        notes().print("The budget ended before everything was tried; the same command continues from here.")
+    conclude(experiment, whole=found.whole)
 
 
 def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) -> None:
     """Print the variations that a search would try. The study may refuse some; print the reason."""
-    from strata.advice.variations import variations  # noqa: PLC0415
+    from strata.experiment.strategies.candidates import candidates  # noqa: PLC0415
     from strata.report.why_text import proposed_view  # noqa: PLC0415
     from strata.statistics.claims import cells_of  # noqa: PLC0415
 
     cells = [cell for each in judged.findings for cell in cells_of(each)]
     names = [list(dict.fromkeys(each)) for each in zip(*cells, strict=True)] or [[], []]
     wanted = [
-        (each, _refusal(study, scale, each.changes)) for each in variations(study, judged.claim, *names)
+        (each, _refusal(study, scale, each.changes)) for each in candidates(study, judged.claim, *names)
     ]
     if as_json:
         print_json([{**each.model_dump(mode="json"), "refused": why} for each, why in wanted])

@@ -7,7 +7,7 @@ time enters the page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jinja2 import Environment
@@ -34,8 +34,8 @@ from strata.report.templates import in_script, page_style, page_templates
 from strata.report.tipping_text import tipping_words
 from strata.report.wording import SIGNS, coded, covered_words
 from strata.results.capabilities import Capabilities, read_capabilities
+from strata.results.findings import Finding, findings_of
 from strata.results.store import ResultsFolder
-from strata.results.tipping import Tipping, read_tipping
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather
 from strata.units import format_duration, format_share, format_value, times
@@ -49,7 +49,7 @@ def page_of(folder: ResultsFolder, reference: str | None = None) -> str:
     """The page of a results folder with its capabilities and advice. Raises ResultError as `render`."""
     results = gather(folder)
     capabilities = read_capabilities(folder)
-    tipping = read_tipping(folder)
+    tipping = findings_of(folder, "sensitivity")
     with working("writing the report"):
         return render(results, capabilities, advise_on_all(results, capabilities), reference, tipping)
 
@@ -59,7 +59,7 @@ def render(
     capabilities: Capabilities | None = None,
     advice: Sequence[Advice] = (),
     reference: str | None = None,
-    tipping: Tipping | None = None,
+    tipping: Mapping[str, Finding] | None = None,
 ) -> str:
     """The whole page, its heat map against ``reference`` or the first stack. Raises ResultError."""
     check_reportable(results, reference)
@@ -106,9 +106,9 @@ def render(
     return page.rstrip() + "\n"
 
 
-def _tipping(advice: Sequence[Advice], tipping: Tipping | None) -> dict[str, list[str]]:
+def _tipping(advice: Sequence[Advice], tipping: Mapping[str, Finding] | None) -> dict[str, list[str]]:
     """The sentences under the answers that they are of: other needs or uses may have chosen another stack."""
-    uses = tipping.uses if tipping is not None else {}
+    uses = tipping or {}
     return {
         each.use.name: tipping_words(found)
         for each in advice

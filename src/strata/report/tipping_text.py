@@ -11,19 +11,19 @@ from rich.text import Text
 
 from strata.report.table import Column, Table, columns, terminal
 from strata.report.wording import picked
-from strata.results.tipping import Outcome, TippingPoint, UseTipping
+from strata.results.findings import BreakEven, Finding, Outcome
 from strata.units import times
 from strata.words import counted, listed, sentence_case
 
 _NAME_WIDTH: Final = 30  # in a terminal
 _OUTCOMES: Final[dict[Outcome, str]] = {
-    "tips": "changes",
+    "flips": "changes",
     "stays": "stays",
     "cannot say": "unknown",
 }
 
 
-def point_words(point: TippingPoint, leaders: Sequence[str]) -> str:
+def point_words(point: BreakEven, leaders: Sequence[str]) -> str:
     """One point in a sentence: ``ext4 stays best unless a flush takes less than …``."""
     stays = f"{listed(leaders, 'or')} stay{'s' if len(leaders) == 1 else ''} best"
     side = "above" if point.is_above else "below"
@@ -43,14 +43,14 @@ def point_words(point: TippingPoint, leaders: Sequence[str]) -> str:
     )
 
 
-def _range_words(point: TippingPoint) -> str:
+def _range_words(point: BreakEven) -> str:
     said = {"published": "published range ", "estimated": "estimated range ", "chosen": "tried from "}
     return f"{said[point.known]}{point.shown(point.low)} to {point.shown(point.high)}"
 
 
-def tipping_words(found: UseTipping) -> list[str]:
+def tipping_words(found: Finding) -> list[str]:
     """The tipping points, the nearest first, and what does not change the answer."""
-    tips = [each for each in found.points if each.outcome == "tips"]
+    tips = [each for each in found.points if each.outcome == "flips"]
     said = [point_words(each, found.leaders) for each in tips]
     quantities = {each.quantity for each in found.points if each.outcome == "stays"}
     stays = quantities - {each.quantity for each in found.points if each.outcome != "stays"}
@@ -58,12 +58,14 @@ def tipping_words(found: UseTipping) -> list[str]:
         other = "other " if tips else ""
         names = counted(len(stays), f"{other}quantity", f"{other}quantities")
         ends = [each for each in found.points if each.quantity in stays and each.tried]
-        nearest = min(ends, key=lambda each: each.nearest_ratio)
-        last = min(nearest.tried, key=lambda each: each.ratio)
+        nearest, last = min(
+            ((each, near) for each in ends if (near := each.nearest)), key=lambda pair: pair[1].ratio
+        )
+        [compared] = last.compared
         said.append(
             f"{names} tried to the ends of their ranges: the answer stays. The nearest to a change is "
-            f"{nearest.quantity} at {nearest.shown(last.value)}, where {last.rival} waits "
-            f"{times(last.ratio)} as long as {last.leader}."
+            f"{nearest.quantity} at {nearest.shown(last.value)}, where {compared.stack} waits "
+            f"{times(last.ratio)} as long as {compared.against}."
         )
     unknown = {each.quantity for each in found.points if each.outcome == "cannot say"}
     if unknown:
@@ -73,14 +75,14 @@ def tipping_words(found: UseTipping) -> list[str]:
     return said
 
 
-def tipping_table(found: UseTipping) -> Table:
+def tipping_table(found: Finding) -> Table:
     """A row for each quantity and direction."""
     rows: list[tuple[Any, ...]] = []
     for each in found.points:
         ends = each.between
         at = "" if each.at is None else each.shown(each.at)
         last = each.tried[-1] if each.tried else None
-        nearest = min(each.tried, key=lambda one: one.ratio, default=None)
+        nearest = each.nearest
         rows.append(
             (
                 each.quantity,
@@ -88,7 +90,7 @@ def tipping_table(found: UseTipping) -> Table:
                 each.shown(each.end),
                 _OUTCOMES[each.outcome],
                 at if ends else "",
-                nearest.rival if nearest else "",
+                nearest.compared[0].stack if nearest else "",
                 times(nearest.ratio) if nearest else "",
                 last.seeds if last else None,
             )
@@ -105,7 +107,7 @@ def tipping_table(found: UseTipping) -> Table:
     )
 
 
-def tipping_view(title: str, found: UseTipping) -> RenderableType:
+def tipping_view(title: str, found: Finding) -> RenderableType:
     head = Text.assemble(
         (title, "bold"), f"  {listed(found.leaders, 'or')} {_leads(found)} ({found.conclusion})"
     )
@@ -113,19 +115,19 @@ def tipping_view(title: str, found: UseTipping) -> RenderableType:
     return Group(head, *sentences, Text(), terminal(tipping_table(found)))
 
 
-def _leads(found: UseTipping) -> str:
+def _leads(found: Finding) -> str:
     return "leads" if len(found.leaders) == 1 else "lead"
 
 
-def tipping_plain(use: str, found: UseTipping) -> dict[str, Any]:
+def tipping_plain(found: Finding) -> dict[str, Any]:
     return {
-        "use": use,
+        "use": found.subject,
         **picked(found, "leaders", "whole"),
         "sentences": tipping_words(found),
         "points": [
             {
                 **each.model_dump(mode="json"),
-                **picked(each, "at", "between", "rival", "is_shown"),
+                **picked(each, "outcome", "note", "at", "between", "rival", "is_shown"),
                 "sentence": sentence_case(point_words(each, found.leaders)),
             }
             for each in found.points

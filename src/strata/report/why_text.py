@@ -14,19 +14,19 @@ from strata.report.claims import TONES, level_words
 from strata.report.spans import Tone
 from strata.report.table import Cell, Table, columns, terminal
 from strata.report.wording import picked
-from strata.results.why import ClaimWhy, Compared, Outcome, Variation
+from strata.results.findings import Compared, Finding, Tried, Variation
 from strata.words import counted, listed
 
 _COMPARED_MAX: Final = 3  # in a row
 
 
-def why_sentence(found: ClaimWhy) -> str:
+def why_sentence(found: Finding) -> str:
     """Which variation turns the verdict: ``reversed → reproduced with precondition = steady``."""
-    before, tried = found.as_measured.verdict, [each for each in found.outcomes[1:] if each.verdict]
-    rest = len(found.outcomes) - 1 - len(tried)
+    before, tried = found.as_measured.verdict, [each for each in found.tried[1:] if each.verdict]
+    rest = len(found.tried) - 1 - len(tried)
     untried = f"; {counted(rest, 'variation')} not tried or refused" if rest else ""
-    if found.turning:
-        return f"{before} → reproduced with {listed([each.name for each in found.turning], 'or')}{untried}"
+    if found.flipping:
+        return f"{before} → reproduced with {listed([each.name for each in found.flipping], 'or')}{untried}"
     if not tried:
         return f"{before or 'no verdict'}{untried}"
     others = [f"{each.verdict} with {each.name}" for each in found.changing]
@@ -36,7 +36,7 @@ def why_sentence(found: ClaimWhy) -> str:
     return f"{before}, and {none}{but}{untried}"
 
 
-def why_table(found: ClaimWhy) -> Table:
+def why_table(found: Finding) -> Table:
     rows = [
         (
             Cell(each.name, tone="strong", remark=each.why),
@@ -44,7 +44,7 @@ def why_table(found: ClaimWhy) -> Table:
             Cell(_found(each), remark=each.note if each.verdict else ""),
             each.seeds or None,
         )
-        for each in found.outcomes
+        for each in found.tried
     ]
     return Table(columns("variation", "verdict", "found", ("seeds", "count")), rows)
 
@@ -53,7 +53,7 @@ def _tone(verdict: str) -> Tone:
     return next((tone for name, tone in TONES.items() if name == verdict), "dim")
 
 
-def _found(outcome: Outcome) -> str:
+def _found(outcome: Tried) -> str:
     if not outcome.verdict:
         return outcome.note
     shown = [_level(each) for each in outcome.compared[:_COMPARED_MAX]]
@@ -65,7 +65,7 @@ def _level(each: Compared) -> str:
     return level_words(each.level, (each.low, each.high), each.unit, is_ratio=each.against is not None) or "–"
 
 
-def why_view(claim: Claim, found: ClaimWhy) -> RenderableType:
+def why_view(claim: Claim, found: Finding) -> RenderableType:
     sides = [
         f"{each.stack} against {each.against}" if each.against else each.stack
         for each in found.as_measured.compared[:_COMPARED_MAX]
@@ -80,13 +80,13 @@ def why_view(claim: Claim, found: ClaimWhy) -> RenderableType:
     )
 
 
-def why_plain(claim: Claim, found: ClaimWhy) -> dict[str, Any]:
+def why_plain(claim: Claim, found: Finding) -> dict[str, Any]:
     return {
         **picked(claim, "id", "claim", "source"),
         "sentence": why_sentence(found),
-        "turned_by": [each.name for each in found.turning],
+        "turned_by": [each.name for each in found.flipping],
         "whole": found.whole,
-        "variations": [each.model_dump(mode="json") for each in found.outcomes],
+        "variations": [each.model_dump(mode="json") for each in found.tried],
     }
 
 

@@ -42,7 +42,7 @@ from strata.working import working
 
 _OWN_NAMES: Final = (
     *(".lock", ".journal", "study.json", "trials", "query", "capabilities", "capabilities.json"),
-    *("tipping", "tipping.json", "why", "why.json"),
+    *("variations", "findings.json"),
 )
 
 

@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from strata.advice.quantities import quantities
 from strata.devices.kinds.flash import PRECONDITIONS
 from strata.devices.processor import bundled_processors, find_processor
 from strata.diagnostics.key_paths import HEAD
+from strata.experiment.quantities import quantities
 from strata.model.kernel import KERNELS
 from strata.model.study import Study
 from strata.reading.claims import Claim
-from strata.results.why import AS_MEASURED, Variation
+from strata.results.findings import AS_MEASURED, Variation
 from strata.units import describe_size
 
 _STATES: Final[Mapping[str, str]] = {
@@ -30,7 +30,7 @@ _OF_LOAD: Final = ("clients", "threads")
 """A claim states how many operations wait at once; it often leaves out the amount of data."""
 
 
-def variations(
+def candidates(
     study: Study, claim: Claim, stacks: Iterable[str], workloads: Iterable[str]
 ) -> list[Variation]:
     """The study as it is, and the changes to try; ``study`` is the one of the full size."""
@@ -43,7 +43,7 @@ def variations(
         *_nominal(study),
         *_sizes(study, workloads),
     ]
-    return list({each.folder: each for each in found}.values())
+    return list({each.model_dump_json(exclude={"why"}): each for each in found}.values())
 
 
 def _suspects(claim: Claim) -> Iterator[Variation]:

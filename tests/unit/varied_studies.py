@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study of two stacks whose responses to uncertain quantities are planted, and a search on its results."""
+"""A study of two stacks whose responses to variations are planted, and questions about its results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 from execution_factory import RecordingDisplay, study_in
 
 from strata.advice.advise import advise
-from strata.advice.tipping import Limits, Tipper
 from strata.advice.uses import Use
 from strata.execution.run import run_study
+from strata.experiment.experiment import Experiment
+from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.model.step import Step
 from strata.plan.model import Plan
+from strata.results.findings import BreakEven, Finding
 from strata.results.store import ResultsFolder
-from strata.results.tipping import TippingPoint, UseTipping
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner, Output
 from strata.statistics.study import gather
@@ -87,26 +88,42 @@ def measured(folder: Path, runner: FakeRunner, text: str = TEXT) -> ResultsFolde
     return ResultsFolder.open(folder / "results")
 
 
-def tipper(folder: Path, use: Use, response: Response, text: str = TEXT, **options: Any) -> Tipper:
-    """A search on results that the same stacks gave."""
+@dataclass
+class Asked:
+    """A question about the results in a folder, and the means to answer it."""
+
+    strategy: Sensitivity
+    experiment: Experiment
+
+    def answer(self) -> Finding:
+        return self.experiment.answer(self.strategy)
+
+
+def asked(
+    folder: Path,
+    use: Use,
+    response: Response,
+    text: str = TEXT,
+    *,
+    runner: FakeRunner | None = None,
+    budget_s: float = 1e6,
+    **limits: Any,
+) -> Asked:
+    """The sensitivity of the answer by results that the same stacks gave, which are measured if need be."""
     found = measured(folder, planted(response), text)
-    results = gather(found)
+    results, study = gather(found), study_in(folder, text)
     [advice] = advise(results, [use], None)
-    runner = options.pop("runner", None) or planted(response)
-    limits = Limits(**{"budget_s": 1e6, "globs": (SETTLE,), **options})
-    said: list[str] = []
-    return Tipper(
-        *(study_in(folder, text), found, results, advice, runner),
-        display=RecordingDisplay,
-        say=said.append,
-        limits=limits,
+    experiment = Experiment(
+        found,
+        lambda changes: study,
+        lambda: runner or planted(response),
+        lambda runner, place: RecordingDisplay(),
+        lambda text: None,
+        budget_s,
         jobs=1,
     )
+    return Asked(Sensitivity(found, results, advice, study, **{"globs": (SETTLE,), **limits}), experiment)
 
 
-def above(found: UseTipping, quantity: str = SETTLE) -> TippingPoint:
-    return next(each for each in found.points if each.quantity == quantity and each.is_above)
-
-
-def below(found: UseTipping, quantity: str = SETTLE) -> TippingPoint:
-    return next(each for each in found.points if each.quantity == quantity and not each.is_above)
+def point(found: Finding, quantity: str = SETTLE, *, above: bool = True) -> BreakEven:
+    return next(each for each in found.points if each.quantity == quantity and each.is_above is above)

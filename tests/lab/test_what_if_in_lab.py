@@ -52,7 +52,7 @@ def test_the_planted_reason_is_found_by_real_trials(lab: Lab) -> None:
             "reads.size = 16MiB",
             "reads.size = 256MiB",
         } <= verdicts.keys()
-        before = {path.name: hashes(path) for path in (folder / "results" / "why").iterdir()}
+        before = {path.name: hashes(path) for path in (folder / "results" / "variations").iterdir()}
 
         assert json.loads(strata(*words, env=env, cwd=folder).stdout) == found
-        assert before == {path.name: hashes(path) for path in (folder / "results" / "why").iterdir()}
+        assert before == {path.name: hashes(path) for path in (folder / "results" / "variations").iterdir()}

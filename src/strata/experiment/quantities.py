@@ -9,7 +9,7 @@ from typing import Final
 
 from strata.model.study import MEMORY_BYTES_MIN, Study, StudyDevice
 from strata.model.workload import Workload
-from strata.results.tipping import Uncertain
+from strata.results.findings import Uncertain
 from strata.units import MIB
 
 _FACTOR: Final = 4.0
@@ -38,10 +38,6 @@ class Quantity(Uncertain):
     whole: int
     applied: Callable[[Study, float], Study]
 
-    @property
-    def ends(self) -> list[float]:
-        return [end for end in (self.low, self.high) if end != self.stated]
-
     def near(self, value: float) -> float:
         """The nearest value that it can have."""
         return float(f"{value:.4g}") if not self.whole else round(value / self.whole) * self.whole
@@ -57,6 +53,14 @@ def quantities(study: Study, workloads: Iterable[str]) -> list[Quantity]:
         *_of_memory(study),
         *_of_disks(study),
     ]
+
+
+def with_values(study: Study, workloads: Iterable[str], values: Mapping[str, float]) -> Study:
+    """The study with other values of its quantities, by their ids."""
+    known = {each.quantity: each for each in quantities(study, workloads)} if values else {}
+    for quantity, value in values.items():
+        study = known[quantity].applied(study, value)
+    return study
 
 
 def _of_disks(study: Study) -> Iterator[Quantity]:

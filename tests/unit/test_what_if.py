@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from execution_factory import RecordingDisplay
-from tipping_studies import TEXT, Response, measured, planted
 from typer.testing import CliRunner
+from varied_studies import TEXT, Response, measured, planted
 
 from command_line import refusal, shown, shown_json
 from strata.cli import app
 from strata.cli.application import INTERRUPTED_EXIT
+from strata.results.findings import FINDINGS_NAME, UNTRIED, findings_of
 from strata.results.store import ResultsFolder
-from strata.results.why import WHY_NAME, read_whys
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner
 
@@ -128,7 +128,7 @@ def test_a_variation_that_is_refused_says_why(folder: Path, monkeypatch: pytest.
     notes = [each["note"] for each in found["variations"] if not each["verdict"]]
     assert 'refused: unknown key "nonsense"' in notes
     assert 'refused: there is no "ext3" in stacks' in notes
-    assert "refused: it changes nothing in the claim's trials" in notes
+    assert "refused: it changes nothing in these trials" in notes
 
 
 def test_nothing_is_run_twice_and_the_findings_are_kept(
@@ -142,8 +142,8 @@ def test_nothing_is_run_twice_and_the_findings_are_kept(
     assert shown_json(*words(folder)) == first
     assert shown_json(*words(folder, "--budget", "1ns")) == first
     assert again.begun == []
-    kept = read_whys(ResultsFolder.open(folder / "results"))
-    assert [each.name for each in kept["oltp.ext4"].turning] == first["turned_by"]
+    kept = findings_of(ResultsFolder.open(folder / "results"), "what-if")
+    assert [each.name for each in kept["oltp.ext4"].flipping] == first["turned_by"]
     said = " ".join(shown("claims", folder / "results", "--claims", folder / "my.claims.toml").split())
     assert "oltp.ext4: not reproduced → reproduced with workloads.oltp.clients = 40" in said
 
@@ -151,12 +151,12 @@ def test_nothing_is_run_twice_and_the_findings_are_kept(
 def test_findings_of_other_results_are_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner_of(folder, monkeypatch, by_clients, TEXT)
     shown(*words(folder))
-    path = folder / "results" / WHY_NAME
+    path = folder / "results" / FINDINGS_NAME
     kept = json.loads(path.read_text())
-    kept["claims"]["oltp.ext4"]["results_sha256"] = "0" * 64
+    kept["findings"][0]["results_sha256"] = "0" * 64
     path.write_text(json.dumps(kept))
 
-    assert read_whys(ResultsFolder.open(folder / "results")) == {}
+    assert findings_of(ResultsFolder.open(folder / "results"), "what-if") == {}
 
 
 def test_a_failed_trial_leaves_its_variation_without_a_verdict(
@@ -206,10 +206,10 @@ def test_an_interruption_ends_the_search_and_is_no_budget_that_is_too_small(
 
     shown(*words(folder), exit_code=INTERRUPTED_EXIT)
 
-    [kept] = read_whys(ResultsFolder.open(folder / "results")).values()
+    [kept] = findings_of(ResultsFolder.open(folder / "results"), "what-if").values()
     assert kept.as_measured.verdict == "not reproduced"
     assert not kept.whole
-    assert not [each for each in kept.outcomes[1:] if each.note != "not tried within the budget"]
+    assert not [each for each in kept.tried[1:] if each.note != UNTRIED]
 
 
 def test_results_without_a_common_seed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

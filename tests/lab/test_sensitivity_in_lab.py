@@ -41,14 +41,14 @@ def test_the_planted_tipping_point_is_found_by_real_trials(lab: Lab) -> None:
 
         assert found["leaders"] == ["one"]
         [above] = [each for each in found["points"] if each["end"] == END_MS]
-        assert above["outcome"] == "tips"
+        assert above["outcome"] == "flips"
         assert above["rival"] == "two"
         # The search stops within 5 %; the two spindles stand at other angles, which moves the point a little.
         assert above["between"][0] * 0.95 <= PLANTED_MS <= above["between"][1] * 1.05
         [below] = [each for each in found["points"] if each["end"] == 0.1]
         assert below["outcome"] == "stays"
-        before = {path.name: hashes(path) for path in (folder / "results" / "tipping").iterdir()}
+        before = {path.name: hashes(path) for path in (folder / "results" / "variations").iterdir()}
 
         assert json.loads(strata(*words, env=env, cwd=folder).stdout) == [found]
-        after = {path.name: hashes(path) for path in (folder / "results" / "tipping").iterdir()}
+        after = {path.name: hashes(path) for path in (folder / "results" / "variations").iterdir()}
         assert after == before

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variations of a study, run beside its results within one budget of real time.
+
+A strategy chooses the next variations by the outcomes so far, and judges what came of each. Everything that
+is found is kept at once, so that an interrupted question, asked again, loses nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
+
+from strata.diagnostics.names import to_kebab
+from strata.errors import StrataError, StudyError
+from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, snapshot_of
+from strata.execution.display import Display
+from strata.execution.run import lab_bytes, memory_available_bytes, run_study, worker_cpus
+from strata.experiment.quantities import with_values
+from strata.files import explained
+from strata.model.kernel import find_kernel
+from strata.model.study import Study
+from strata.plan.model import canonical_json, sha256_hex
+from strata.results.findings import UNTRIED, Finding, Tried, Variation, keep_finding
+from strata.results.record import ResultRecord
+from strata.results.store import ResultsFolder
+from strata.runners.base import Runner
+from strata.statistics.study import StudyResults, gather
+from strata.units import NS_PER_S, format_duration, format_size
+from strata.words import counted
+
+VARIATIONS_NAME: Final = "variations"
+_KERNEL_S: Final = 600.0  # to compile one on two processors
+
+
+class BudgetExhausted(Exception):  # noqa: N818  not an error
+    """The budget does not suffice for a variation."""
+
+
+class Interrupted(Exception):  # noqa: N818  not an error
+    """The user asked for the end; the trials that were run are kept."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The part of a study that a question is about."""
+
+    stacks: Sequence[str]
+    workloads: Sequence[str]
+    seeds: Sequence[int]
+
+    def of(self, study: Study, seeds: int = 0) -> Study:
+        """The study with these cells and the first ``seeds`` seeds (0: all) alone, without what it adds."""
+        for name in self.stacks:
+            if name not in study.stacks:
+                raise StudyError(f"it leaves no stack {name}")
+        return replace(
+            study,
+            stacks={name: study.stacks[name] for name in self.stacks},
+            workloads={name: study.workloads[name] for name in self.workloads},
+            seeds=tuple(self.seeds[: seeds or None]),
+            precision=None,
+            survival=None,
+            reference=study.reference if study.reference in self.stacks else None,
+        )
+
+
+class Strategy(Protocol):
+    """One question: which variations to try, and what each comes to."""
+
+    @property
+    def cells(self) -> Cells:
+        """The stacks, workloads and seeds that are run under every variation."""
+
+    def next(self, tried: Sequence[Tried]) -> Sequence[Variation]:
+        """The variations to try next, given the outcomes so far; none: the question is answered."""
+
+    def judge(self, variation: Variation, results: StudyResults) -> Tried:
+        """The outcome of a variation, by the results of `cells` under it."""
+
+    def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
+        """The answer so far."""
+
+
+@dataclass
+class Experiment:
+    """Runs variations of a study, and keeps their trials and the findings.
+
+    Attributes:
+        folder: The results of the unchanged study.
+        source: The study with other values at key paths; none: as it is.
+        make_runner: Called when the first trial is to be run.
+        make_display: Of the trials of a variation, with the durations of earlier ones in a folder.
+        say: Takes a sentence on the progress.
+        budget_s: Real time for all trials.
+        clock: Real seconds.
+        interrupted: Whether the user asked for the end.
+    """
+
+    folder: ResultsFolder
+    source: Callable[[Mapping[str, Any]], Study]
+    make_runner: Callable[[], Runner]
+    make_display: Callable[[Runner, Path], Display]
+    say: Callable[[str], None]
+    budget_s: float = math.inf
+    jobs: int | None = None
+    clock: Callable[[], float] = time.monotonic
+    interrupted: bool = False
+    _trial_s: float = 1.0  # of the results, and then of the variations
+    _end_s: float = field(init=False)  # of the present question
+    _last_s: float = field(init=False)  # of all questions
+
+    def __post_init__(self) -> None:
+        self._end_s = self._last_s = self.clock() + self.budget_s
+
+    @cached_property
+    def runner(self) -> Runner:
+        return self.make_runner()
+
+    @cached_property
+    def study(self) -> Study:
+        return self.source({})
+
+    def answer_each(self, strategies: Sequence[Strategy]) -> tuple[list[Finding], list[StudyError]]:
+        """The answers, each within an even share of the remaining budget, and the refusals.
+
+        Raises the first refusal if every question is refused.
+        """
+        found, refused = [], []
+        for left, strategy in zip(range(len(strategies), 0, -1), strategies, strict=True):
+            now_s = self.clock()
+            self._end_s = now_s + max(0.0, self._last_s - now_s) / left
+            try:
+                found.append(self.answer(strategy))
+            except StudyError as error:  # too little time is left, or only another use has this quantity
+                refused.append(error)
+            if self.interrupted:
+                break
+        if refused and not found:
+            raise refused[0]
+        return found, refused
+
+    def answer(self, strategy: Strategy) -> Finding:
+        """Try what a strategy asks for within the budget; findings.json keeps the outcomes after each one.
+
+        Raises StudyError if the budget is less than one variation takes.
+        """
+        tried: list[Tried] = []
+        self._trial_s = self._mean_trial_s(strategy.cells)
+        while not self.interrupted and (wanted := strategy.next(tried)):
+            if not tried:
+                self.say(self._forecast(strategy.cells, wanted))
+            waiting = [variation.tried(note=UNTRIED) for variation in wanted]
+            for number, variation in enumerate(wanted, start=1):
+                self.say(f"[{number} of {len(wanted)}] {variation.name}")
+                try:
+                    waiting[number - 1] = self._tried(strategy, variation)
+                except (Interrupted, KeyboardInterrupt):
+                    self.interrupted = True
+                    break
+                keep_finding(self.folder, strategy.finding([*tried, *waiting], whole=False))
+            tried += waiting
+        found = strategy.finding(tried, whole=not any(each.note == UNTRIED for each in tried))
+        keep_finding(self.folder, found)
+        is_judged = any(each.verdict for each in tried if each.changes or each.values)
+        if not (is_judged or found.whole or self.interrupted):
+            self._refuse_budget(strategy.cells)
+        return found
+
+    def _tried(self, strategy: Strategy, variation: Variation) -> Tried:
+        try:
+            return strategy.judge(variation, self.run(variation, strategy.cells))
+        except BudgetExhausted:
+            return variation.tried(note=UNTRIED)  # another one may be there already, or need fewer trials
+        except StrataError as error:
+            first = getattr(error, "diagnostics", [error])[0]
+            return variation.tried(note=f"refused: {first.cause}")
+
+    def run(self, variation: Variation, cells: Cells) -> StudyResults:
+        """The results of a part of the study under a variation; trials that are there are not run again.
+
+        Raises StrataError if the study cannot have the variation, BudgetExhausted and Interrupted.
+        """
+        varied = self._varied(variation, cells)
+        as_it_is = cells.of(self.study, variation.seeds)
+        if varied.kernel != as_it_is.kernel:
+            self._require_kernels(varied)
+        planned = plan_study(varied, self.runner)[0]
+        if variation.changes and _specified(planned) == _specified(plan_study(as_it_is, self.runner)[0]):
+            raise StudyError("it changes nothing in these trials")
+        needed_bytes = lab_bytes(varied)
+        if needed_bytes > max(memory_available_bytes(), lab_bytes(as_it_is)):
+            raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
+        place = self.folder.path / VARIATIONS_NAME / _folder_of(variation)
+        missing = self._missing(planned, self._copied(varied, planned, place))
+        if missing and self._cost_s(varied, len(missing)) > self._left_s:
+            raise BudgetExhausted
+        begun_s = self.clock()
+        done = run_study(
+            varied, place, self.runner, self.make_display(self.runner, self.folder.path), jobs=self.jobs
+        )
+        if done.valid:
+            self._trial_s = (self.clock() - begun_s) / len(done.valid) * self._at_once(varied)
+        if done.signal_number is not None:
+            raise Interrupted
+        return gather(ResultsFolder.open(place))
+
+    def _varied(self, variation: Variation, cells: Cells) -> Study:
+        study = self.source(variation.changes) if variation.changes else self.study
+        study = with_values(study, cells.workloads, variation.values)
+        if variation.kernel is not None:
+            kernel = find_kernel(variation.kernel)
+            own = {name: {**each, "kernel": kernel} for name, each in study.own.items()}
+            study = replace(study, kernel=kernel, own=own)
+        return cells.of(study, variation.seeds)
+
+    @property
+    def _left_s(self) -> float:
+        return self._end_s - self.clock()
+
+    def _cost_s(self, study: Study, trials: int) -> float:
+        """The real time that this number of trials takes, estimated by the trials before."""
+        return trials * self._trial_s / self._at_once(study)
+
+    def _at_once(self, study: Study) -> int:
+        return len(worker_cpus(self.runner, self.jobs, lab_bytes(study)))
+
+    def _mean_trial_s(self, cells: Cells) -> float:
+        """The real time of a trial of these cells, by the results; a second without any."""
+        records = (each.record for each in self.folder.readings())
+        took = [each.real_time.duration_s for each in records if each is not None and _is_in(each, cells)]
+        return sum(took) / len(took) if took else 1.0
+
+    def _forecast(self, cells: Cells, wanted: Sequence[Variation]) -> str:
+        trials = len(cells.stacks) * len(cells.workloads)
+        count = sum(trials * len(cells.seeds[: each.seeds or None]) for each in wanted)
+        about = format_duration(round(self._cost_s(self.study, count)) * NS_PER_S)
+        left_s = self._left_s
+        most = "" if math.isinf(left_s) else f", at most {format_duration(round(left_s) * NS_PER_S)}"
+        return f"{counted(len(wanted), 'variation')} first: about {about}{most}"
+
+    def _require_kernels(self, study: Study) -> None:
+        """Raise BudgetExhausted if it leaves no time to compile a kernel that the study needs."""
+        planned = plan_study(study, self.runner, chosen=())[0]  # builds nothing
+        built = all(self.runner.identity_of(each.plan).kernel_sha256 for each in planned)
+        if not built and self._left_s < _KERNEL_S:
+            raise BudgetExhausted
+
+    def _refuse_budget(self, cells: Cells) -> None:
+        count = len(cells.stacks) * len(cells.workloads) * len(cells.seeds)
+        seconds = (self.budget_s, self._cost_s(self.study, count))
+        given, least = (format_duration(each * NS_PER_S) for each in seconds)
+        raise StudyError(
+            f"the budget of {given} is less than one variation takes: about {least}",
+            place="--budget",
+            remedy="give more, or fewer --seeds",
+        )
+
+    def _missing(self, planned: Iterable[PlannedTrial], folder: ResultsFolder) -> list[PlannedTrial]:
+        def is_there(trial: PlannedTrial) -> bool:
+            of_now = fingerprint_of(self.runner.identity_of(trial.plan))
+            return folder.valid_result(trial.key, trial.spec_sha256, of_now) is not None
+
+        return [trial for trial in planned if not is_there(trial)]
+
+    def _copied(self, varied: Study, planned: list[PlannedTrial], place: Path) -> ResultsFolder:
+        """The variation's folder, with the results of the trials that the variation does not touch."""
+        folder = ResultsFolder.create(place, snapshot_of(varied, planned, {}, self.runner, ""))
+        unmeasured = {each.key for each in self._missing(planned, self.folder)}
+        for trial in planned:
+            measured, copy = (one.trials_path / str(trial.key) for one in (self.folder, folder))
+            if trial.key in unmeasured or copy.exists():
+                continue
+            # After an interruption a trial is there whole or not at all.
+            with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
+                shutil.copytree(measured, Path(beside) / copy.name).rename(copy)
+        return folder
+
+
+def _folder_of(variation: Variation) -> str:
+    """The name of the folder of its trials, the same whichever question asks."""
+    data = variation.model_dump(include={"changes", "values", "kernel"})
+    return f"{(to_kebab(variation.name) or 'change')[:60]}-{sha256_hex(canonical_json(data))[:8]}"
+
+
+def _is_in(record: ResultRecord, cells: Cells) -> bool:
+    return record.trial.stack in cells.stacks and record.trial.workload in cells.workloads
+
+
+def _specified(planned: Iterable[PlannedTrial]) -> dict[object, object]:
+    return {each.key: (each.spec_sha256, each.plan.kernel) for each in planned}

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would change an answer: values of uncertain quantities at which another stack becomes best.
+
+Each end of a quantity's range is tried with one seed. The ends at which a rival comes near are tried with all
+seeds, and where it leads there, the value between is found by bisection. The stacks of a trial are paired by
+seed, as everywhere, and each seed keeps its drive but for the value. Weights need no trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from strata.advice.advise import advise
+from strata.advice.evidence import Evidence, Scorer, evidence_of
+from strata.advice.model import Advice
+from strata.advice.uses import Use
+from strata.errors import ResultError, StudyError
+from strata.experiment.experiment import Cells
+from strata.experiment.quantities import Quantity, quantities
+from strata.experiment.strategies.weights import Answered, answered, best_two, weights_tried
+from strata.model.study import Study
+from strata.results.capabilities import read_capabilities
+from strata.results.declared import declared_study
+from strata.results.findings import (
+    SEEDS,
+    Compared,
+    Finding,
+    Tried,
+    Uncertain,
+    Variation,
+    findings_of,
+    identity_of,
+)
+from strata.results.store import ResultsFolder
+from strata.statistics.study import StudyResults, gather
+
+NEAR: Final = 1.1
+"""A judgement: where the rival waits longer by more than this with one seed, no further seed is tried."""
+WITHIN: Final = 0.05
+"""How near the values come between which the answer changes, as a share."""
+_STEPS_MAX: Final = 8
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The break-even points of the answer for a use.
+
+    Attributes:
+        study: None: only weights are tried, as of results of a real machine.
+        seeds_max: Of each value near a break-even point.
+        globs: Over the names of quantities; none: all are tried.
+    """
+
+    folder: ResultsFolder
+    results: StudyResults
+    advice: Advice
+    study: Study | None
+    seeds_max: int = SEEDS
+    globs: Sequence[str] = ()
+
+    @cached_property
+    def answered(self) -> Answered:
+        """The answer that could change. Raises ResultError if there is none."""
+        return answered(self.results, self.advice)
+
+    @cached_property
+    def cells(self) -> Cells:
+        evidence = self._evidence(self.results, Scorer(self.results))
+        workloads = list(dict.fromkeys(part.workload for part in evidence.parts))
+        seeds = evidence.common_seeds(evidence.stacks)[: self.seeds_max]
+        return Cells(self.answered.stacks, workloads, seeds)
+
+    def _evidence(self, results: StudyResults, scorer: Scorer) -> Evidence:
+        return evidence_of(results, self.advice.use, self.answered.stacks, scorer)
+
+    def next(self, tried: Sequence[Tried]) -> list[Variation]:
+        """The ends of all ranges with one seed; then, point by point, the values between.
+
+        Raises StudyError if no quantity has a name that was asked for.
+        """
+        if not tried:
+            return [quantity.varied(end, 1) for quantity in self._wanted for end in quantity.ends]
+        sides = ((each, each.on_side(end, tried)) for each in self._wanted for end in each.ends)
+        near = [(side[0].ratio, quantity, side) for quantity, side in sides if side[0].ratio < NEAR]
+        for _, quantity, side in sorted(near, key=lambda found: found[0]):
+            value = self._following(quantity, side)
+            if value is not None:
+                return [quantity.varied(value, len(self.cells.seeds))]
+        return []
+
+    def _following(self, quantity: Quantity, side: Sequence[Tried]) -> float | None:
+        """The next value of a quantity on one side, whose end was tried first; None after the last one."""
+        end = side[0].value
+        if len(self.cells.seeds) > 1:
+            side = side[1:]  # without the one seed
+        if not side:
+            return end
+        at_end, *between = side
+        if at_end.ratio >= 1 or len(between) >= _STEPS_MAX or not all(each.verdict for each in side):
+            return None
+        stays, flips = quantity.stated, end
+        for each in between:
+            stays, flips = (stays, each.value) if each.ratio < 1 else (each.value, flips)
+        middle = quantity.near(math.sqrt(stays * flips) if min(stays, flips) > 0 else (stays + flips) / 2)
+        is_near = abs(flips - stays) <= WITHIN * max(abs(stays), abs(flips))
+        return None if is_near or middle in (stays, flips) else middle
+
+    @cached_property
+    def _wanted(self) -> list[Quantity]:
+        if self.study is None:
+            return []
+        every = quantities(self.study, self.cells.workloads)
+        found = [quantity for quantity in every if self._is_asked(quantity.quantity)]
+        weights = [f"weights.{part.name}" for part in self.advice.use.weights]
+        if not found and not any(map(self._is_asked, weights)):
+            names = ", ".join([*(quantity.quantity for quantity in every), *weights])
+            cause = f'no quantity is called "{", ".join(self.globs)}"'
+            raise StudyError(cause, place="--parameter", remedy=f"there are: {names}")
+        return found
+
+    def _is_asked(self, name: str) -> bool:
+        return not self.globs or any(fnmatchcase(name, glob) for glob in self.globs)
+
+    def judge(self, variation: Variation, results: StudyResults) -> Tried:
+        """The comparison of the best leader with the best rival, or why there is none."""
+        scorer = Scorer(results)
+        evidence = self._evidence(results, scorer)
+        common, leaders = evidence.common_seeds(evidence.stacks), set(self.answered.leaders)
+        sides = [set(evidence.stacks) & leaders, set(evidence.stacks) - leaders]
+        if not all(sides) or len(common) != variation.seeds:
+            problems = (reading.problem for reading in results.readings if reading.problem)
+            return variation.tried(note=next(problems, "it has no numbers that count"))
+        baseline = scorer.baseline(evidence.stacks)
+        score = scorer.estimates(evidence.stacks, baseline, evidence.parts, common)
+        leader, rival = best_two(score, self.answered.leaders)
+        found = scorer.against(
+            *(self.advice.use.name, rival, leader),
+            baseline=baseline,
+            parts=evidence.parts,
+            seeds=common,
+            mean="arithmetic",
+            family=scorer.family(evidence.stacks, baseline, evidence.parts, common, "arithmetic"),
+        ).ratio
+        low, high = (found.interval.low, found.interval.high) if found.interval else (None, None)
+        compared = Compared(
+            workload=self.advice.use.name, stack=rival, against=leader, level=found.ratio, low=low, high=high
+        )
+        return variation.tried("flips" if found.ratio < 1 else "stays", "", [compared], len(common))
+
+    def finding(self, tried: Sequence[Tried], *, whole: bool) -> Finding:
+        """What was found now, and before of other quantities or with a larger budget."""
+        weights, shares = weights_tried(self.results, self.advice)
+        weights = [weight for weight in weights if self._is_asked(weight.quantity)]
+        names = {weight.quantity for weight in weights}
+        shares = [share for share in shares if names.intersection(share.values)]
+        now = {(*share.values.items(), share.seeds): share for share in (*shares, *tried)}
+        earlier = self._earlier
+        before = [each for each in earlier.tried if each.verdict] if earlier else []
+        judged = {name for each in before for name in each.values}
+        known = {
+            each.quantity: each for each in (earlier.quantities if earlier else ()) if each.quantity in judged
+        }
+        wanted = (Uncertain(**each.plain) for each in self._wanted)
+        known |= {each.quantity: each for each in (*weights, *wanted)}
+        return Finding(
+            kind="sensitivity",
+            subject=self.advice.use.name,
+            results_sha256=identity_of(self.results.snapshot),
+            whole=whole,
+            tried=tuple(({(*each.values.items(), each.seeds): each for each in before} | now).values()),
+            leaders=self.answered.leaders,
+            conclusion=self.advice.conclusion,
+            quantities=tuple(known.values()),
+        )
+
+    @cached_property
+    def _earlier(self) -> Finding | None:
+        found = findings_of(self.folder, "sensitivity").get(self.advice.use.name)
+        return found if found is not None and found.leaders == self.answered.leaders else None
+
+
+def sensitivities(
+    folder: ResultsFolder,
+    uses: Sequence[Use],
+    *,
+    is_named: bool,
+    file: Path | None = None,
+    **limits: Any,
+) -> list[Sensitivity]:
+    """The questions of the uses that the results answer; ``file`` is the study, if it needs files beside it.
+
+    Raises ResultError if there is no answer that could change, or not for a named use.
+    """
+    results = gather(folder)
+    is_lab = results.snapshot.time_domain == "virtual"
+    study = declared_study(results.snapshot, file=file) if is_lab else None
+    found = []
+    for advice in advise(results, uses, read_capabilities(folder), evidence=False):
+        strategy = Sensitivity(folder, results, advice, study, **limits)
+        try:
+            strategy.answered  # noqa: B018  it may refuse
+        except ResultError:
+            if is_named:
+                raise
+            continue
+        found.append(strategy)
+    if not found:
+        raise ResultError(
+            "the results have no answer for any use, so nothing can change it",
+            place=str(folder.path),
+            remedy=f"`strata advise {folder.path} --evidence` says what is missing",
+        )
+    return found

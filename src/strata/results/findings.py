@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""findings.json: what varying a study found, one finding for each question that was asked of its results.
+
+docs/reference/result-format.md describes it for readers of the JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from strata.plan.model import canonical_json, sha256_hex
+from strata.results.reading import read_findings, write_model
+from strata.results.record import Frozen, StudySnapshot
+from strata.results.store import ResultsFolder
+from strata.units import format_size, percent
+
+FINDINGS_VERSION: Final = 1
+FINDINGS_NAME: Final = "findings.json"
+SEEDS: Final = 3
+"""The seeds of a variation by default: the fewest with an interval."""
+AS_MEASURED: Final = "as measured"
+REPRODUCED: Final = "reproduced"
+UNTRIED: Final = "not tried within the budget"
+
+Kind = Literal["sensitivity", "what-if", "bisection"]
+QuantityKind = Literal["disk", "memory", "workload", "weight"]
+Outcome = Literal["flips", "stays", "cannot say"]
+Range = Literal["published", "estimated", "chosen"]
+"""Where a range comes from: a device's published data, an estimate in its file, or Strata's judgement."""
+
+
+class Variation(Frozen):
+    """A change of a study, as data.
+
+    Attributes:
+        name: Such as ``precondition = steady``.
+        changes: Values by the key paths of the study's file; none: the study as it is.
+        values: Values of uncertain quantities by their ids, at the scale of the results.
+        kernel: The kernel of all stacks, as a study states it; None: their own.
+        seeds: The number of seeds that it is measured with; 0: all.
+        why: Why it is tried.
+    """
+
+    name: str
+    changes: dict[str, Any] = Field(default={})
+    values: dict[str, float] = Field(default={})
+    kernel: str | None = None
+    seeds: int = 0
+    why: str = ""
+
+    def tried(
+        self, verdict: str = "", note: str = "", compared: Iterable[Compared] = (), seeds: int = 0
+    ) -> Tried:
+        what = self.model_dump(include=set(Variation.model_fields) - {"seeds"})
+        return Tried(**what, seeds=seeds, verdict=verdict, note=note, compared=tuple(compared))
+
+
+class Compared(Frozen):
+    """A comparison under a variation; ``level`` is the ratio, or the value in ``unit``.
+
+    Attributes:
+        workload: Or the use, of a mean over workloads.
+        low: Of the 95 % interval; null without one. So is ``high``.
+    """
+
+    workload: str
+    metric: str = ""
+    stack: str
+    against: str | None = None
+    verdict: str = ""
+    unit: str = "1"
+    level: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Tried(Variation):
+    """A variation with its outcome.
+
+    Attributes:
+        seeds: The number of seeds that count; 0: computed from the results, or without a verdict.
+        verdict: Empty where there is none; ``note`` says why.
+        note: A remark on the verdict.
+        compared: Of a quantity's value one comparison: the time that the use waits on the best rival over
+            that on the best leader.
+    """
+
+    verdict: str = ""
+    note: str = ""
+    compared: tuple[Compared, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The value of the one quantity that is varied."""
+        [value] = self.values.values()
+        return value
+
+    @property
+    def ratio(self) -> float:
+        """The level of the first comparison; infinite without one."""
+        level = self.compared[0].level if self.compared else None
+        return math.inf if level is None else level
+
+
+class Uncertain(Frozen):
+    """A quantity that an answer rests on, with the range of its values.
+
+    Attributes:
+        quantity: Its id: ``MODEL.PARAMETER``, ``memory``, ``WORKLOAD.KEY`` or ``weights.NAME``.
+        words: Its meaning.
+        unit: As in the device's file; ``B``, ``share`` or ``1``.
+        stated: The value that the answer assumes.
+        low: Of the range of its values. So is ``high``.
+        known: What kind of range that is; ``source`` says more.
+    """
+
+    quantity: str
+    kind: QuantityKind
+    words: str
+    unit: str
+    stated: float
+    low: float
+    high: float
+    known: Range
+    source: str
+
+    @property
+    def ends(self) -> list[float]:
+        return [end for end in (self.low, self.high) if end != self.stated]
+
+    def shown(self, value: float) -> str:
+        """One of its values: ``2.1 ms``, ``512 MiB``, ``34 %``."""
+        if self.unit == "share":
+            return percent(value)
+        if self.unit == "B":
+            return format_size(value)
+        return f"{value:,.4g} {self.unit}".removesuffix(" 1").rstrip()
+
+    def varied(self, value: float, seeds: int = 0) -> Variation:
+        name = f"{self.quantity} = {self.shown(value)}"
+        return Variation(name=name, values={self.quantity: value}, seeds=seeds, why=self.words)
+
+    def towards(self, end: float, tried: Iterable[Tried]) -> BreakEven:
+        """The outcome of the variations from the stated value to one end: those with the most seeds."""
+        mine = self.on_side(end, tried)
+        most = max((each.seeds for each in mine if each.value == end), default=0)
+        kept = tuple(each for each in mine if each.seeds == most or not each.verdict)
+        return BreakEven(**self.plain, end=end, every=kept)
+
+    def on_side(self, end: float, tried: Iterable[Tried]) -> list[Tried]:
+        """The outcomes of the values from the stated one to an end."""
+        mine = (each for each in tried if self.quantity in each.values)
+        return [each for each in mine if (each.value > self.stated) is (end > self.stated)]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in Uncertain.model_fields}
+
+
+class BreakEven(Uncertain):
+    """What becomes of the answer between the stated value of a quantity and one end of its range.
+
+    Attributes:
+        end: The end of the range.
+        every: The variations on this side, in the order of trying; some may have failed.
+    """
+
+    end: float
+    every: tuple[Tried, ...] = ()
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """The values that have a comparison."""
+        return tuple(each for each in self.every if each.verdict)
+
+    @property
+    def outcome(self) -> Outcome:
+        """``cannot say``: not everything was tried, or a trial failed; `note` says why."""
+        if self.note:
+            return "cannot say"
+        return "flips" if self._at_end[0].ratio < 1 else "stays"
+
+    @property
+    def note(self) -> str:
+        notes = (each.note for each in self.every if not each.verdict and each.note != UNTRIED)
+        return next(notes, "" if self._at_end else UNTRIED)
+
+    @property
+    def _at_end(self) -> list[Tried]:
+        return [each for each in self.tried if each.value == self.end]
+
+    @property
+    def is_above(self) -> bool:
+        return self.end > self.stated
+
+    @property
+    def between(self) -> tuple[float, float] | None:
+        """The last value at which the answer stays, and the nearest at which another stack is best."""
+        flipped = [each.value for each in self.tried if each.ratio < 1]
+        if self.outcome != "flips" or not flipped:
+            return None
+        first = min(flipped, key=self._distance)
+        nearer = [
+            each.value
+            for each in self.tried
+            if each.ratio >= 1 and self._distance(each.value) < self._distance(first)
+        ]
+        return max(nearer, key=self._distance, default=self.stated), first
+
+    def _distance(self, value: float) -> float:
+        return abs(value - self.stated)
+
+    @property
+    def at(self) -> float | None:
+        """About where the answer changes: the middle of the two."""
+        ends = self.between
+        if ends is None:
+            return None
+        return math.sqrt(ends[0] * ends[1]) if min(ends) > 0 else sum(ends) / 2
+
+    @property
+    def rival(self) -> str | None:
+        """The stack that becomes best."""
+        ends = self.between
+        return next((each.compared[0].stack for each in self.tried if ends and each.value == ends[1]), None)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether an interval shows the other stack to be better somewhere beyond the point."""
+        highs = (each.compared[0].high for each in self.tried)
+        return any(high is not None and high < 1 for high in highs)
+
+    @property
+    def distance(self) -> float:
+        """How far the point lies, as the logarithm of the ratio to the stated value; infinite without one."""
+        at = self.at
+        if at is None or min(at, self.stated) <= 0:
+            return math.inf if at is None else abs(at - self.stated)
+        return abs(math.log(at / self.stated))
+
+    @property
+    def nearest(self) -> Tried | None:
+        """The value at which the rival comes nearest."""
+        return min(self.tried, key=lambda each: each.ratio, default=None)
+
+
+class Finding(Frozen):
+    """What varying a study found about one answer of its results.
+
+    Attributes:
+        kind: The question. ``sensitivity``: the break-even points of the answer for a use. ``what-if``: the
+            changes of the study that flip a claim's verdict. ``bisection``: the commit that changed a metric.
+        subject: The use, the claim or the trial.
+        results_sha256: Of the trials of these results; findings of others are not shown.
+        whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.
+        tried: In the order of trying.
+        leaders: The stacks that lead by the results, and in ``conclusion`` how sure that was.
+        quantities: Those that were varied.
+    """
+
+    kind: Kind
+    subject: str
+    results_sha256: str = ""
+    whole: bool = True
+    tried: tuple[Tried, ...] = ()
+    leaders: tuple[str, ...] = ()
+    conclusion: str = ""
+    quantities: tuple[Uncertain, ...] = ()
+
+    @property
+    def points(self) -> list[BreakEven]:
+        """The nearest break-even point first, then by how near the rival came, last what nobody can say."""
+        rank = {"flips": 0, "stays": 1, "cannot say": 2}
+        found = [each.towards(end, self.tried) for each in self.quantities for end in each.ends]
+
+        def place(point: BreakEven) -> tuple[int, float, float]:
+            return rank[point.outcome], point.distance, point.nearest.ratio if point.nearest else math.inf
+
+        return sorted(found, key=place)
+
+    @property
+    def as_measured(self) -> Tried:
+        return self.tried[0]
+
+    @property
+    def flipping(self) -> list[Tried]:
+        """The variations with which the claim is reproduced though it is not without them."""
+        if self.as_measured.verdict == REPRODUCED:
+            return []
+        return [each for each in self.tried[1:] if each.verdict == REPRODUCED]
+
+    @property
+    def changing(self) -> list[Tried]:
+        """The variations with another verdict than the study as it is."""
+        return [each for each in self.tried[1:] if each.verdict not in ("", self.as_measured.verdict)]
+
+
+class Findings(Frozen):
+    """The content of findings.json."""
+
+    findings_version: Literal[1] = FINDINGS_VERSION
+    study: str
+    findings: tuple[Finding, ...] = ()
+
+
+def identity_of(snapshot: StudySnapshot) -> str:
+    """The results that findings belong to: those of these specifications."""
+    return sha256_hex(canonical_json({str(trial): sha256 for trial, sha256 in snapshot.trials.items()}))
+
+
+def findings_of(folder: ResultsFolder, kind: Kind) -> dict[str, Finding]:
+    """The findings of a kind by subject, without those of earlier specifications.
+
+    Raises ResultError if the file is damaged or of another version.
+    """
+    every = _read(folder)
+    present = identity_of(folder.study()) if every else ""
+    return {each.subject: each for each in every if (each.kind, each.results_sha256) == (kind, present)}
+
+
+def keep_finding(folder: ResultsFolder, found: Finding) -> None:
+    """Keep a finding beside those of other questions."""
+    folder.refuse_unsafe()
+    place = (found.kind, found.subject)
+    others = [each for each in _read(folder) if (each.kind, each.subject) != place]
+    content = Findings(study=folder.study().name, findings=(*others, found))
+    write_model(folder.path / FINDINGS_NAME, content)
+
+
+def _read(folder: ResultsFolder) -> tuple[Finding, ...]:
+    version = ("findings_version", FINDINGS_VERSION)
+    found = read_findings(Findings, folder.path / FINDINGS_NAME, version, "the command that made it")
+    return found.findings if found is not None else ()
