@@ -22,6 +22,7 @@ def keyed(text: str, keys: str) -> str:
     return text.replace('question = "Which?"', f'question = "Which?"{keys}', 1)
 
 
+@pytest.mark.slow  # test_identical.py runs the trials of a study one by one in another order
 def test_a_trial_does_not_depend_on_the_order_in_which_a_study_is_run(lab: Lab, tmp_path: Path) -> None:
     text = head("order", [1, 2], "1GiB") + stacks("ext4", "xfs") + mix(duration="1s", size="16MiB")
     found = []

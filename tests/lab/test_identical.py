@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,7 @@ STUDY = (
 NOBODY = 65534
 # The trials of the second run, by the number of virtual processors; `make test-all` repeats all.
 FIRST = {"one": "*", "four": "*" if SHARE == 1 else "btrfs.oltp.*"}
-AGAIN = {"one": ("*",) if SHARE == 1 else ("*.verify.*", "btrfs.[mo]*"), "four": (FIRST["four"],)}
+AGAIN = {"one": "*" if SHARE == 1 else "btrfs.*", "four": FIRST["four"]}
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,9 @@ def test_another_user_place_home_environment_cpu_load_and_time_give_the_same_rec
     env = environment(elsewhere / "cache", ground.shared, HOME=str(elsewhere), TZ="Asia/Tokyo", **padding)
     cpu = another_cpu()
 
-    with busy(cpu):
-        for name, trials in ((name, each) for name, those in AGAIN.items() for each in those):
+    for name, trials in AGAIN.items():
+        # Another program takes half of the CPU from some, which is enough.
+        with busy(cpu) if name == "four" else nullcontext():
             strata(
                 *("run", str(ground.path / f"{name}.toml"), "--results", name, "--trial", trials),
                 env=env,
@@ -119,7 +120,7 @@ def test_another_user_place_home_environment_cpu_load_and_time_give_the_same_rec
                 prefix=["taskset", "-c", cpu, *prefix],
             )
 
-    for name, count in {"one": 9 if SHARE == 1 else 5, "four": 9 if SHARE == 1 else 1}.items():
+    for name, count in {"one": 9 if SHARE == 1 else 3, "four": 9 if SHARE == 1 else 1}.items():
         first, second = hashes(ground.path / name), hashes(elsewhere / name)
         assert len(second) == count
         assert second == {trial: first[trial] for trial in second}

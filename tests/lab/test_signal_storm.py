@@ -25,7 +25,7 @@ def needs(kind: RunnerKind) -> None:
 @pytest.mark.parametrize("kind", ["lab", pytest.param("host", marks=pytest.mark.slow)])
 def test_a_few_signals_leave_nothing_and_lose_nothing(lab: Lab, kind: RunnerKind) -> None:
     needs(kind)
-    storm = run_storm(kind, lab, 4, seed=2, console=Console(stderr=True), seeds=[1])
+    storm = run_storm(kind, lab, 2, seed=2, console=Console(stderr=True), seeds=[1])
 
     assert storm.diagnostics == []
     assert storm.completed > 0

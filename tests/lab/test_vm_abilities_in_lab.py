@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from lab_factory import records, run_text
 
+from examples import SHARE
 from present import present
 from strata.capabilities.power_cuts import drawn_cuts
 from strata.capabilities.survey import Survey, chosen_probes
@@ -71,9 +73,9 @@ def test_probes_find_what_a_stack_with_a_machine_can_do(
     assert cell.verdict == FOUND[stack, probe], cell.note
 
 
-def test_what_a_database_in_a_machine_acknowledged_survives_a_power_cut(
-    lab: Lab, tmp_path: Path, study: Study
-) -> None:
+def test_what_a_database_in_a_machine_acknowledged_survives_a_power_cut(lab: Lab, tmp_path: Path) -> None:
+    text = TEXT if SHARE == 1 else re.sub(r"\[stacks\.(volume|mirror)\]\n([^\[\n].*\n)+", "", TEXT)
+    study = load_study(written(tmp_path / "study.toml", text), catalogue())
     survey = Survey(study, LabRunner(lab), tmp_path)
     found = survey.cut(present(study.survival), jobs=1, finished=lambda _: None)
 

@@ -288,7 +288,7 @@ def test_a_machine_that_is_killed_loses_only_what_it_has_not_synced(
     built = tuple(step for step in plan.steps if step.phase == "build")
     sync = "sync ${mount}/count" if synced else "true"
     (count,) = in_machine(plan, shell_step("count", COUNT.replace("SYNC", sync)))
-    kill = shell_step("kill", KILL[keys]).model_copy(update={"lane": "kill", "not_before_ns": 3 * NS_PER_S})
+    kill = shell_step("kill", KILL[keys]).model_copy(update={"lane": "kill", "not_before_ns": NS_PER_S})
     count = count.model_copy(update={"lane": "count", "expect_exit": (127,)})
     killed = plan.model_copy(update={"steps": (*built, count, kill)})
     mount = "mkdir -p /run/disk && mount ${disk0} /run/disk && cat /run/disk/count; umount /run/disk"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from lab_factory import environment, public_folder, shared_lab, strata, write_two_disks
 
 from record_hashes import hashes
@@ -29,6 +30,7 @@ why = "it may have been the other disk"
 """
 
 
+@pytest.mark.slow  # tests/unit/test_claims_why.py has the same with trials that take no time
 def test_the_planted_reason_is_found_by_real_trials(lab: Lab) -> None:
     with public_folder() as folder:
         overheads = {"one": "value = 0.2, estimate = false", "two": "value = 20.0, estimate = false"}

@@ -43,16 +43,6 @@ def record_of(folder: Path, runner: FakeRunner) -> ResultRecord:
     return reading.record
 
 
-def test_ageing_comes_after_building_and_before_the_workloads_own_preparation(tmp_path: Path) -> None:
-    plan = compile_trial(study_in(tmp_path, aged()), "ext4", "mix", 1)
-
-    ids = [step.id for step in plan.steps]
-    prepared = [step.id for step in plan.steps if step.phase == "prepare"]
-    assert prepared[:5] == ["owner", "age-fill", "age-churn", "age-sync", "age-forget"]
-    assert ids.index("ext4-mount") < ids.index("age-fill")
-    assert len(prepared) > 4
-
-
 def test_ageing_depends_on_the_seed_and_not_on_the_layers(tmp_path: Path) -> None:
     study = study_in(tmp_path, aged())
 

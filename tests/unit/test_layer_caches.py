@@ -42,11 +42,6 @@ def beside_ssd(layer: str, cache_bytes: int = 2 * GIB, **fields: Any) -> LayerCo
 
 
 @pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
-def test_the_cache_is_no_device_that_the_stack_stands_on(layer: str, tmp_path: Path) -> None:
-    assert mistakes(tmp_path, study(layer, 'cache = "ssd"')) == {}
-
-
-@pytest.mark.parametrize("layer", ["bcache", "dm-cache", "dm-writecache"])
 @pytest.mark.parametrize(("cache", "words"), [("sdd", 'did you mean "ssd"?'), ("", 'there is no device ""')])
 def test_the_cache_is_a_device_of_the_study(layer: str, cache: str, words: str, tmp_path: Path) -> None:
     found = mistakes(tmp_path, study(layer, f'cache = "{cache}"', 'devices = ["disk0"]'))
@@ -100,17 +95,6 @@ def test_a_cache_has_more_buckets_than_the_kernel_refuses() -> None:
     assert not refused(bcache(bucket="1MiB"), DISK, ssd=513 * MIB)
 
 
-def test_bcache_is_stopped_before_anything_waits_for_it() -> None:
-    """The device first, the cache then; both are waited for, and nothing else stops them."""
-    steps = reversed(bcache().build(beside_ssd("bcache")))
-    device, cache, *waits = [" ".join(step.undo.argv) for step in steps if step.undo is not None]
-
-    assert device == "tee /sys/dev/block/${bcache-backing}/bcache/stop"
-    assert cache.startswith("tee /sys/fs/bcache/")
-    assert cache.endswith("/stop")
-    assert [wait.split()[0] for wait in waits] == ["find", "find"]
-
-
 def test_bcache_leaves_to_the_kernel_what_is_not_said() -> None:
     plain = {step.id for step in bcache().assemble(beside_ssd("bcache"))}
     said = bcache(
@@ -160,14 +144,6 @@ def test_values_that_the_kernel_does_not_take_are_refused(
 def test_a_million_chunks_are_enough() -> None:
     assert "million" in refused(dm_cache(chunk="32KiB"), DISK, ssd=40 * GIB)
     assert not refused(dm_cache(), DISK, ssd=40 * GIB)
-
-
-def test_settings_of_the_writecache_are_given_in_the_kernels_units() -> None:
-    attach = step_of(dm_writecache(autocommit_time="2s").build(beside_ssd("dm-writecache")), "attach").argv
-
-    assert attach[attach.index("--cachesettings") + 1] == (
-        "block_size=4096 high_watermark=50 low_watermark=45 autocommit_time=2000"
-    )
 
 
 @pytest.mark.parametrize(

@@ -62,23 +62,6 @@ def plan_of(folder: Path, layers: str, load: str = DD) -> Plan:
     return compile_trial(study_of(folder, layers, load), "stack", "load", 1)
 
 
-def test_the_load_runs_in_the_container_and_what_acts_on_the_kernel_outside(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "xfs" }, { layer = "incus-dir" }')
-
-    inside = {step.id for step in plan.steps if step.machine is not None}
-
-    assert inside == {"owner", "dd-settle", "dd-write", "dd-sync", "dd-read"}
-    assert "dd-drop-caches" in {step.id for step in plan.steps}
-
-
-def test_acts_on_containers_are_steps_outside(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "incus" }', LIFE)
-
-    inside = {step.id for step in plan.steps if step.machine is not None}
-
-    assert inside == {"owner", "life-fill", "life-settle"}
-
-
 def test_each_tenant_has_a_container_of_its_own_with_its_own_limit(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "incus", memory = "256MiB" }', TENANTS)
 

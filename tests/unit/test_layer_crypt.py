@@ -21,22 +21,6 @@ def integrity(**keys: Any) -> Integrity:
     return Integrity.model_validate(keys)
 
 
-@pytest.mark.parametrize(
-    ("keys", "length"),
-    [
-        ({}, 64),
-        ({"key_bits": 256}, 32),
-        ({"cipher": "aes-cbc-essiv:sha256"}, 32),
-        ({"cipher": "aes-cbc-essiv:sha256", "key_bits": 128}, 16),
-    ],
-)
-def test_the_volume_key_is_as_long_as_the_cipher_wants(keys: dict[str, Any], length: int) -> None:
-    steps = crypt(**keys).build(context("crypt"))
-
-    assert len(step_of(steps, "key").stdin or "") == length
-    assert str(8 * length) in step_of(steps, "format").argv
-
-
 def test_a_key_that_the_cipher_does_not_take_is_refused() -> None:
     assert refused(crypt(key_bits=128), DISK) == "key_bits: aes-xts-plain64 takes no key of 128 bits"
     assert refused(crypt(cipher="aes-cbc-essiv:sha256", key_bits=512), DISK)
@@ -110,19 +94,6 @@ def test_checksums_between_the_data_hide_the_stripes() -> None:
     striped = Provided("block", (8 * GIB,), Geometry(chunk_bytes=512 << 10, data_chunks=2))
 
     assert integrity().provided(striped).geometry is None
-
-
-@pytest.mark.parametrize("checksum", ["crc32c", "hmac-sha256"])
-def test_the_same_options_open_what_they_made(checksum: str) -> None:
-    layer = integrity(checksum=checksum)
-    steps = layer.build(context("integrity"))
-    made, opened = step_of(steps, "format"), step_of(steps, "open")
-    key = [word for word in made.argv if "key" in word]
-
-    assert [word for word in opened.argv if "key" in word] == key
-    assert bool(key) == (checksum == "hmac-sha256")
-    assert steps.index(made) == steps.index(opened) - 1
-    assert "tee" in layer.needs().tools or not key
 
 
 def test_a_volume_with_checksums_grows_and_fills_what_is_new() -> None:

@@ -23,7 +23,6 @@ L = TypeVar("L", bound=Layer)
 
 GIB = 1 << 30
 IMAGES = [Raw, Qcow2]
-SERVED = [(kind, server) for kind in IMAGES for server in ("qemu-storage-daemon", "qemu-nbd")]
 
 
 def made(kind: type[L], **keys: object) -> L:
@@ -92,20 +91,6 @@ def test_a_cluster_that_qcow2_does_not_have_is_refused(cluster: str) -> None:
         made(Qcow2, cluster=cluster)
 
 
-@pytest.mark.parametrize(("kind", "server"), SERVED)
-def test_what_is_served_is_taken_down_in_reverse(kind: type[ImageFile], server: str) -> None:
-    layer = made(kind, server=server)
-
-    make, serve, connect = layer.build(placed(layer))
-
-    assert make.argv[0] == "qemu-img"
-    assert make.undo is None, "the file is kept for when the stack is assembled again"
-    assert serve.background
-    assert serve.ready is not None
-    assert present(connect.undo).argv == ("nbd-client", "-d", layer.path(placed(layer)))
-    assert [step.id for step in layer.assemble(placed(layer))] == [serve.id, connect.id]
-
-
 @pytest.mark.parametrize("kind", IMAGES)
 @pytest.mark.parametrize(
     ("cache", "direct", "durable", "aio"),
@@ -129,33 +114,11 @@ def test_the_caches_mean_what_they_mean_to_qemu(
     )
 
 
-def test_a_loop_device_is_named_by_the_step_that_attaches_it() -> None:
-    layer = made(Raw, server="loop")
-
-    (attach,) = layer.assemble(placed(layer))
-
-    assert layer.path(placed(layer)) == f"${{{attach.binds}}}"
-    assert present(attach.undo).argv == ("losetup", "--detach", "${loop-raw}")
-    assert "--direct-io=on" in attach.argv
-    assert layer.needs().features == ("driver:loop",)
-    assert "nbd-client" not in layer.needs().tools
-
-
 def test_only_a_loop_device_changes_its_size_while_it_is_in_use() -> None:
     grown = present(made(Raw, server="loop").resize(placed(Raw()), 20 * GIB, grow=True))
 
     assert [step.argv[0] for step in grown] == ["truncate", "losetup"]
     assert Raw().resize(placed(Raw()), 20 * GIB, grow=True) is None
-
-
-def test_an_overlay_stands_on_a_base_that_is_written_first() -> None:
-    layer = made(Qcow2, backing=True, size="1GiB")
-
-    base, make, *_ = layer.build(placed(layer))
-
-    assert base.argv[-2:] == ("${mounts}/ext4/base.raw", str(GIB))
-    assert "preallocation=full" in base.argv
-    assert "backing_file=base.raw,backing_fmt=raw" in make.argv[make.argv.index("-o") + 1]
 
 
 def test_only_the_storage_daemon_takes_snapshots_and_goes_back_to_them() -> None:
@@ -236,21 +199,6 @@ def test_what_the_monitor_refuses_fails_the_step_with_its_words(tmp_path: Path) 
     assert ended.returncode == 1
     assert ended.stderr.strip() == "Export 'image' is in use"
     assert monitor.asked == CLOSING[:2]
-
-
-def test_a_guest_makes_its_control_group_before_it_limits_it() -> None:
-    layer = made(Guest, memory="256MiB")
-    context = placed(layer)
-
-    enable, group, memory, burst, swap = layer.build(context)
-
-    assert enable.stdin == "+memory\n"
-    assert group.argv == ("mkdir", layer.cgroup(context))
-    assert present(group.undo).argv == ("rmdir", layer.cgroup(context))
-    assert (memory.argv[-1], memory.stdin) == (f"{layer.cgroup(context)}/memory.high", f"{256 << 20}\n")
-    assert (burst.argv[-1], burst.stdin) == (f"{layer.cgroup(context)}/memory.max", f"{320 << 20}\n")
-    assert swap.expect_exit == (0, 1), "a kernel without swap has no such limit"
-    assert layer.path(context) == "/dev/vg/disk"
 
 
 def test_a_guest_gives_what_it_stands_on() -> None:

@@ -24,13 +24,6 @@ def thin(**keys: Any) -> LvmThin:
     return LvmThin.model_validate(keys)
 
 
-@pytest.mark.parametrize("layer", [lvm(), thin()])
-def test_lvm_sees_only_the_trials_devices_and_changes_nothing_else(layer: Layer) -> None:
-    for each in [*layer.build(context("lvm", 2)), *layer.assemble(context("lvm", 2))]:
-        assert each.argv[each.argv.index("--devices") + 1] == "${disk0},${disk1}"
-        assert each.environment["LVM_SYSTEM_DIR"] == ""
-
-
 @pytest.mark.parametrize(
     ("keys", "disks_gib", "usable"),
     [
@@ -189,16 +182,6 @@ def test_only_thin_snapshots_have_clones() -> None:
     cloned = present(thin().clone(context("lvm"), "before"))
     assert cloned.path == "/dev/${stack}_lvm/before_clone"
     assert cloned.steps[0].argv[-1] == "${stack}_lvm/before"
-
-
-def test_raids_are_synchronised_only_if_it_is_waited_for() -> None:
-    clean = lvm(type="raid1").build(context("lvm", 2))
-    waiting = lvm(type="raid1", initial_sync="wait").build(context("lvm", 2))
-
-    assert "--nosync" in step_of(clean, "volume").argv
-    assert "--nosync" not in step_of(waiting, "volume").argv
-    ready = present(step_of(waiting, "sync").ready)
-    assert ready.argv == ("dmsetup", "message", "${stack}_lvm-data", "0", "resync")
 
 
 def test_a_scrub_reads_what_differed() -> None:

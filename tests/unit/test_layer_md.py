@@ -7,26 +7,11 @@ import pytest
 from layer_factory import GIB, context, on, refused, refused_keys
 
 from strata.layers.md import Md
-from strata.model.layer import Geometry, LayerContext, Provided
-from strata.model.step import Step
+from strata.model.layer import Geometry, Provided
 
 
 def md(**keys: Any) -> Md:
     return Md.model_validate(keys)
-
-
-def created(layer: Md, disks: int = 4) -> Step:
-    return built(layer, context("md", disks, tuple(layer.spares)))[0]
-
-
-def built(layer: Md, where: LayerContext) -> list[Step]:
-    """The steps of mdadm that make the array."""
-    return [step for step in layer.build(where) if step.argv[0] == "mdadm"]
-
-
-def assembled(layer: Md, where: LayerContext) -> list[Step]:
-    """The steps of mdadm that assemble the array."""
-    return [step for step in layer.assemble(where) if step.argv[0] == "mdadm"]
 
 
 @pytest.mark.parametrize(
@@ -127,51 +112,6 @@ def test_a_spare_must_be_large_enough() -> None:
 
     assert refused(layer, on(4, 4), disk2=4 * GIB) == ""
     assert "smaller" in refused(layer, on(4, 4), disk2=3 * GIB)
-
-
-def test_an_array_is_named_after_its_stack() -> None:
-    layer = md(level=10)
-
-    assert layer.path(context("md", 4)) == "/dev/md/${stack}_md"
-    assert "--name=${stack}_md" in created(layer).argv
-
-
-def test_the_machines_own_arrays_are_left_alone() -> None:
-    for step in [*built(md(level=1), context("md", 2)), *assembled(md(level=1), context("md", 2))]:
-        assert "--config=none" in step.argv
-        assert step.environment == {"MDADM_NO_UDEV": "1"}
-
-
-def test_what_is_not_said_is_said_to_mdadm() -> None:
-    argv = created(md(level=10)).argv
-    assert {"--layout=n2", "--chunk=512", "--bitmap=internal", "--assume-clean"} <= set(argv)
-    assert {"--layout=left-symmetric", "--bitmap=internal"} <= set(created(md(level=5)).argv)
-    assert {"--chunk=512", "--bitmap=none"} <= set(created(md(level=0)).argv)
-    assert "--assume-clean" not in created(md(level=0)).argv
-    assert not any(word.startswith("--chunk") for word in created(md(level=1), 2).argv)
-    assert "--layout=f3" in created(md(level=10, layout="far", copies=3)).argv
-
-
-def test_the_first_synchronisation_is_left_out_waited_for_or_runs_beside() -> None:
-    waiting = built(md(level=1, initial_sync="wait"), context("md", 2))
-    assert [step.id for step in waiting] == ["md-create", "md-sync"]
-    assert "--assume-clean" not in waiting[0].argv
-    assert waiting[1].argv == ("mdadm", "--wait", "/dev/md/${stack}_md")
-    (beside,) = built(md(level=1, initial_sync="background"), context("md", 2))
-    assert "--assume-clean" not in beside.argv
-
-
-def test_spares_are_members_that_are_destroyed_and_assembled_too() -> None:
-    layer = md(level=1, spares=["disk9"])
-    where = context("md", 2, ("disk9",))
-
-    assert layer.named_devices() == {"spares": ("disk9",)}
-    assert created(layer, 2).argv[-5:] == (
-        *("--spare-devices=1", "--assume-clean"),
-        *("${disk0}", "${disk1}", "${disk9}"),
-    )
-    assert created(layer, 2).destroys == ("disk0", "disk1", "disk9")
-    assert assembled(layer, where)[0].argv[-3:] == ("${disk0}", "${disk1}", "${disk9}")
 
 
 def test_a_lost_disk_is_marked_failed_and_a_spare_added_unless_it_stands_by() -> None:

@@ -50,18 +50,6 @@ def plan_of(folder: Path, layers: str) -> Plan:
     return compile_trial(study_of(folder, layers), "stack", "load", 1)
 
 
-def test_what_is_above_a_machine_runs_in_it_and_all_else_outside(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "lvm" }, { layer = "vm" }')
-
-    inside = {step.id for step in plan.steps if step.machine is not None}
-    outside = {step.id for step in plan.steps if step.machine is None}
-
-    assert inside == {"vm-flushing", "ext4-make", "ext4-mount", "owner", "fio-layout", "fio-measure"} | {
-        f"vm-accounts-{when}" for when in ("before", "after")
-    }
-    assert {"lvm-volume", "vm-serve", "vm-start", "drawn-pause"} <= outside
-
-
 def test_a_control_group_above_a_machine_is_the_machines(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "vm" }, { layer = "guest", memory = "128MiB" }')
 
@@ -263,14 +251,6 @@ def test_a_machine_is_qemus_on_a_host_unless_the_study_says_otherwise(tmp_path: 
         started = next(step for step in plan.steps if step.id.startswith("vm-") and tool in step.argv)
         assert "disk0" not in started.destroys  # it lies on a volume
         assert tool in plan.prerequisites.tools
-
-
-def test_the_disk_of_virtio_scsi_is_another_one_and_its_accounts_are_read(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "vm", emulator = "qemu", bus = "virtio-scsi" }')
-    steps = {step.id: step for step in plan.steps}
-
-    assert steps["ext4-make"].argv[-1] == "/dev/sda"
-    assert steps["vm-accounts-after"].argv == ("cat", "/sys/block/sda/stat")
 
 
 def test_a_machine_and_the_host_each_need_what_their_own_steps_use(tmp_path: Path) -> None:

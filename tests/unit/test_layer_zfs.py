@@ -16,10 +16,7 @@ from strata.layers.zfs.zfs import Dataset, Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.layers.zfs.zvol import Zvol
 from strata.model.layer import Layer, LayerContext, Provided
-from strata.model.step import Command
 from study_texts import mistakes
-
-NAMED = {"log0": 8 * GIB, "log1": 8 * GIB, "cache0": 8 * GIB, "spare0": 8 * GIB}
 
 
 def zpool(**keys: Any) -> Zpool:
@@ -61,55 +58,12 @@ def test_a_pool_is_striped_over_vdevs_of_the_width(
     assert created(zpool(vdev=vdev, width=width), disks) == vdevs.split()
 
 
-def test_log_cache_and_spares_are_further_vdevs() -> None:
-    layer = zpool(log=["log0", "log1"], cache=["cache0"], spares=["spare0"])
-
-    assert created(layer, 1) == [
-        "disk0",
-        "log",
-        "mirror",
-        "log0",
-        "log1",
-        "cache",
-        "cache0",
-        "spare",
-        "spare0",
-    ]
-    assert created(zpool(log=["log0"]), 1) == ["disk0", "log", "log0"]
-
-
-def test_zfs_gets_nodes_of_the_disks_that_it_does_not_partition() -> None:
-    """It would, on anything called /dev/sd..., /dev/vd..., /dev/md..., and import what it finds in /dev."""
-    steps = zpool(cache=["cache0"]).build(context("zpool", 1))
-
-    assert step_of(steps, "node-cache0").argv[-2:] == ("${cache0}", "/dev/${stack}_zpool/cache0")
-    assert step_of(steps, "folder").undo == Command(
-        argv=("rm", "--recursive", "--force", "/dev/${stack}_zpool")
-    )
-    imported = step_of(zpool().assemble(context("zpool", 1)), "import").argv
-    assert imported[imported.index("-d") + 1] == "/dev/${stack}_zpool"
-
-
 def test_a_layer_below_gives_a_node_too() -> None:
     context = LayerContext("zpool", 1, ("/dev/${stack}_lvm/data",), on(8))
     make = step_of(zpool().build(context), "make")
 
     assert make.argv[-1] == "/dev/${stack}_zpool/lower-0"
     assert make.destroys == ()
-
-
-def test_what_is_set_in_the_module_is_set_back() -> None:
-    layer = zpool(barriers=False, parameters={"zfs_txg_timeout": 10}, arc_max="256MiB")
-    steps = layer.build(context("zpool", 1))
-
-    for name, value in (
-        ("zfs-txg-timeout", "10\n"),
-        ("zfs-nocacheflush", "1\n"),
-        ("zfs-arc-max", f"{256 << 20}\n"),
-    ):
-        read, written = step_of(steps, f"read-{name}"), step_of(steps, f"set-{name}")
-        assert written.stdin == value
-        assert present(written.undo).stdin == f"${{{read.binds}}}\n"
 
 
 @pytest.mark.parametrize(
@@ -132,12 +86,6 @@ def test_what_is_set_in_the_module_is_set_back() -> None:
 )
 def test_what_zfs_would_refuse_or_ignore_is_refused(keys: dict[str, Any], disks: int, cause: str) -> None:
     assert cause in refused(zpool(**keys), on(*[8] * disks))
-
-
-def test_a_sound_pool_is_not_refused() -> None:
-    layer = zpool(vdev="mirror", width=2, log=["log0"], properties={"failmode": "continue"}, ashift=12)
-
-    assert refused(layer, on(*[8] * 4), **NAMED) == ""
 
 
 def test_devices_that_are_too_small_are_refused() -> None:
@@ -270,18 +218,6 @@ def test_wrong_checksums_of_a_disk_that_is_rebuilt_are_no_damage(
 
     assert (done.returncode, done.stdout, done.stderr) == (exit_code, status, "")
     assert Zpool().scrub_errors(status) == scrubbed
-
-
-def test_properties_are_given_when_they_are_set() -> None:
-    layer = zfs(
-        recordsize="16KiB", atime=False, sync="always", properties={"relatime": True, "snapdir": "$x"}
-    )
-    argv = step_of(layer.build(in_pool(layer)), "make").argv
-
-    assert argv[:4] == ("zfs", "create", "-o", "mountpoint=legacy")
-    assert argv[4:-1:2] == ("-o",) * 5
-    assert argv[5:-1:2] == ("recordsize=16384", "atime=off", "sync=always", "relatime=on", "snapdir=$$x")
-    assert argv[-1] == "${stack}_zpool/zfs"
 
 
 def test_true_and_false_are_on_and_off() -> None:

@@ -15,7 +15,6 @@ from strata.layers.xfs import Xfs
 from strata.model.layer import Geometry, Layer, LayerContext, Provided
 from strata.model.step import Step
 
-ON_BLOCKS = [Ext2(), Ext3(), Ext4(), Xfs(), Btrfs(), F2fs()]
 RAID5 = Geometry(chunk_bytes=64 << 10, data_chunks=3)
 
 
@@ -51,32 +50,6 @@ def test_extended_options_of_ext4_are_joined_to_given_ones() -> None:
     assert extended.startswith("hash_seed=")
     assert extended.endswith("stride=16,stripe-width=64,discard")
     assert make.argv[-3:-1] == ("-m", "0")
-
-
-def test_ext4_is_not_initialised_behind_the_workloads_back() -> None:
-    _, mount = make_and_mount(Ext4(mount=["noatime"]))
-
-    assert mount.argv[mount.argv.index("-o") + 1] == "noinit_itable,no_prefetch_block_bitmaps,noatime"
-
-
-def test_btrfs_without_copy_on_write_mounts_with_nodatacow() -> None:
-    assert "nodatacow" in make_and_mount(Btrfs(cow=False))[1].argv
-    assert "-o" not in make_and_mount(Btrfs())[1].argv
-
-
-def test_btrfs_names_its_further_disks_to_mount() -> None:
-    make, mount = make_and_mount(Btrfs(data="raid1"), "disk0", "disk1", "disk2")
-
-    assert make.argv[-3:] == ("${disk0}", "${disk1}", "${disk2}")
-    assert make.destroys == ("disk0", "disk1", "disk2")
-    assert "device=${disk1},device=${disk2}" in mount.argv
-    assert mount.argv[-2:] == ("${disk0}", "${mount}")
-
-
-def test_metadata_of_btrfs_are_kept_twice_by_default() -> None:
-    assert make_and_mount(Btrfs())[0].argv[-3:-1] == ("-m", "dup")
-    make, _ = make_and_mount(Btrfs(), "disk0", "disk1")
-    assert make.argv[make.argv.index("-m") + 1] == "raid1"
 
 
 @pytest.mark.parametrize(("profile", "disks"), [("raid1", 2), ("raid1c3", 3), ("raid6", 3), ("raid1c4", 4)])
@@ -195,22 +168,6 @@ def test_without_alignment_mkfs_is_kept_from_asking_the_device(geometry: Geometr
     assert Ext4(align=False).alignment(Provided("block", (1 << 40,), geometry)) == {}
 
 
-@pytest.mark.parametrize("layer", ON_BLOCKS)
-def test_without_stripes_below_nothing_is_given(layer: Filesystem) -> None:
-    made = make_argv(layer, None)
-
-    assert not any(word in made for word in ("stride", "su=", "noalign"))
-
-
-@pytest.mark.parametrize("kind", [Ext2, Ext3, Ext4, Btrfs, F2fs])
-def test_barriers_go_where_the_filesystem_still_has_the_option(kind: type[Filesystem]) -> None:
-    layer = kind.model_validate({"barriers": False})
-    mount = make_and_mount(layer)[1].argv
-
-    assert mount[mount.index("-o") + 1].split(",")[-1] == "nobarrier"
-    assert layer.unavailable() is None
-
-
 @pytest.mark.parametrize("layer", [Xfs(barriers=False), Xfs(mount=["nobarrier"])])
 def test_the_refusal_of_xfs_without_barriers_names_the_linux_that_removed_it(layer: Filesystem) -> None:
     assert "removed in Linux 4.19" in str(layer.unavailable())
@@ -236,26 +193,6 @@ def test_what_can_only_grow_does_not_shrink(layer: Filesystem) -> None:
 
     assert layer.resize(context, 1 << 30, grow=True)
     assert layer.resize(context, 1 << 30, grow=False) is None
-
-
-def test_the_stack_on_btrfs_lies_in_a_subvolume_that_is_on_the_disk_when_it_is_built() -> None:
-    layer = Btrfs(cow="attribute")
-    context = placed(layer, "disk0")
-
-    assert layer.path(context) == "${mount}/@"
-    assert [step.argv for step in layer.build(context)[2:]] == [
-        ("btrfs", "subvolume", "create", "${mount}/@"),
-        ("chattr", "+C", "${mount}/@"),
-        ("btrfs", "filesystem", "sync", "${mount}"),
-    ]
-    assert len(layer.assemble(context)) == 1
-
-
-def test_btrfs_is_compressed_and_defragmented_by_mount_options() -> None:
-    layer = Btrfs(compression="zstd", compression_level=3, autodefrag=True, barriers=False)
-
-    assert "compress=zstd:3,autodefrag,nobarrier" in make_and_mount(layer)[1].argv
-    assert "compress=lzo" in make_and_mount(Btrfs(compression="lzo"))[1].argv
 
 
 @pytest.mark.parametrize(
@@ -331,18 +268,6 @@ def test_what_btrfs_uses_is_read_from_its_account() -> None:
     )
 
     assert Btrfs().allocated_bytes(said) == 189366272
-
-
-def test_tmpfs_stands_on_nothing_and_holds_its_size() -> None:
-    layer = Tmpfs.model_validate({"size": "64MiB", "mount": ["noatime"]})
-    context = placed(layer)
-    [mount] = layer.build(context)
-
-    assert layer.requires.fits(0)
-    assert not layer.requires.fits(1)
-    assert layer.provided(Provided("block", ())).smallest_bytes == 64 << 20
-    assert "size=67108864,mode=0755,noatime" in mount.argv
-    assert mount.undo is not None
 
 
 @pytest.mark.parametrize("keys", [{"size": "0B"}, {"mount": ["size=1m"]}])

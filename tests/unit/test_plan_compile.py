@@ -22,26 +22,6 @@ from strata.workloads.fio import Fio
 from study_texts import SOUND, read, stack_text
 
 
-def test_each_seed_is_a_block_of_every_stack_and_workload(tmp_path: Path) -> None:
-    study = read(tmp_path, SOUND)
-
-    ordered = trials(study)
-
-    assert [trial.seed for trial in ordered] == [1] * 4 + [2] * 4
-    for seed in (1, 2):
-        block = {trial.id for trial in ordered if trial.seed == seed}
-        assert block == {f"{s}.{w}.s{seed}" for s in ("ext4", "btrfs") for w in ("oltp", "mix")}
-
-
-def test_a_workload_with_a_seed_is_a_block_in_which_stacks_follow_one_another(tmp_path: Path) -> None:
-    ordered = trials(read(tmp_path, SOUND))
-
-    pairs = [(trial.workload, trial.seed) for trial in ordered]
-
-    assert pairs[::2] == pairs[1::2]
-    assert len(set(pairs[::2])) == 4
-
-
 def test_another_seed_of_the_order_gives_another_order(tmp_path: Path) -> None:
     text = SOUND.replace("seeds = [1, 2]", "seeds = [1, 2, 3, 4, 5, 6, 7, 8]")
     keyed = text.replace("[devices.disk0]", "order_seed = 2\n\n[devices.disk0]", 1)
@@ -187,13 +167,6 @@ def test_an_unknown_trial_gets_the_nearest_one(tmp_path: Path) -> None:
         find_trial(read(tmp_path, SOUND), "ext4.oltp.s3")
 
     assert "ext4.oltp.s" in str(caught.value.remedy)
-
-
-def test_a_plan_names_the_programs_of_its_layers_and_its_workload(tmp_path: Path) -> None:
-    tools = compile_trial(read(tmp_path, SOUND), "btrfs", "oltp", 1).prerequisites.tools
-
-    assert {"mkfs.btrfs", "mount", "pgbench"} <= set(tools)
-    assert "mkfs.ext4" not in tools
 
 
 def test_a_plan_asks_for_what_altering_and_scrubbing_its_stack_need(tmp_path: Path) -> None:

@@ -26,31 +26,6 @@ def refused(server: type[DatabaseServer], name: str, value: Setting = "1") -> st
     return "; ".join(f"{r.cause}: {r.remedy}" for r in server.diagnostics({name: value}))
 
 
-def test_mariadb_listens_on_a_private_socket_alone() -> None:
-    argv = step(mariadb(), "load-server").argv
-
-    assert "--skip-networking" in argv
-    assert "--socket=${scratch}/mariadb/socket" in argv
-    assert "--max-connections=14" in argv
-
-
-def test_settings_of_mariadb_reach_the_server_and_what_makes_its_tables() -> None:
-    server = mariadb(
-        innodb_page_size="8k", innodb_doublewrite=False, innodb_io_capacity=400, init_connect="$x"
-    )
-
-    for step_id in ("load-cluster", "load-server"):
-        argv = step(server, step_id).argv
-        assert {"--innodb-page-size=8k", "--innodb-doublewrite=OFF", "--innodb-io-capacity=400"} <= {*argv}
-        assert "--init-connect=$$x" in argv
-
-
-def test_a_setting_takes_the_place_of_the_default() -> None:
-    argv = step(mariadb(innodb_buffer_pool_size="64M"), "load-server").argv
-
-    assert [word for word in argv if "buffer-pool-size" in word] == ["--innodb-buffer-pool-size=64M"]
-
-
 @pytest.mark.parametrize(
     "name", ["datadir", "socket", "skip_networking", "loose_port", "data", "log_error", "max_connections"]
 )
@@ -69,25 +44,6 @@ def test_other_settings_are_not(name: str) -> None:
 @pytest.mark.parametrize(("name", "value"), [("Two Words", "1"), ("", "1"), ("init_connect", "a\nb")])
 def test_what_is_no_setting_is_refused(server: type[DatabaseServer], name: str, value: str) -> None:
     assert refused(server, name, value)
-
-
-@pytest.mark.parametrize(("server", "signal"), [(MariadbServer, "TERM"), (PostgresqlServer, "INT")])
-def test_a_server_is_a_service_that_ends_in_an_orderly_way(server: type[DatabaseServer], signal: str) -> None:
-    started = step(server("load", WorkloadContext(name="load", seed=1), 10), "load-server")
-
-    assert started.background
-    assert started.ready is not None
-    assert started.stop_signal == signal
-
-
-def test_a_server_of_a_tenant_keeps_to_its_folders() -> None:
-    context = WorkloadContext(
-        name="load", seed=1, target="${mount}/tenants/db", scratch_path="${scratch}/tenants/db"
-    )
-    for server in (MariadbServer("load", context, 10), PostgresqlServer("load", context, 10)):
-        for each in server.steps():
-            for word in each.argv:
-                assert "${" not in word or "/tenants/db" in word
 
 
 def test_mariadb_is_started_anew_after_it_was_taken_down() -> None:

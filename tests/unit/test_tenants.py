@@ -183,36 +183,6 @@ def test_the_schema_knows_loads_within_loads() -> None:
     assert definitions["TenantTable"]["properties"]["load"]["$ref"] == "#/$defs/Workload"
 
 
-def test_tenants_run_in_lanes_and_alone_without(tmp_path: Path) -> None:
-    plan = compiled(tmp_path, study_text(tenant("a"), tenant("b"), keys='alone = "2s"'))
-
-    lanes = {step.lane for step in plan.steps if step.phase == "measure"}
-    alone = [step for step in plan.steps if "-alone-" in step.id]
-
-    assert lanes == {"a", "b"}
-    assert [step.lane for step in alone] == [None, None]
-    assert all("--runtime=2000ms" in step.argv for step in alone)
-    assert plan.steps[plan.steps.index(alone[0]) - 1].argv == ("sync",)
-
-
-def test_a_tenant_without_a_guest_has_a_control_group_of_its_own(tmp_path: Path) -> None:
-    plan = compiled(tmp_path, study_text(tenant("a", keys='memory = "64MiB"'), tenant("b")))
-    groups = {step.lane: step.cgroup for step in plan.steps if step.phase == "measure"}
-
-    assert groups == {"a": "/sys/fs/cgroup/${stack}_a", "b": None}
-    assert "cgroup:memory" in plan.prerequisites.features
-
-
-def test_a_guest_in_each_gets_its_tenants_memory(tmp_path: Path) -> None:
-    each = '{ layer = "guest", memory = "512MiB" }, { layer = "ext4" }'
-    text = study_text(tenant("a", keys='memory = "64MiB"'), layers='{ layer = "lvm" }', each=each)
-    plan = compiled(tmp_path, text)
-    limits = {step.id: step.stdin for step in plan.steps if step.id.endswith("guest-memory")}
-
-    assert limits == {"a-guest-memory": f"{64 << 20}\n"}
-    assert not [step for step in plan.steps if step.id == "a-group"]
-
-
 def test_what_a_load_binds_is_its_tenants_own() -> None:
     bind = Step(
         id="attach", phase="prepare", title="Attach", argv=("losetup",), binds="loop",

@@ -7,8 +7,7 @@ import pytest
 
 from strata.errors import RunError
 from strata.model.metric import Metric
-from strata.model.step import Step
-from strata.model.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput
 from strata.workloads.bonnie import Bonnie
 
 # As printed in the lab by bonnie++ 2.00a: 256 MiB on ext4, and synchronous with 1024 files on btrfs.
@@ -27,10 +26,6 @@ def outputs(stdout: str) -> Outputs:
 
 def metrics(stdout: str) -> dict[str, Metric]:
     return {metric.name: metric for metric in bonnie().metrics(outputs(stdout))}
-
-
-def measured(workload: Bonnie, seed: int = 1) -> Step:
-    return workload.steps(WorkloadContext("tour", seed))[-1]
 
 
 def test_rates_are_in_bytes_and_latencies_in_ns() -> None:
@@ -85,23 +80,3 @@ def test_a_phase_that_was_left_out_is_not_called_short() -> None:
 def test_unreadable_output_is_reported(stdout: str, cause: str) -> None:
     with pytest.raises(RunError, match=cause):
         metrics(stdout)
-
-
-def test_keys_reach_its_options() -> None:
-    workload = bonnie(
-        chunk="64KiB", seeks=100, seekers=3, files=2048, file_size_max="4KiB", directories=4, synchronous=True
-    )
-    words = measured(workload).argv
-
-    assert words[words.index("-s") + 1] == "256:65536:100:3"
-    assert words[words.index("-n") + 1] == "2:4096:0:4"
-    assert "-b" in words
-    assert "-D" not in words
-    assert "-f3" in words
-    assert measured(bonnie(byte_size="0B", files=0)).argv[-5:-2] == ("-n", "0", "-f0")
-
-
-def test_it_does_not_run_as_root_and_has_a_seed() -> None:
-    assert measured(bonnie()).user == "nobody"
-    assert measured(bonnie()).argv == measured(bonnie()).argv
-    assert measured(bonnie(), seed=2).argv != measured(bonnie()).argv

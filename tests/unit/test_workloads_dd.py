@@ -69,22 +69,6 @@ def test_zeros_leave_a_mark() -> None:
     assert not [*dd().checks(outputs())]
 
 
-def test_flags_reach_the_side_that_they_are_for() -> None:
-    workload = dd(oflag=["direct", "dsync"], conv="fdatasync", iflag=["direct"], bs="64KiB")
-
-    assert {"oflag=direct,dsync", "conv=fdatasync", "bs=65536", "count=2048"} <= set(
-        argv(workload, "dd-write")
-    )
-    assert "iflag=direct" in argv(workload, "dd-read")
-    assert "iflag=fullblock" in argv(workload, "dd-write")
-
-
 def test_on_a_block_device_it_writes_the_device() -> None:
     assert "of=${disk0}" in argv(dd(), "dd-write", "block")
     assert "if=${disk0}" in argv(dd(), "dd-read", "block")
-
-
-def test_reads_come_after_a_sync_and_with_cold_caches() -> None:
-    ids = [step.id for step in dd().steps(WorkloadContext("copy", 1))]
-
-    assert ids == ["dd-settle", "dd-write", "dd-sync", "dd-drop-caches", "dd-read"]

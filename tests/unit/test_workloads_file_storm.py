@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.model.workload import Outputs, StepOutput, WorkloadContext
+from strata.model.workload import Outputs, StepOutput
 from strata.workloads.generator.file_storm import FileStorm
 
 RECORDED = Path(__file__).parents[1] / "golden" / "outputs" / "load"
@@ -32,21 +32,6 @@ def test_rates_are_of_each_part_and_hold_the_sync_of_what_was_written() -> None:
     assert found["operations"] == 4 * 2000
     for part in PARTS:
         assert found[f"{part}_latency_ns_p99"] > 0
-
-
-def test_caches_are_dropped_before_files_are_listed_and_read() -> None:
-    steps = [step.id for step in storm().steps(WorkloadContext(name="storm", seed=1))]
-
-    for part in ("stat", "read"):
-        assert steps[steps.index(f"storm-{part}") - 1] == f"storm-drop-before-{part}"
-
-
-def test_all_parts_are_given_the_same_files() -> None:
-    steps = storm(fsync=True).steps(WorkloadContext(name="storm", seed=1))
-    parts = [step.argv for step in steps if "storm" in step.argv]
-
-    assert len({argv[3:8] for argv in parts}) == 1
-    assert [argv for argv in parts if "--fsync" in argv] == [parts[0]]
 
 
 def test_files_take_whole_blocks() -> None:

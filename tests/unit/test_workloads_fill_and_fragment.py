@@ -57,10 +57,6 @@ def test_a_snapshot_comes_between_filling_and_rewriting() -> None:
         assert ids[ids.index(f"fragment-read-{when}") - 1] == f"fragment-drop-caches-{when}"
 
 
-def test_each_writer_has_a_file() -> None:
-    assert workload().data_bytes == 128 << 20
-
-
 def test_another_output_is_an_error_that_shows_it() -> None:
     with pytest.raises(RunError, match="not its JSON"):
         workload().metrics(outputs(extents_after="{}"))

@@ -57,22 +57,6 @@ def test_each_option_overrides_only_its_namesake_in_the_preset() -> None:
     assert "--iodepth=16" not in words
 
 
-def test_time_is_virtual_and_randomness_is_seeded_in_every_run() -> None:
-    workload = fio(warmup="5s")
-
-    for phase in ("layout", "warmup", "measure"):
-        words = argv(workload, phase)
-        assert "--clocksource=clock_gettime" in words
-        # fio ignores randseed unless randrepeat is off.
-        assert "--randrepeat=0" in words
-        assert any(word.startswith("--randseed=") for word in words)
-
-
-def test_the_window_is_timed_or_one_pass() -> None:
-    assert "--runtime=10000ms" in argv(fio())
-    assert not any(word.startswith("--runtime") for word in argv(Fio(preset="random-write-4k")))
-
-
 def test_verifying_can_be_off_within_a_time() -> None:
     for off in ("0", 0, False):
         assert refused(fio(options={"verify": off})) == ""

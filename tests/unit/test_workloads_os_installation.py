@@ -55,15 +55,6 @@ def test_without_packages_there_is_no_number() -> None:
         WORKLOAD.metrics(outputs("dpkg-query: error: no database\n"))
 
 
-def test_dpkg_is_the_new_roots_own_and_keeps_its_fsyncs() -> None:
-    found = steps(WorkloadContext("install", 1, target="${mount}/db"))
-
-    for name in ("essential", "rest"):
-        argv = found[f"install-{name}"].argv
-        assert argv[:3] == ("chroot", "${mount}/db/root", "dpkg")
-        assert not [word for word in argv if "unsafe" in word or "eatmydata" in word]
-
-
 def test_nothing_but_its_own_target_is_written_to() -> None:
     found = steps(WorkloadContext("install", 1, target="${mount}/db", scratch_path="${scratch}/db"))
 

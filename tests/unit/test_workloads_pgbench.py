@@ -108,39 +108,6 @@ def test_a_trial_that_ended_early_is_named() -> None:
         pgbench().metrics(Outputs({"pgbench-load": StepOutput()}))
 
 
-def test_warm_up_and_window_are_one_process() -> None:
-    steps = {step.id: step for step in pgbench(warmup="5s").steps(WorkloadContext(name="oltp", seed=1))}
-    load, end = steps["pgbench-load"], steps["pgbench-end"]
-
-    assert [each for each, step in steps.items() if step.argv[0] == "pgbench" and "--log" in step.argv] == [
-        load.id
-    ]
-    assert (load.phase, load.background, load.stop_signal) == ("warmup", True, None)
-    assert "--time=8" in load.argv  # a second more than both
-    assert (steps["pgbench-warmup"].argv, steps["pgbench-measure"].argv) == (("sleep", "5"), ("sleep", "2"))
-    assert (end.phase, end.takes_down) == ("inspect", (load.id,))
-
-
-def test_settings_reach_the_server() -> None:
-    workload = pgbench(settings={"shared_buffers": "64MB", "synchronous_commit": False, "work_mem": 4096})
-    argv = step(workload, "pgbench-server").argv
-
-    assert argv.count("shared_buffers=64MB") == 1
-    assert "shared_buffers=128MB" not in argv
-    assert "synchronous_commit=false" in argv
-    assert "work_mem=4096" in argv
-    assert "listen_addresses=" in argv
-
-
-def test_the_server_is_a_service_that_ends_its_sessions() -> None:
-    server = step(pgbench(), "pgbench-server")
-
-    assert server.background
-    assert server.stop_signal == "INT"
-    assert server.ready is not None
-    assert server.ready.argv[0] == "pg_isready"
-
-
 # Recorded in the lab: 700 transactions a second were due, more than the disk bears.
 OPEN_LOOP = {"duration": "3s", "rate": 700, "latency_limit": "60ms", "script_text": "SELECT 1;"}
 OPEN_LOOP_OUTPUTS = Outputs(
@@ -188,13 +155,6 @@ def test_rates_are_of_whole_seconds() -> None:
     assert all(rate > 20 for rate in rates[:2])
 
 
-def test_an_open_loop_is_asked_of_pgbench() -> None:
-    argv = step(pgbench(**OPEN_LOOP), "pgbench-load").argv
-
-    assert {"--rate=700", "--latency-limit=60"} <= {*argv}
-    assert not {word for word in step(pgbench(), "pgbench-load").argv if word.startswith("--rate")}
-
-
 def test_a_script_of_ones_own_is_written_to_the_private_folder() -> None:
     workload = pgbench(script_text="SELECT '$1';")
     written, measured = step(workload, "pgbench-script"), step(workload, "pgbench-load")
@@ -212,21 +172,6 @@ def test_the_log_of_a_tenants_window_has_a_name_of_its_own() -> None:
 
     assert log("") == "${scratch}/postgres/transactions.*"
     assert log("alone") == "${scratch}/postgres/transactions-alone.*"
-
-
-OWN = "CREATE TABLE item AS SELECT generate_series(1, 10 * :scale) AS id;"
-ASK = "SELECT count(*) FROM item;"
-
-
-def test_tables_of_ones_own_are_made_by_psql_as_the_loads_role() -> None:
-    workload = pgbench(init_text=OWN, script_text=ASK)
-
-    made, written = step(workload, "pgbench-initialise"), step(workload, "pgbench-init")
-
-    assert (written.stdin, written.argv[0]) == (OWN, "tee")
-    assert made.argv[0] == "psql"
-    assert made.argv[-2:] == ("--set=scale=10", f"--file={written.argv[1]}")
-    assert made.environment["PGUSER"] == "workload"
 
 
 def test_an_open_loop_answers_with_its_latency_and_what_it_skipped() -> None:

@@ -63,17 +63,6 @@ def test_rows_that_are_missing_in_the_end_invalidate() -> None:
     assert unknown.verdict == "unknown"
 
 
-def test_before_each_way_of_reading_the_server_is_started_anew_and_nothing_is_cached() -> None:
-    measured = [step.id.removeprefix("sql-suite-") for step in steps(suite()) if step.phase == "measure"]
-
-    assert measured == [
-        "write", "stop-1", "forget-1", "server-2",
-        "read-keys", "stop-2", "forget-2", "server-3",
-        "read-ranges", "stop-3", "forget-3", "server-4",
-        "change",
-    ]  # fmt: skip
-
-
 def test_content_derives_from_the_seed() -> None:
     def text(seed: int) -> list[str | None]:
         return [step.stdin for step in steps(suite(), seed)]

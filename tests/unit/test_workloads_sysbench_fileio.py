@@ -93,12 +93,6 @@ def test_a_preset_says_all_that_a_pass_needs(preset: str) -> None:
     assert "--file-fsync-freq=0" in argv(workload) or "read" in preset
 
 
-def test_keys_override_the_preset() -> None:
-    words = argv(fileio(preset="random-mix-4k-fsync", block="8KiB", fsync_each_write=False, fsync_every=1))
-
-    assert {"--file-block-size=8192", "--file-fsync-all=off", "--file-fsync-freq=1"} <= set(words)
-
-
 def test_blocks_are_random_unless_zeros_are_asked_for() -> None:
     nothing = Outputs({})
 

@@ -105,41 +105,12 @@ def test_output_that_cannot_be_read_shows_the_step_and_its_end(text: str, cause:
     assert tail in str(caught.value)
 
 
-def test_a_script_of_sysbench_is_run_by_its_name_and_ours_from_a_file() -> None:
-    own, legacy = steps(workload()), steps(workload(script="legacy-simple"))
-
-    assert own["sysbench-prepare"].argv[:2] == ("sysbench", "oltp_read_write")
-    assert (own["sysbench-script"].stdin or "").startswith('require("oltp_read_write")\n')
-    assert legacy["sysbench-load"].argv[1] == legacy["sysbench-script"].argv[1]
-    assert "--mix=simple" in legacy["sysbench-load"].argv
-    assert "sbtest" in (legacy["sysbench-script"].stdin or "")
-
-
-def test_warm_up_and_window_are_one_process_that_sets_its_counters_back() -> None:
-    found = steps(workload())
-    load = found["sysbench-load"]
-
-    assert (load.phase, load.background, load.stop_signal) == ("warmup", True, None)
-    assert {"--time=10", "--report-checkpoints=4"} <= {*load.argv}
-    # The warm-up begins with sysbench's own time, once all threads have their connections.
-    assert load.ready is not None
-    assert f"--begun={load.ready.argv[-1]}" in load.argv
-    assert found["sysbench-end"].takes_down == (load.id,)
-
-
 @pytest.mark.parametrize("script", ["oltp_read_only", "legacy-complex"])
 def test_in_an_open_loop_every_script_tells_how_long_it_executed(script: str) -> None:
     text = steps(workload(script=script, rate=10))["sysbench-script"].stdin
 
     assert text is not None
     assert "transactions executed" in text
-
-
-def test_a_plan_asks_for_its_own_servers_programs() -> None:
-    programs = {step.argv[0] for step in steps(workload(server="postgresql")).values()}
-
-    assert "postgres" in programs
-    assert "mariadbd" not in programs
 
 
 PAY = "BEGIN;\nUPDATE item SET amount = amount - 1 WHERE id = :id;\nCOMMIT;"

@@ -59,28 +59,6 @@ def test_an_archive_without_files_is_no_tree(counted: str) -> None:
         Tree().metrics(tree_outputs(counted))
 
 
-def test_only_the_members_that_were_asked_for_are_unpacked() -> None:
-    def words(tree: Tree, step_id: str) -> tuple[str, ...]:
-        return next(step.argv for step in tree.steps(WorkloadContext("t", 1)) if step.id == step_id)
-
-    chosen = Tree(members=["linux-*/fs", "$HOME"])
-    for step_id in ("tree-list", "tree-unpack"):
-        assert words(chosen, step_id)[-3:] == ("--", "linux-*/fs", "$$HOME")
-        assert "--" not in words(Tree(), step_id)
-
-
-def test_a_life_tells_the_steps_of_each_figure(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, '{ layer = "ext4" }')
-
-    assert figures(plan) == {
-        "make": ["ext4-make"],
-        "mount": ["ext4-mount"],
-        "unmount": ["ext4-mount"],
-        "check": ["life-check-ext4"],
-        "remount": ["life-ext4-mount"],
-    }
-
-
 def test_what_has_no_checker_is_scrubbed_once_it_is_back(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, '{ layer = "zpool" }, { layer = "zfs" }')
     ids = [step.id for step in plan.steps]
