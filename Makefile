@@ -35,6 +35,10 @@ test: setup-all  ## Lint and every test but the slow ones; the totals are the la
 test-all: setup-all  ## Lint and every test
 	@.venv/bin/python scripts/run_tests.py --slow
 
+.PHONY: durations
+durations: setup-all  ## The same as test, and record how long each took in tests/durations.md; on an idle machine
+	@.venv/bin/python scripts/run_tests.py --record-durations
+
 CUTS := 1000
 
 .PHONY: power-cuts

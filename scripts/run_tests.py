@@ -138,6 +138,7 @@ def main() -> int:
 def run_all(temporary: str) -> Totals:
     """Run pytest, and beside it the linters and cargo's tests."""
     chosen = [] if "--slow" in sys.argv else ["-m", "not slow"]
+    chosen += [word for word in sys.argv if word == "--record-durations"]
     if "--slow" in sys.argv:
         os.environ.setdefault("STRATA_EXAMPLES", "1")
     beside = Beside(temporary)
@@ -145,7 +146,7 @@ def run_all(temporary: str) -> Totals:
     compile_once()
     # One worker for each CPU, and two that use the time in which they wait for a disk or a clock. A file is
     # never divided, so that what its tests share is made once; the files come in the order of
-    # tests/conftest.py, the longest first.
+    # tests/durations.md, the longest first.
     workers = ["-n", str(len(os.sched_getaffinity(0)) + 2), "--dist", "loadfile", "--no-loadscope-reorder"]
     slowest = Slowest()
     pytest = [sys.executable, "-m", "pytest", "--durations=10", "--durations-min=0.1", *workers, *chosen]

@@ -9,11 +9,13 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+import durations
 from examples import SHARE
 from strata import working
 from strata.lab import Lab, require_lab
@@ -38,36 +40,30 @@ settings.load_profile("strata")
 working.SILENT_S = 3600.0
 
 
-LONGEST = (
-    *("layers_in_lab", "docs_commands", "workloads_in_lab", "power_cuts", "report_page_in_browser"),
-    *("identical", "tenants_in_lab", "host", "hostile_on_host", "processor_in_lab", "compare_in_lab"),
-    *("serve_in_browser", "cli_conventions", "workload_rights", "workloads_on_host"),
-    *("capabilities_in_lab", "design_in_lab", "signal_storm", "explain", "conditioning", "layers_joined"),
-    *("failures", "killed", "flash_devices", "options_in_lab", "power_cut", "precision_rounds"),
-    *("runner_disks", "serve_guard", "docs_site", "real_disks", "sandbox_on_host"),
-)
-"""The test files that take longest: the workers end at the same time only if they begin with these."""
-SLOW_FOLDERS = ("lab", "browser", "property")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the folders of the lab and the browser, and order the files by how long they take."""
+    """Mark the tests of the folders of the lab and the browser; the files that take longest come first."""
+    seconds = durations.seconds()
     for item in items:
         if (folder := item.path.relative_to(Path(__file__).parent).parts[0]) in ("lab", "browser"):
             item.add_marker(folder)
-
-    def key(item: pytest.Item) -> tuple[int, bool]:
-        name = item.path.stem.removeprefix("test_")
-        rank = LONGEST.index(name) if name in LONGEST else len(LONGEST)
-        return rank, item.path.parent.name not in SLOW_FOLDERS
-
-    items.sort(key=key)
+    items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the golden plans, to be reviewed as a diff"
     )
+    parser.addoption("--record-durations", action="store_true", help="rewrite tests/durations.md")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Record how long the tests took, where that is asked for."""
+    if config.getoption("--record-durations"):
+        reports = [each for those in terminalreporter.stats.values() for each in those]
+        found = [(each.nodeid, each.duration) for each in reports if isinstance(each, pytest.TestReport)]
+        cpus = len(os.environ["STRATA_TEST_CPUS"].split(","))
+        how = f"Measured {date.today():%d %B %Y} on {cpus} CPUs."
+        durations.RECORD.write_text(durations.record(found, how, durations.reasons()))
 
 
 def pytest_configure() -> None:

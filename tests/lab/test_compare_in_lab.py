@@ -41,8 +41,8 @@ layers = [{{ layer = "ext4"{options} }}]
 workload = "fio"
 preset = "random-mix-4k"
 size = "16MiB"
-warmup = "500ms"
-duration = "1s"
+warmup = "200ms"
+duration = "500ms"
 """
 
 

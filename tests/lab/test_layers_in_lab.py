@@ -7,7 +7,7 @@ A new layer is tested by existing: its golden case is all that it is found by.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
@@ -42,9 +42,9 @@ def survives(name: str) -> bool:
     return stack.layers[0].losses_survived(stack.offers(study.capacities_bytes)[0]) > 0
 
 
-def once_per_layer(names: Iterable[str]) -> list[object]:
+def once_per_layer(names: Iterable[str], within_others: Collection[str] = ()) -> list[object]:
     """Each layer's first case for every change; variants, ext4's elders and daemons for `make test-all`."""
-    often = {*ALONE} - {"layer-ext2", "layer-ext3", "layer-incus", "layer-incus-dir"}
+    often = {*ALONE} - {"layer-ext2", "layer-ext3", "layer-incus", "layer-incus-dir"} - {*within_others}
     return [pytest.param(name, marks=[] if name in often else [pytest.mark.slow]) for name in names]
 
 
@@ -58,7 +58,11 @@ def case(name: str, folder: Path) -> Study:
     return study
 
 
-@pytest.mark.parametrize("name", once_per_layer(LAYER_CASES))
+# Those of other layers have these in them, and live through the same.
+WITHIN_OTHERS = ("layer-ext4", "layer-xfs", "layer-raw", "layer-zfs")
+
+
+@pytest.mark.parametrize("name", once_per_layer(LAYER_CASES, WITHIN_OTHERS))
 def test_a_layer_holds_its_data_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
     study = case(name, tmp_path)
     plan = life(study)

@@ -103,7 +103,14 @@ def run(lab: Lab, folder: Path, study: Study, plan: Plan, power: Power | None = 
     return read_events(folder / EVENTS_NAME)
 
 
-@pytest.mark.parametrize("below", ["", RAW, QCOW2], ids=["disk", "raw", "qcow2"])
+@pytest.mark.parametrize(
+    "below",
+    [
+        pytest.param("", id="disk"),
+        pytest.param(RAW, id="raw", marks=pytest.mark.slow),
+        pytest.param(QCOW2, id="qcow2"),
+    ],
+)
 def test_each_flush_of_the_machine_is_one_of_the_modelled_disk_and_a_run_repeats(
     lab: Lab, tmp_path: Path, below: str
 ) -> None:
@@ -189,8 +196,13 @@ def test_a_step_has_more_input_than_the_line_to_the_machine_holds(lab: Lab, tmp_
     "layers",
     [
         '{ layer = "integrity" }, { layer = "ext4" }',
-        '{ layer = "lvm-thin" }, { layer = "ext4" }',
-        '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }',
+        *(
+            pytest.param(layers, marks=pytest.mark.slow)
+            for layers in (
+                '{ layer = "lvm-thin" }, { layer = "ext4" }',
+                '{ layer = "xfs" }, { layer = "qcow2" }, { layer = "ext4" }',
+            )
+        ),
         '{ layer = "zpool", arc_max = "64MiB" }, { layer = "zfs" }',
     ],
 )
@@ -214,15 +226,14 @@ def test_layers_that_write_from_the_page_of_zeros_work_in_a_machine(
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"below": RAW},
-        {"below": QCOW2.replace("full", "off")},
-        {"keys": ', aio = "io_uring"'},
-        {"cache": "directsync"},
-        {"cache": "writethrough"},
-        {"cache": "unsafe"},
+        pytest.param({}, id="none"),
+        pytest.param({"below": RAW}, id="raw", marks=pytest.mark.slow),
+        pytest.param({"below": QCOW2.replace("full", "off")}, id="qcow2"),
+        pytest.param({"keys": ', aio = "io_uring"'}, id="io_uring", marks=pytest.mark.slow),
+        pytest.param({"cache": "directsync"}, id="directsync", marks=pytest.mark.slow),
+        pytest.param({"cache": "writethrough"}, id="writethrough"),
+        pytest.param({"cache": "unsafe"}, id="unsafe"),
     ],
-    ids=["none", "raw", "qcow2", "io_uring", "directsync", "writethrough", "unsafe"],
 )
 def test_an_acknowledged_write_survives_a_power_cut_unless_qemu_ignores_flushes(
     lab: Lab, tmp_path: Path, options: dict[str, str], keys: str
