@@ -15,8 +15,9 @@ from advice_studies import around, capabilities, said_of, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
 from strata.advice.uses import Need, Use
-from strata.report.advice_tables import advice_markdown
+from strata.report.advice_tables import whole
 from strata.report.advice_text import headline, reasons
+from strata.report.document import markdown_of
 from strata.results.capabilities import Capabilities
 from strata.statistics.study import StudyResults
 
@@ -126,7 +127,7 @@ def test_a_recommendation_reads_as_it_was_read_and_approved(
 
 
 def test_the_markdown_has_everything(request: pytest.FixtureRequest) -> None:
-    held("clear.md", advice_markdown([advice_of("clear")]), request)
+    held("clear.md", markdown_of(whole(advice_of("clear"))), request)
 
 
 @pytest.mark.parametrize("case", CASES)

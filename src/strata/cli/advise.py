@@ -61,12 +61,13 @@ def advise(  # noqa: PLR0917  typer makes options of them
             return
     chosen = _adjusted(asked_uses(uses, use or []), weights or [], asked_musts(must or []))
     if list_them:
-        from strata.report.advice_tables import use_plain, uses_view  # noqa: PLC0415
+        from strata.report.advice_tables import use_plain, uses_blocks  # noqa: PLC0415
+        from strata.report.document import Document  # noqa: PLC0415
 
         if as_json:
             print_json([use_plain(each) for each in chosen])
         else:
-            stdout().print(uses_view(chosen))
+            stdout().print(Document([*uses_blocks(chosen)]))
         return
     if results is None:
         raise StudyError(
@@ -87,6 +88,7 @@ def _print_advice(
     # NumPy takes a third of a second to load.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
     from strata.report import advice_tables as tables  # noqa: PLC0415
+    from strata.report.document import Document, markdown_of  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
@@ -94,9 +96,9 @@ def _print_advice(
     if as_json:
         print_json([tables.advice_plain(each) for each in advices])
     elif as_markdown:
-        print_text(tables.advice_markdown(advices))
+        print_text(markdown_of(tables.advices(advices, in_full=True)))
     else:
-        stdout().print(tables.advices_view(advices, in_full=evidence))
+        stdout().print(Document([*tables.advices(advices, in_full=evidence)]))
         if evidence and any(each.leaders for each in advices):
             notes().print(tables.LEGEND, style="dim")
 

@@ -283,7 +283,8 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     """Print the answer, then look for what would change it, then print that and the commands."""
     from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.plan.commands import build_commands  # noqa: PLC0415
-    from strata.report.advice_tables import advice_plain, advices_view  # noqa: PLC0415
+    from strata.report.advice_tables import advice_plain, advices  # noqa: PLC0415
+    from strata.report.document import Document  # noqa: PLC0415
     from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
     from strata.report.tipping_text import tipping_plain  # noqa: PLC0415
@@ -299,7 +300,7 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     facts = facts_of(study, capabilities)
     if not as_json:
         console = stdout()
-        console.print(advices_view([advice], in_full=False))
+        console.print(Document([*advices([advice])]))
         console.print(terminal(facts_table(facts), indent=2))
     chosen = _chosen(advice)
     commands = build_commands(study, chosen) if chosen else []

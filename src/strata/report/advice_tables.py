@@ -1,74 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An advice as tables, in a terminal and in Markdown, and as JSON types."""
+"""An advice as blocks for every medium, and as JSON types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
-
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text
 
 from strata.advice.model import Advice, Conclusion, Part, Settling, Standing, Worse
 from strata.advice.uses import Use
 from strata.model.metric_title import metric_title
 from strata.printable import plain
 from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
-from strata.report.spans import Tone
-from strata.report.table import Cell, Column, Table, columns, facts, markdown, objects, terminal
+from strata.report.document import (
+    PAGES,
+    WRITTEN,
+    Block,
+    Bullets,
+    Code,
+    Fold,
+    Group,
+    Heading,
+    Item,
+    Paragraph,
+    Section,
+    Terms,
+)
+from strata.report.spans import Text, Tone, Toned, said
+from strata.report.table import Cell, Column, Table, columns, objects
 from strata.report.wording import ends_plain, gain_cells, picked
 from strata.statistics.comparison import Comparison
 from strata.units import percent
 from strata.words import listed, sentence_case
 
-_STYLES: Final[dict[Conclusion, str]] = {
-    "clear": "bold green",
-    "even": "bold yellow",
-    "undecided": "bold yellow",
-    "the means disagree": "bold yellow",
+_TONES_OF: Final[Mapping[Conclusion, Tone]] = {
+    "clear": "best",
+    "even": "doubt",
+    "undecided": "doubt",
+    "the means disagree": "doubt",
 }
 _TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
 _SCORE: Final = columns(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict")
 LEGEND: Final = (
-    "waiting: the weighted arithmetic mean of the times of all metrics, each relative to the baseline's · to "
-    "the leader: how many times as good, below 1 is worse, by the waiting or by a metric; geometric: by the "
-    "geometric mean of the same times · verdict: of the zone of ±3 % · leads in: share of the bootstrap's "
-    "resamples of the seeds"
+    "time: the weighted arithmetic mean of all metrics' times, each relative to the baseline's; lower is better "
+    "· to the leader: how many times as good, by that time or by a metric; geometric: by the geometric mean of "
+    "the same times · verdict: of the zone of ±3 % · leads in: share of the bootstrap's resamples of the seeds"
+)
+_SILENT: Final = (
+    "Too little was measured to say anything about {}. "
+    "`strata advise RESULTS --use NAME` says what is missing."
 )
 
 
 def ranking(advice: Advice) -> Table:
-    """A row per ranked stack, the least waiting first."""
+    """A row per ranked stack, the least weighted mean time first."""
     rows = [
         (each.stack, each.waiting, *_score(each.score), *_score(each.geometric), each.best_share)
         for each in advice.standings
     ]
     means = columns(
-        (f"waiting, {advice.baseline} = 1", "ratio"),
+        (f"weighted mean time, {advice.baseline} = 1", "ratio"),
         *(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
         *(("geometric mean", "ratio"), ("its interval", "figure"), "its verdict"),
         ("leads in", "share"),
     )
-    title, note = (
-        f"Ranking: {advice.use.title}",
-        "by the time that the use waits; below 1 is worse",
-    )
-    return Table((_STACK, *means), rows, title, note)
+    return Table((_STACK, *means), rows, "Ranking", "by the weighted mean time; below 1 is worse")
 
 
 def _narrow_ranking(advice: Advice) -> Table:
     """The ranking in 80 columns, without the geometric mean's interval; two verdicts where they differ."""
     rows = []
-    for each in advice.standings:
-        ratio, ends, verdict = _score(each.score)
-        geometric, _, other = _score(each.geometric)
-        if other != verdict:
-            verdict = Cell(f"{verdict.value} / {other.value}")
-        rows.append((each.stack, each.waiting, ratio, ends, verdict, geometric, each.best_share))
+    for stack, waiting, ratio, ends, verdict, geometric, _, other, share in ranking(advice).rows:
+        shown = verdict if other == verdict else Cell(f"{verdict.value} / {other.value}")
+        rows.append((stack, waiting, ratio, ends, shown, geometric, share))
     figures = columns(
-        *(("waiting", "ratio"), ("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
+        *(("time", "ratio"), ("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
         *(("geometric", "ratio"), ("leads in", "share")),
     )
     return Table((_STACK, *figures), rows)
@@ -98,7 +104,7 @@ def coverage(advice: Advice) -> Table:
     for each in advice.coverage:
         lacking = f"no results: {', '.join(each.lacking)}" if each.lacking else "not measured"
         rows.append((each.weight.name, each.share, ", ".join(each.workloads) or lacking))
-    return Table(columns("weight", ("share", "share"), "measured by"), rows)
+    return Table(columns("weight", ("share", "share"), "measured by"), rows, "Weights", advice.use.source)
 
 
 def _score(score: Comparison | None) -> tuple[Any, ...]:
@@ -107,132 +113,114 @@ def _score(score: Comparison | None) -> tuple[Any, ...]:
     return (*gain_cells(score), Cell(score.verdict, tone=_TONES.get(score.verdict, "")))
 
 
-def advices_view(advices: Sequence[Advice], *, in_full: bool) -> RenderableType:
-    """The advice on several uses, in a terminal; uses without enough evidence share a line."""
-    whole = in_full or len(advices) == 1
-    shown = [each for each in advices if whole or is_said(each)]
-    parts = [_whole(each) if in_full else _decision(each) for each in shown]
-    if silent := [each.use.title for each in advices if each not in shown]:
-        missing = f"Too little was measured to say anything about {listed(silent)}."
-        parts.append(Text(f"{missing} `--use NAME` says what is missing."))
-    elif shown and not in_full:
-        parts.append(Text("`--evidence` shows every figure, every warning, and what to measure next.", "dim"))
-    return Group(*parts)
-
-
 def is_said(advice: Advice) -> bool:
     """Whether it is shown in full: it chooses between stacks, or answers what the study asks."""
     return bool(advice.standings) or advice.use.is_asked
 
 
-def lead_text(advice: Advice) -> Text:
-    """The answer with which every view begins, in a terminal."""
-    return Text(lead(advice), _STYLES.get(advice.conclusion, "bold"))
+def advices(found: Sequence[Advice], *, in_full: bool = False) -> Iterator[Block]:
+    """The advice on several uses; uses without enough evidence share a line."""
+    shown = [advice for advice in found if in_full or len(found) == 1 or is_said(advice)]
+    for advice in shown:
+        yield from whole(advice) if in_full else decision(advice)
+    if silent := [advice.use.title for advice in found if advice not in shown]:
+        yield Paragraph(_SILENT.format(listed(silent)))
+    elif not in_full:
+        more = Paragraph(
+            "`--evidence` shows every figure, every warning, and what to measure next.", "remark"
+        )
+        yield Group([more], where=frozenset({"terminal"}))
 
 
-def _heading(advice: Advice) -> Text:
-    style = _STYLES.get(advice.conclusion, "bold")
-    said = Text.assemble((advice.use.title, "bold"), "  ", (headline(advice), style))
-    return lead_text(advice) if advice.use.is_asked else said
+def answer_text(advice: Advice) -> Text:
+    """The answer with which every view begins."""
+    return Toned(lead(advice), _TONES_OF.get(advice.conclusion, "strong"))
 
 
-def _decision(advice: Advice) -> RenderableType:
+def _heading(advice: Advice) -> Heading:
+    if advice.use.is_asked:
+        return Heading(answer_text(advice), 2)
+    said_so = Toned(headline(advice), _TONES_OF.get(advice.conclusion, "strong"))
+    return Heading(said("{}: {}", advice.use.title, said_so), 2)
+
+
+def decision(advice: Advice) -> list[Block]:
     """The decision alone; where it is open, the first thing that would settle it."""
     is_settled = advice.conclusion == "clear" or advice.take_either
-    next_one = [] if is_settled else [*_settling(advice.settling[:1])]
-    return Group(_heading(advice), terminal(facts(reasons(advice)), indent=2), *next_one, Text())
+    blocks: list[Block] = [_heading(advice), Terms(list(reasons(advice)))]
+    return blocks if is_settled else [*blocks, *settling(advice.settling[:1])]
 
 
-def _whole(advice: Advice) -> RenderableType:
+def whole(advice: Advice) -> list[Block]:
     """The decision, every metric behind the ranking, every warning, and all that would settle more."""
-    parts: list[RenderableType] = [_heading(advice), terminal(facts(reasons(advice)), indent=2)]
+    blocks: list[Block] = [_heading(advice), Terms(list(reasons(advice)))]
     if advice.leaders:
-        tables = (_narrow_ranking(advice), *evidence(advice))
-        parts += [terminal(table, indent=2) for table in tables]
-    parts.append(_indented(Text.assemble(("Weights", "bold"), f": {advice.use.source}")))
-    parts.append(terminal(coverage(advice), indent=2))
-    parts += [Text("  Warnings", style="bold")] if advice.warnings else []
-    for each in advice.warnings:
-        parts.append(_indented(Text.assemble((f"{each.stack}.{each.workload} ", "bold"), each.text)))
-        parts.append(_indented(Text(each.remedy, style="dim"), 4))
+        blocks.append(Group([_narrow_ranking(advice)], where=frozenset({"terminal"})))
+        blocks += [Group([ranking(advice)], where=WRITTEN), *evidence(advice)]
+    blocks.append(coverage(advice))
+    if advice.warnings:
+        warned = [
+            Item(
+                f"{each.stack}, {each.workload}: {each.text}",
+                [Paragraph(f"{sentence_case(each.remedy)}.", "remark")],
+            )
+            for each in advice.warnings
+        ]
+        blocks += [Heading("Warnings"), Bullets(warned)]
     if advice.settling:
-        parts += [Text("  What would settle more", style="bold"), *_settling(advice.settling)]
-    return Group(*parts, Text())
+        blocks += [Heading("What would settle more"), *settling(advice.settling)]
+    return blocks
 
 
-def uses_view(uses: Sequence[Use]) -> RenderableType:
-    parts: list[RenderableType] = []
+def settling(steps: Sequence[Settling]) -> Iterator[Block]:
+    """What would make the advice surer, with its addition to the study file and its commands."""
+    items = []
+    for step in steps:
+        codes = [Code(step.toml, "toml"), Code("\n".join(step.commands), "sh")]
+        items.append(Item(step.text, [code for code in codes if code.text]))
+    if items:
+        yield Bullets(items)
+
+
+def advice_section(found: Sequence[Advice], changes: Mapping[str, Sequence[str]]) -> Iterator[Section]:
+    """Of a report; ``changes`` has by use what would change the answer, in sentences."""
+    shown = [advice for advice in found if is_said(advice)]
+    blocks: list[Block] = [Group([Group(*_use(advice, changes)) for advice in shown], "uses")]
+    if left := [advice.use.title for advice in found if advice not in shown]:
+        blocks.append(Paragraph(_SILENT.format(listed(left)), "key"))
+    note = "by weights that `strata advise` shows and lets you change"
+    if found:
+        yield Section("advice", "Which stack for which use", blocks, note)
+
+
+def _use(advice: Advice, changes: Mapping[str, Sequence[str]]) -> tuple[list[Block], str]:
+    blocks: list[Block] = [
+        Heading(advice.use.title),
+        Paragraph(sentence_case(headline(advice)), "lead"),
+        Group([Paragraph(advice.use.about, "remark")], where=PAGES),
+    ]
+    if sentences := changes.get(advice.use.name):
+        about = Paragraph("What would change this, the nearest first:", "remark")
+        blocks += [about, Bullets(sentences, "tipping")]
+    reasoned: list[Block] = [Terms(list(reasons(advice)))]
+    if advice.standings:
+        reasoned.append(ranking(advice))
+    settled = list(settling(advice.settling))
+    more: list[Block] = [*([Heading("What would settle more", 4)] if settled else []), *settled]
+    blocks.append(Fold("Why, how sure, and what it gives up", [*reasoned, Group(more, where=PAGES)], WRITTEN))
+    return blocks, f"use is-{advice.conclusion.replace(' ', '-')}"
+
+
+def uses_blocks(uses: Sequence[Use]) -> Iterator[Block]:
+    """Uses with their weights and needs."""
     for use in uses:
-        parts += [Text.assemble((use.name, "bold"), "  ", use.title), _indented(Text(use.about))]
+        yield Heading(use.name, note=use.title)
+        yield Paragraph(use.about)
         weights = [(each.name, each.weight / use.total, each.why) for each in use.weights]
         needs = [(ability(each.capability), each.level, each.why) for each in use.needs]
-        for table in (
-            Table(columns("weight", ("share", "share"), "why"), weights, is_headed=False),
-            Table(columns("capability", "level", "why"), needs, is_headed=False),
-        ):
-            parts += [terminal(table, indent=2)] if table.rows else []
-        parts += [_indented(Text(f"Weights: {use.source}", style="dim")), Text()]
-    return Group(*parts)
-
-
-def _settling(settling: Iterable[Settling]) -> Iterator[RenderableType]:
-    for each in settling:
-        yield _indented(Text(each.text))
-        for text in (each.toml.rstrip(), "\n".join(each.commands)):
-            if text:
-                yield _indented(Text(text, style="cyan"), 6)
-
-
-def _indented(part: RenderableType, by: int = 2) -> RenderableType:
-    return Padding(part, (0, 0, 0, by))
-
-
-def _untitled(table: Table) -> Table:
-    return Table(table.columns, table.rows)
-
-
-def advice_markdown(advices: Sequence[Advice]) -> str:
-    """The advice on every use in Markdown, a section each, for an article or a ticket."""
-    return "\n\n".join(block for advice in advices for block in _section(advice)) + "\n"
-
-
-def in_short(advices: Sequence[Advice]) -> Iterator[str]:
-    """For a report in Markdown: the decision and the ranking for each use with enough evidence."""
-    for advice in advices:
-        if is_said(advice):
-            yield f"### {_decided(advice)}\n"
-            yield markdown(_untitled(ranking(advice)))
-    if left := listed([each.use.title for each in advices if not is_said(each)]):
-        yield f"Too little was measured to say anything about {left}.\n"
-
-
-def _decided(advice: Advice) -> str:
-    said = "\n".join(f"- **{title}**: {text}" for title, text in reasons(advice))
-    heading = f"{advice.use.title}: {headline(advice)}"
-    return f"{lead(advice) if advice.use.is_asked else heading}\n\n{said}"
-
-
-def _section(advice: Advice) -> Iterator[str]:
-    yield f"## {_decided(advice)}"
-    if advice.leaders:
-        yield markdown(_untitled(ranking(advice))).rstrip()
-        for table in evidence(advice):
-            yield f"**{table.title}**\n\n{markdown(_untitled(table)).rstrip()}"
-    yield markdown(coverage(advice)).rstrip()
-    if advice.warnings:
-        yield "Warnings:\n\n" + "\n".join(
-            f"- {each.stack}, {each.workload}: {each.text} {each.remedy}" for each in advice.warnings
-        )
-    if advice.settling:
-        yield "What would settle more:"
-    for settling in advice.settling:
-        text = f"- {settling.text}"
-        for language, code in (("toml", settling.toml), ("sh", "\n".join(settling.commands))):
-            if code:
-                fenced = (f"```{language}", *code.rstrip().splitlines(), "```")
-                text += "\n\n" + "\n".join(f"  {line}".rstrip() for line in fenced)
-        yield text
-    yield f"*Weights: {advice.use.source}.*"
+        yield Table(columns("weight", ("share", "share"), "why"), weights, is_headed=False)
+        yield Table(columns("capability", "level", "why"), needs, is_headed=False)
+        yield Paragraph(f"Weights: {use.source}", "remark")
 
 
 def advice_plain(advice: Advice) -> dict[str, Any]:

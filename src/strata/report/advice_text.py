@@ -9,11 +9,11 @@ from typing import Final
 from strata.advice.model import COVERAGE_MIN, Advice, Excluded, MissingCapability, Standing, Worse
 from strata.advice.uses import DURABLE
 from strata.model.metric_title import metric_title
-from strata.report.wording import gain_words, interval_words, ratio_words
+from strata.report.wording import between, gain_words, ratio_words
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times
-from strata.words import counted, listed, sentence_case
+from strata.words import counted, listed
 
 # With more than this, a paragraph counts the rest.
 _NAMED_MAX: Final = 3
@@ -53,7 +53,7 @@ def lead(advice: Advice) -> str:
         said += f" Ruled out: {'; '.join(f'{listed(stacks)} ({why})' for why, stacks in out.items())}."
     for stack in advice.leaders:
         if lost := advice.durability.get(stack):
-            said += f" {stack} loses what it acknowledged when the power fails ({lost})."
+            said += f" {stack} is not power-fail safe ({lost})."
         elif kept := advice.power_cuts.get(stack):
             said += f" {stack}: {kept}."
     open_yet = [ability(each.capability) for each in advice.unprobed if each.level == "required"]
@@ -75,7 +75,7 @@ def headline(advice: Advice) -> str:
     elif advice.conclusion == "the means disagree":
         said = f"the means disagree about {listed(advice.leaders)}"
     elif advice.conclusion == "nothing to compare" and advice.ruled_out:
-        said = f"only {listed(advice.candidates)} comes into question"
+        said = f"only {listed(advice.candidates)} qualifies"
     else:
         said = advice.conclusion
     return ": ".join(filter(None, (said, apart)))
@@ -110,21 +110,22 @@ def _is_doubted(advice: Advice) -> bool:
 def _most(workload: str, comparisons: Sequence[Comparison]) -> str:
     """The widest lead under a workload: ``files (6.1 × as good as ext4)``; its metric, if no headline."""
     most = min(comparisons, key=lambda each: each.gain)
-    metric = "" if most.kind.headline else f"by {metric_title(most.kind)}: "
-    return f"{workload} ({metric}{times(1 / most.gain)} as good as {most.stack})"
+    if most.kind.headline:
+        return f"{workload} ({times(1 / most.gain)} as good as {most.stack})"
+    return f"{workload} ({times(1 / most.ratio.ratio)} the {metric_title(most.kind)} of {most.stack})"
 
 
 def lacks_words(out: Excluded) -> str:
     """Why a requirement rules a stack out, in a few words."""
     if out.capability == DURABLE:
-        return f"loses what it acknowledged when the power fails: {out.text}"
+        return f"not power-fail safe: {out.text}"
     return f"without {ability(out.capability)}"
 
 
 def reasons(advice: Advice) -> Iterator[tuple[str, str]]:
     """Under a heading each: how sure the choice is, for whom it is, its drawbacks, and the unknowns."""
     for title, sentences in (
-        ("How sure", [sentence_case(_sure(advice))]),
+        ("How sure", [_sure(advice)]),
         ("Measured", [*_heaviest(advice), *_behind(advice)]),
         ("For whom" if advice.standings else "Missing", _coverage(advice)),
         ("Ruled out", _out(advice)),
@@ -135,8 +136,12 @@ def reasons(advice: Advice) -> Iterator[tuple[str, str]]:
             yield title, text
 
 
-def time_words(score: Comparison) -> str:
-    """How long the use waits compared with the leader: ``1.16 × (95 % interval 1.14 to 1.19)``."""
+def _takes(standing: Standing) -> str:
+    """A stack's weighted mean time against the leader's: ``1.16 × (95 % interval 1.14 to 1.19)``."""
+    return _ratio(_score(standing))
+
+
+def _ratio(score: Comparison) -> str:
     return ratio_words(score.ratio.ratio, score.ratio.interval, named=True)
 
 
@@ -157,29 +162,30 @@ def ability(capability: str) -> str:
     return ABILITIES.get(capability, capability)
 
 
-def worse_words(worse: Worse) -> str:
-    """Where a stack is worse: ``zfs in operations per second in mail, 0.62 × as good (…)``."""
+def _worse_words(worse: Worse) -> str:
+    """``0.76 × (95 % interval 0.745 to 0.771) the operations per second of zfs in mail``."""
     score = worse.comparison
-    how = f"{times(score.gain)} as good ({interval_words(score.gain_interval)})"
-    return f"{score.baseline} in {metric_title(score.kind)} in {score.workload}, {how}"
+    return f"{_ratio(score)} the {metric_title(score.kind)} of {score.baseline} in {score.workload}"
 
 
 def _sure(advice: Advice) -> str:
     tied = [each for each in advice.standings if each.score and each.stack in advice.leaders]
     match advice.conclusion:
         case "clear":
-            nearest = advice.standings[1]
+            leader, nearest = advice.standings[:2]
             return (
-                f"over {_score(nearest).ratio.n} seeds the use would wait {time_words(_score(nearest))} as "
-                f"long on {nearest.stack}, the next{_geometric([nearest])}."
+                f"Over {_score(nearest).ratio.n} seeds, in weighted mean time (lower is better), "
+                f"{nearest.stack}, the next, takes {_takes(nearest)} as long as {leader.stack}"
+                f"{_geometric([nearest])}."
             )
         case "the means disagree":
             return (
-                f"{_waiting(advice, tied)}{_geometric(tied)}. The first sums the times that the use "
-                "waits; in the second a ratio at one workload makes up for another elsewhere."
+                f"{_slower(advice, tied, ' (lower is better)')}{_geometric(tied)}. The first sums the times; "
+                "in the second a ratio at one workload makes up for another elsewhere."
             )
         case "even" | "undecided":
-            reached, n = _waiting(advice, tied) + _geometric(tied), _score(tied[0]).ratio.n
+            reached, n = _slower(advice, tied, " (lower is better)"), _score(tied[0]).ratio.n
+            reached += _geometric(tied)
             so_far = f": less than 3 % apart, and {n} seeds exclude 10 %, though not 3 %."
             open_yet = f"; {n} seeds do not tell whether they differ by more than 3 %."
             known = f", over {n} seeds: they lie within ±3 % of one another."
@@ -214,32 +220,27 @@ def _heaviest(advice: Advice) -> Iterator[str]:
     stacks = [each.stack for each in advice.standings][: max(2, len(advice.leaders))]
     shown = [
         f"{format_value(measured[stack].estimate, part.kind.unit)} on {stack}"
-        + (f" ({interval_values(measured[stack].interval, part.kind.unit)})" if index == 0 else "")
+        + (f" ({_interval(measured[stack].interval, part.kind.unit)})" if index == 0 else "")
         for index, stack in enumerate(stacks)
     ]
     yield (
-        f"The heaviest metric, with {percent(part.share)} of the waiting on {advice.baseline}, is "
+        f"The heaviest metric, with {percent(part.share)} of the weighted time on {advice.baseline}, is "
         f"{metric_title(part.kind)} in {part.workload}: {listed(shown)}."
     )
 
 
-def interval_values(interval: Interval | None, unit: str) -> str:
-    """The interval of a value: ``95 % interval 347 to 359 /s``."""
-    if interval is None:
-        return "no interval"
-    low, high = format_value(interval.low, unit), format_value(interval.high, unit)
-    number, _, label = low.partition(" ")
-    return f"95 % interval {number if high.endswith(f' {label}') else low} to {high}"
+def _interval(interval: Interval | None, unit: str) -> str:
+    return f"95 % interval {between(interval.low, interval.high, unit, 'to')}" if interval else "no interval"
 
 
-def _waiting(advice: Advice, standings: Sequence[Standing]) -> str:
-    """``compared with ext4, the use would wait 1.02 × (…) as long on xfs``."""
+def _slower(advice: Advice, standings: Sequence[Standing], note: str = "") -> str:
+    """``In weighted mean time, xfs takes 1.02 × (…) as long as ext4, and zfs 1.3 × (…)``."""
     first, *others = _nearest(standings)
-    shown = [f"{time_words(_score(first))} as long on {first.stack}"]
-    shown += [f"{time_words(_score(each))} on {each.stack}" for each in others]
+    shown = [f"{first.stack} takes {_takes(first)} as long as {advice.standings[0].stack}"]
+    shown += [f"{each.stack} {_takes(each)}" for each in others]
     left = len(standings) - len(shown)
-    more = f"; {left} more have longer estimated waits" if left else ""
-    return f"compared with {advice.standings[0].stack}, the use would wait {listed(shown)}{more}"
+    more = f"; {left} more take longer" if left else ""
+    return f"In weighted mean time{note}, {listed(shown)}{more}"
 
 
 def _nearest(standings: Sequence[Standing]) -> Sequence[Standing]:
@@ -249,7 +250,7 @@ def _nearest(standings: Sequence[Standing]) -> Sequence[Standing]:
 def _geometric(standings: Sequence[Standing]) -> str:
     """The second mean, where its verdict is another than the first's; else empty."""
     means = [
-        f"{time_words(each.geometric)} on {each.stack}"
+        f"{_ratio(each.geometric)} on {each.stack}"
         for each in _nearest(standings)
         if each.geometric is not None and each.geometric.verdict != _score(each).verdict
     ]
@@ -260,7 +261,7 @@ def _behind(advice: Advice) -> Iterator[str]:
     behind = [each for each in advice.standings if each.stack not in advice.leaders]
     behind = behind[1:] if advice.conclusion == "clear" else behind
     if advice.leaders and behind:
-        yield f"{sentence_case(_waiting(advice, behind))}."
+        yield f"{_slower(advice, behind)}."
 
 
 def _out(advice: Advice) -> Iterator[str]:
@@ -285,15 +286,16 @@ def _out(advice: Advice) -> Iterator[str]:
 def _price(advice: Advice) -> Iterator[str]:
     """How much faster the stacks without a requirement would be."""
     for each in advice.out:
-        if each.price is not None:
-            gain = gain_words(each.price, named=True)
-            loses = "loses what it acknowledged when the power fails"
-            without = loses if each.capability == DURABLE else f"is without {ability(each.capability)}"
-            seeds = counted(each.price.ratio.n, "seed")
-            unsure = {"better": "", "doubtful": f"; that number is in doubt ({each.price.doubt})"}.get(
-                each.price.verdict, f"; over {seeds} it is open whether by more than 3 %"
-            )
-            yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, and {without}{unsure}."
+        if each.price is None:
+            continue
+        lacks = f"lacks {ability(each.capability)}"
+        but = "is not power-fail safe" if each.capability == DURABLE else lacks
+        seeds = counted(each.price.ratio.n, "seed")
+        unsure = {"better": "", "doubtful": f"; that number is in doubt ({each.price.doubt})"}.get(
+            each.price.verdict, f"; {seeds} do not tell whether it is more than 3 % faster"
+        )
+        gain = gain_words(each.price, named=True)
+        yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, but {but}{unsure}."
 
 
 def _unmeasured(advice: Advice) -> str:
@@ -324,7 +326,7 @@ def _bound(advice: Advice) -> Iterator[str]:
         return
     left = 1 - advice.covered / rest * first.waiting * (interval.low - 1)
     where = f"in the {percent(rest)} that was not measured"
-    given = f", if {first.stack} waits there as long as the weights say"
+    given = f", if {first.stack} takes there as long as the weights say"
     given = given if first.stack != advice.baseline else ""
     if left > 0:
         fast = f"at least {times(1 / left)} as fast as {first.stack} {where} to draw level{given}"
@@ -345,7 +347,7 @@ def _given_up(advice: Advice) -> Iterator[str]:
             yield f"{opening}{listed(stacks)} {'do' if len(stacks) > 1 else 'does'} without {text}."
     for stack, risks in advice.durability.items():
         if risks and stack in advice.leaders:
-            yield f"{stack} loses what it acknowledged when the power fails ({risks})."
+            yield f"{stack} is not power-fail safe ({risks})."
     for stack in advice.leaders:
         missing = [each for each in advice.missing if each.stack == stack]
         if partial := [ability(each.capability) for each in missing if each.verdict == "partial"]:
@@ -353,9 +355,10 @@ def _given_up(advice: Advice) -> Iterator[str]:
         worse = [each for each in advice.worse if each.comparison.stack == stack]
         worse = sorted(worse, key=lambda each: -each.part.share)
         if worse:
-            named = [worse_words(each) for each in worse[:_NAMED_MAX]]
-            more = [f"{len(worse) - _NAMED_MAX} more"] if len(worse) > _NAMED_MAX else []
-            yield f"{stack} is behind {listed([*named, *more])}."
+            named = [_worse_words(each) for each in worse[:_NAMED_MAX]]
+            left = len(worse) - _NAMED_MAX
+            more = f"; it is worse in {counted(left, 'more metric')}" if left > 0 else ""
+            yield f"{stack} has {listed(named)}{more}."
 
 
 def _unknown(advice: Advice) -> Iterator[str]:
@@ -367,7 +370,7 @@ def _unknown(advice: Advice) -> Iterator[str]:
     if unprobed:
         yield f"Not probed on every stack: {listed(unprobed)}."
     if None in [advice.durability.get(stack) for stack in advice.leaders]:
-        yield "Whether a setting gives durability away is not in these results."
+        yield "These results do not say whether a setting gives durability away."
     yield from _survived(advice)
     if advice.warnings:
         count = len(advice.warnings)

@@ -21,11 +21,12 @@ from strata.errors import ResultError
 from strata.files import explained, make_folder, open_plain, read_plain, refuse_link, write_durably
 from strata.model.study import Study
 from strata.plan.commands import build_commands
-from strata.report.advice_tables import in_short, is_said
+from strata.report.advice_tables import advice_section, is_said
 from strata.report.advice_text import lead
 from strata.report.answer import Answer, answer, check_reportable, objections, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
 from strata.report.data import cells_table, export_plain, trials_table
+from strata.report.document import markdown_of
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
 from strata.report.sections import comparison_table
@@ -222,9 +223,7 @@ def _lines(
         answers.append(answer(results, workload, _mark, found, against))
     yield from _answers(answers, the_answer(advice), against)
     if any(map(is_said, advice)):
-        yield "## Which stack for which use\n"
-        yield "By weights that `strata advise` shows and lets you change.\n"
-        yield from in_short(advice)
+        yield markdown_of(advice_section(advice, {}))
     for each in answers:
         yield from _workload(
             results, each.workload, [_plain(said) for said in (*each.qualified, *each.others)], against

@@ -15,14 +15,14 @@ from strata.advice.model import Advice
 from strata.model.metric_title import metric_title
 from strata.model.trial import CellKey
 from strata.model.warning import ResultWarning
-from strata.report.advice_tables import lead_text
+from strata.report.advice_tables import answer_text
 from strata.report.answer import Standing, chosen_metrics, objections, standings
 from strata.report.costs import counts_table
 from strata.report.effects import effects_views
 from strata.report.figures import window_ns
 from strata.report.knee import search_table, searches_of
 from strata.report.origin import added_words, not_converged_words, seeds_words
-from strata.report.spans import Tone
+from strata.report.spans import Tone, as_rich
 from strata.report.table import Cell, Column, Table, columns, facts, terminal
 from strata.report.warnings import check_lines
 from strata.report.wording import ARROWS, SIGNS, gain_cells
@@ -48,7 +48,7 @@ def study_view(
     """A study's results; ``asked`` is the answer to what it asks, with which they begin."""
     notes = _Notes(results, objections(asked))
     parts: list[RenderableType] = [Text(results.snapshot.question, style="bold")]
-    parts += [Text(), *([lead_text(asked), Text()] if asked is not None else [])]
+    parts += [Text(), *([as_rich(answer_text(asked)), Text()] if asked is not None else [])]
     for workload in results.workloads:
         parts += [*_workload_tables(results, workload, metrics, notes), Text()]
         if counts:
