@@ -24,7 +24,7 @@ from strata.words import listed
 _SEEDS_WORTH: Final = 100
 _WEIGHTS: Final = Settling(
     "weights",
-    "No measurement settles this: decide whose waiting counts, and give the weights (`--weights`), or share "
+    "No measurement settles this: decide whose time counts, and give the weights (`--weights`), or share "
     "the workloads out over two stacks.",
 )
 

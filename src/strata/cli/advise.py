@@ -40,7 +40,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
     """Advise which stack to choose for which use, and why.
 
     A use, such as a mail server, weighs kinds of measurement; the weights are data and can be changed. The
-    stacks are ranked by the time that the use waits on them, with an interval over the seeds; the geometric
+    stacks are ranked by their weighted mean times, with an interval over the seeds; the geometric
     mean must agree. Of stacks within ±3 % of one another it says to take either. Where evidence is missing it
     chooses none and says which trial would settle it. What the study asks (its keys `use` and `must`) comes
     first; --must adds to it, and takes `durable` and the probes of `strata capabilities`.

@@ -42,9 +42,10 @@ _TONES: Final[dict[str, Tone]] = {"worse": "worse", "better": "better"}
 _STACK: Final = Column("stack", "stack")
 _SCORE: Final = columns(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict")
 LEGEND: Final = (
-    "time: the weighted arithmetic mean of all metrics' times, each relative to the baseline's; lower is better "
-    "· to the leader: how many times as good, by that time or by a metric; geometric: by the geometric mean of "
-    "the same times · verdict: of the zone of ±3 % · leads in: share of the bootstrap's resamples of the seeds"
+    "time: the weighted arithmetic mean of all metrics' times, each relative to the baseline's; lower is "
+    "better · to the leader: how many times as good, by that time or by a metric; geometric: by the "
+    "geometric mean of the same times · verdict: of the zone of ±3 % · leads in: share of the bootstrap's "
+    "resamples of the seeds"
 )
 _SILENT: Final = (
     "Too little was measured to say anything about {}. "

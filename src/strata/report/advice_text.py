@@ -112,7 +112,7 @@ def _most(workload: str, comparisons: Sequence[Comparison]) -> str:
     most = min(comparisons, key=lambda each: each.gain)
     if most.kind.headline:
         return f"{workload} ({times(1 / most.gain)} as good as {most.stack})"
-    return f"{workload} ({times(1 / most.ratio.ratio)} the {metric_title(most.kind)} of {most.stack})"
+    return f"{workload} ({times(1 / most.ratio.ratio)} {most.stack}'s {metric_title(most.kind)})"
 
 
 def lacks_words(out: Excluded) -> str:
@@ -163,9 +163,9 @@ def ability(capability: str) -> str:
 
 
 def _worse_words(worse: Worse) -> str:
-    """``0.76 × (95 % interval 0.745 to 0.771) the operations per second of zfs in mail``."""
+    """``in mail: 0.76 × (95 % interval 0.745 to 0.771) zfs's operations per second``."""
     score = worse.comparison
-    return f"{_ratio(score)} the {metric_title(score.kind)} of {score.baseline} in {score.workload}"
+    return f"in {score.workload}: {_ratio(score)} {score.baseline}'s {metric_title(score.kind)}"
 
 
 def _sure(advice: Advice) -> str:
@@ -357,8 +357,8 @@ def _given_up(advice: Advice) -> Iterator[str]:
         if worse:
             named = [_worse_words(each) for each in worse[:_NAMED_MAX]]
             left = len(worse) - _NAMED_MAX
-            more = f"; it is worse in {counted(left, 'more metric')}" if left > 0 else ""
-            yield f"{stack} has {listed(named)}{more}."
+            more = [f"and in {counted(left, 'more metric')}"] if left > 0 else []
+            yield f"{stack} is worse {'; '.join([*named, *more])}."
 
 
 def _unknown(advice: Advice) -> Iterator[str]:
