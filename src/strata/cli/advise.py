@@ -61,13 +61,7 @@ def advise(  # noqa: PLR0917  typer makes options of them
             return
     chosen = _adjusted(asked_uses(uses, use or []), weights or [], asked_musts(must or []))
     if list_them:
-        from strata.report.advice_tables import use_plain, uses_blocks  # noqa: PLC0415
-        from strata.report.document import Document  # noqa: PLC0415
-
-        if as_json:
-            print_json([use_plain(each) for each in chosen])
-        else:
-            stdout().print(Document([*uses_blocks(chosen)]))
+        _print_uses(chosen, as_json=as_json)
         return
     if results is None:
         raise StudyError(
@@ -80,6 +74,16 @@ def advise(  # noqa: PLR0917  typer makes options of them
     folder = ResultsFolder.open(results)
     chosen = posed(folder.study(), chosen, chosen=bool(use or uses))
     _print_advice(folder, chosen, evidence=evidence, as_markdown=as_markdown, as_json=as_json)
+
+
+def _print_uses(uses: list[Use], *, as_json: bool) -> None:
+    from strata.report.advice_tables import use_plain, uses_blocks  # noqa: PLC0415
+    from strata.report.document import Document  # noqa: PLC0415
+
+    if as_json:
+        print_json([use_plain(each) for each in uses])
+    else:
+        stdout().print(Document([*uses_blocks(uses)]))
 
 
 def _print_advice(
