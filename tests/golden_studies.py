@@ -13,7 +13,7 @@ from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
-from strata.plan.workload_sheet import workload_sheet
+from strata.plan.sheets import workload_sheet
 from study_texts import read, stack_text
 
 _LAYERS: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from generated.markdown import allowed_table, codes, prose, table
 from strata.plan.catalogue import catalogue
-from strata.plan.layer_sheet import LayerSheet, grouped, layer_sheet
+from strata.plan.sheets import LayerSheet, grouped, layer_sheet
 
 
 def part() -> str:

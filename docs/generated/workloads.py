@@ -7,7 +7,7 @@ from generated.markdown import allowed_table, block, code, codes, prose, table
 from strata.model.layer import INTERFACES
 from strata.model.metric import MetricSpec
 from strata.plan.catalogue import catalogue
-from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
+from strata.plan.sheets import WorkloadSheet, workload_sheet
 
 
 def part() -> str:

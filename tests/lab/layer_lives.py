@@ -23,8 +23,7 @@ from strata.model.study import Study
 from strata.plan.aspects.interventions import lose_disk, lost_disk
 from strata.plan.compile import check_steps, compile_trial
 from strata.plan.model import Plan
-from strata.plan.placement import placed_layers
-from strata.plan.site import Site, sites
+from strata.plan.placement import Site, placed_layers, sites
 from strata.results.events import Events, read_events
 from strata.rules.fit import SNAPSHOT, snapshotting
 from strata.runners.base import PLAN_NAME, Task

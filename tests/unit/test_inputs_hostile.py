@@ -26,7 +26,7 @@ from strata.lab.inputs import (
     provided_inputs,
 )
 from strata.lab.progress import SILENCE
-from strata.model import archives
+from strata.model import inputs as archives
 from strata.model.consent import Consent, consent, give_consent, withdraw_consent
 from strata.model.inputs import InputFile, read_input
 from strata.model.workload import InputKind

@@ -14,7 +14,7 @@ from strata.diagnostics.mistakes import keys_of
 from strata.errors import StudyError
 from strata.model.layer import Family
 from strata.plan.catalogue import catalogue
-from strata.plan.layer_sheet import grouped, layer_sheet
+from strata.plan.sheets import grouped, layer_sheet
 
 LAYERS = list(catalogue().layers)
 README = Path(__file__).resolve().parents[2] / "README.md"

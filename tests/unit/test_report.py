@@ -23,8 +23,7 @@ from results_factory import (
 
 from present import present
 from strata.errors import ResultError
-from strata.model.metric import Metric
-from strata.model.metric_title import metric_title
+from strata.model.metric import Metric, metric_title
 from strata.model.trial import TrialKey
 from strata.report.answer import answer
 from strata.report.page import render

@@ -11,7 +11,7 @@ from strata.cli.parameters import complete_workload
 from strata.errors import StudyError
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs, undeclared
 from strata.plan.catalogue import catalogue
-from strata.plan.workload_sheet import workload_sheet
+from strata.plan.sheets import workload_sheet
 from strata.reading.load import load_study
 from study_texts import HEAD, disk, written
 

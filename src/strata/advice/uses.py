@@ -38,7 +38,7 @@ from strata.diagnostics.names import (
 from strata.errors import StudyError
 from strata.model.asked import REQUIREMENTS
 from strata.model.workload import Workload
-from strata.plan.workload_sheet import example_table
+from strata.plan.sheets import example_table
 from strata.reading.entries import Catalogue
 from strata.workloads.keys import key
 

@@ -13,8 +13,7 @@ from strata.model.step import Prerequisites, Step
 from strata.model.study import Study
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
-from strata.plan.placement import placed_layers
-from strata.plan.site import HERE, Site, sites
+from strata.plan.placement import HERE, Site, placed_layers, sites
 from strata.seeds import derive_uuid
 from strata.units import NS_PER_S
 

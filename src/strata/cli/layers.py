@@ -10,7 +10,7 @@ from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
 from strata.cli.sheets import chosen, print_head, print_keys
 from strata.plan.catalogue import catalogue
-from strata.plan.layer_sheet import LayerSheet, grouped, layer_sheet
+from strata.plan.sheets import LayerSheet, grouped, layer_sheet
 from strata.report.table import Cell, facts, terminal
 
 

@@ -16,7 +16,7 @@ from strata.model.layer import INTERFACES
 from strata.model.metric import COMMON
 from strata.model.warning import QUESTIONS
 from strata.plan.catalogue import catalogue
-from strata.plan.workload_sheet import WorkloadSheet, workload_sheet
+from strata.plan.sheets import WorkloadSheet, workload_sheet
 from strata.report.table import Cell, facts, terminal
 from strata.report.wording import ARROWS
 

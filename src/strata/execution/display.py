@@ -18,8 +18,7 @@ from rich.text import Text
 
 from strata.execution.forecast import Countdown, Forecast
 from strata.fitted import Fitted, Head
-from strata.model.metric import Metric
-from strata.model.metric_title import headlines
+from strata.model.metric import Metric, headlines
 from strata.model.trial import CellKey
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord

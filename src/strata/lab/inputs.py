@@ -41,8 +41,16 @@ from strata.lab.lab import caches
 from strata.lab.progress import SetupProgress, Step
 from strata.lab.recipe import Recipe, project_root
 from strata.lab.source import kernel_tarball
-from strata.model.archives import Unpacked
-from strata.model.inputs import CONTENT, LINUX_SOURCE, PACKAGES, REQUESTS, InputFile, pack_folder, trace_hash
+from strata.model.inputs import (
+    CONTENT,
+    LINUX_SOURCE,
+    PACKAGES,
+    REQUESTS,
+    InputFile,
+    Unpacked,
+    pack_folder,
+    trace_hash,
+)
 from strata.model.step import INPUT_PREFIX
 from strata.plan.model import Plan, PlanInput
 from strata.units import SECTOR_BYTES, format_size

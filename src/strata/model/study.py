@@ -43,7 +43,17 @@ from strata.model.step import BROUGHT, MEMORY_BYTES
 from strata.model.survival import Survival
 from strata.model.trial import TrialKey
 from strata.model.workload import Workload, loads_of
-from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration, MemorySize, Rate, Size, describe_size
+from strata.units import (
+    NS_PER_MS,
+    NS_PER_S,
+    SECTOR_BYTES,
+    Duration,
+    MemorySize,
+    Rate,
+    Size,
+    describe_size,
+    format_share,
+)
 
 MEMORY_BYTES_MIN: Final = 128 << 20
 """Linux and the agent take half of it; in 64 MiB most programs cannot start."""
@@ -443,3 +453,29 @@ class Study:
 
 def _without_none(**entries: Any) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not None}
+
+
+def scaled(study: Study, share: float) -> Study:
+    """The study with another name, as its results are others."""
+    if share == 1:
+        return study
+    number = f"{share * 100:g}".replace(".", "-")
+    workloads = {name: load.scaled(share) for name, load in study.workloads.items()}
+    return replace(study, name=f"{study.name}-scale-{number}", workloads=workloads, scale=share)
+
+
+def unlike(full: Study, share: float) -> dict[str, str]:
+    """The workloads of a full study that say something else in this share of its data, with the reason."""
+    found = {}
+    for name, load in full.workloads.items():
+        whole, part = load.data_bytes, load.scaled(share).data_bytes
+        if whole is not None and part is not None and whole > full.memory_bytes >= part:
+            found[name] = f"at a scale of {format_share(share)} its data fit into memory"
+    return found
+
+
+def reduced(full: Study, share: float) -> dict[str, float]:
+    """The workloads of a full study that have less to do in this share of it, with the share."""
+    if share == 1:
+        return {}
+    return {name: share for name, load in full.workloads.items() if load.scaled(share) != load}

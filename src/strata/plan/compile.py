@@ -39,13 +39,13 @@ from strata.plan.aspects.restart import after_restart, restarted
 from strata.plan.machines import with_accounts
 from strata.plan.model import Monitors, Plan, PlanDevice, PlanInput, Trial, canonical_json, sha256_hex
 from strata.plan.placement import (
+    LayerPlace,
     Placement,
     given_to_load,
     placements_of,
     places_by_name,
     workload_steps,
 )
-from strata.plan.site import LayerPlace
 from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S
 

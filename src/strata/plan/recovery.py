@@ -19,8 +19,7 @@ from strata.model.study import Study
 from strata.plan.aspects.interventions import lose_disk, lost_disk
 from strata.plan.compile import check_steps, compile_stack
 from strata.plan.model import Plan
-from strata.plan.placement import placed_layers
-from strata.plan.site import sites
+from strata.plan.placement import placed_layers, sites
 from strata.units import NS_PER_S
 
 _CHECK_LIMIT_NS: Final = 3600 * NS_PER_S

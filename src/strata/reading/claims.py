@@ -33,8 +33,7 @@ from pydantic import (
 from strata.diagnostics.mistakes import Diagnostics, read_toml
 from strata.diagnostics.names import Diagnostic, KebabName, Path, checked, nearest
 from strata.model.metric import COMMON, MetricSpec, tenant_prefix
-from strata.model.scale import reduced, unlike
-from strata.model.study import Study
+from strata.model.study import Study, reduced, unlike
 from strata.model.trial import CellKey
 from strata.model.workload import Workload
 from strata.units import format_share, parse_share

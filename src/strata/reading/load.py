@@ -29,7 +29,6 @@ from strata.model.inputs import InputFile, input_diagnostics, read_inputs
 from strata.model.kernel import find_kernel
 from strata.model.matrix import Matrix
 from strata.model.packages import PackageLock, asked_packages, read_lock
-from strata.model.scale import scaled
 from strata.model.stack import Stack, room_bytes
 from strata.model.step import INPUT_PREFIX, NETWORK_DEVICE_PREFIX
 from strata.model.study import (
@@ -39,6 +38,7 @@ from strata.model.study import (
     StackTable,
     Study,
     StudyDevice,
+    scaled,
 )
 from strata.model.survival import Survival, survival_diagnostics
 from strata.model.workload import Workload

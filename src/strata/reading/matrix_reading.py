@@ -11,16 +11,16 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from strata.diagnostics.key_paths import HEAD, KINDS, Kind, key_places, put
 from strata.diagnostics.mistakes import Diagnostics
-from strata.diagnostics.names import Diagnostic, Path, kebab_diagnostics, nearest
+from strata.diagnostics.names import Diagnostic, Path, disk_of, kebab_diagnostics, nearest
 from strata.model.design import TRIALS_MAX
+from strata.model.layer import Layer
 from strata.model.matrix import Factor, FactorTable, Level, Matrix, Variant
-from strata.reading.matrix_devices import Layers, disks_in, rename_devices, with_devices
 from strata.units import parse_duration, parse_rate, parse_size
 
 _EXAMPLE: Final = 'recordsize = { key = "stacks.zfs.layers.zfs.recordsize", values = ["8KiB", "128KiB"] }'
@@ -296,3 +296,56 @@ def _numbers(values: list[Any]) -> tuple[list[float | None], str | None]:
         except ValueError:
             continue
     return [None] * len(values), None
+
+
+Layers = Mapping[str, type[Layer]]
+_Slot = tuple[Any, Any]
+"""A list and an index, or a table and a key, where a device's name stands."""
+
+
+def with_devices(table: Any, declared: Iterable[str], layers: Layers) -> Any:
+    """A copy of a stack's table that names its devices, also where they are the default."""
+    made = copy.deepcopy(table)
+    if not isinstance(made, dict) or "devices" in made:
+        return made
+    lowest = next((each.get("layer") for each in _tables(made.get("layers"))), None)
+    if not isinstance(lowest, str) or lowest not in layers or layers[lowest].requires.maximum != 0:
+        named = {holder[key] for holder, key in _slots(made, layers)}
+        made["devices"] = [name for name in declared if name not in named]
+    return made
+
+
+def disks_in(table: Any, layers: Layers) -> list[str]:
+    """The disks that a stack's table names, each once."""
+    return list(dict.fromkeys(disk_of(holder[key]) for holder, key in _slots(table, layers)))
+
+
+def rename_devices(table: Any, names: Mapping[str, str], layers: Layers) -> None:
+    """Replace the names of disks in a stack's table, those of partitions likewise."""
+    for holder, key in _slots(table, layers):
+        disk, point, part = holder[key].partition(".")
+        holder[key] = names.get(disk, disk) + point + part
+
+
+def _slots(table: Any, layers: Layers) -> Iterator[_Slot]:
+    parts = table.get("filesystems") if isinstance(table, dict) else None
+    for part in (table, *(parts.values() if isinstance(parts, dict) else ())):
+        if not isinstance(part, dict):
+            continue
+        yield from _slots_at(part, "devices")
+        for layer in (*_tables(part.get("layers")), *_tables(part.get("each"))):
+            known = layers.get(layer["layer"]) if isinstance(layer.get("layer"), str) else None
+            for key in known.device_keys if known else ():
+                yield from _slots_at(layer, key)
+
+
+def _slots_at(table: dict[str, Any], key: str) -> Iterator[_Slot]:
+    names = table.get(key)
+    if isinstance(names, str):
+        yield table, key
+    elif isinstance(names, list):
+        yield from ((names, index) for index, each in enumerate(names) if isinstance(each, str))
+
+
+def _tables(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

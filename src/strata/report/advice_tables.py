@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from strata.advice.model import Advice, Conclusion, Part, Settling, Standing, Worse
 from strata.advice.uses import Use
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.printable import plain
 from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
 from strata.report.document import (

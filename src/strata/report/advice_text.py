@@ -8,7 +8,7 @@ from typing import Final
 
 from strata.advice.model import COVERAGE_MIN, Advice, Excluded, MissingCapability, Standing, Worse
 from strata.advice.uses import DURABLE
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.report.wording import between, gain_words, ratio_words
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from strata.advice.model import Advice
 from strata.errors import ResultError
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.report.advice_text import lacks_words
 from strata.report.wording import interval_words
 from strata.statistics.comparison import Comparison, MetricKind

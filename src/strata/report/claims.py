@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from strata.model.metric_title import name_title
+from strata.model.metric import name_title
 from strata.report.spans import Tone
 from strata.report.table import Cell, Table, columns, markdown, terminal
 from strata.report.wording import between, ends_plain, interval_ends, picked, ratio_words

@@ -13,7 +13,7 @@ from typing import Any, Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.printable import plain
 from strata.report.spans import Tone, escaped
 from strata.report.table import Cell, Column, Table, columns, markdown, terminal

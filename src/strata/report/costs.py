@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from strata.devices.processor import PARTS
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.report.table import Cell, Table, columns
 from strata.results.counts import LOAD, unit_of_work
 from strata.results.record import COUNTS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strata.model.matrix import Factor
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.report import svg
 from strata.report.figures import NamedFigure
 from strata.report.palette import STACKS, stack_colours

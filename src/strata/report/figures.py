@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strata.model.metric import LATENCY
-from strata.model.metric_title import metric_title, name_title
+from strata.model.metric import LATENCY, metric_title, name_title
 from strata.plan.model import sha256_hex
 from strata.report.charts import (
     Piece,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing

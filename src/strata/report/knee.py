@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strata.model.find import Find
-from strata.model.metric_title import name_title
+from strata.model.metric import name_title
 from strata.model.trial import TrialKey
 from strata.report.palette import stack_colours
 from strata.report.svg import Drawing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.report import figures
 from strata.report.answer import TAILS_MAX, Mark, Standing, answer, shown_kinds, standings
 from strata.report.costs import costs

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from strata.advice.model import Advice
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.model.trial import CellKey
 from strata.model.warning import ResultWarning
 from strata.report.advice_tables import answer_text

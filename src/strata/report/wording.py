@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from strata.model.metric_title import metric_title
+from strata.model.metric import metric_title
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_value, ratio_digits, times

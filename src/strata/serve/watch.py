@@ -24,7 +24,7 @@ from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast
 from strata.files import explained, read_plain
 from strata.model.find import searched_workload
-from strata.model.metric_title import headlines
+from strata.model.metric import headlines
 from strata.model.trial import TrialKey
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes

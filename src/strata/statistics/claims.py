@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from strata.model.metric import COMMON
-from strata.model.scale import reduced, unlike
+from strata.model.study import reduced, unlike
 from strata.model.trial import CellKey
 from strata.model.workload import Workload
 from strata.reading.claims import Claim, Expectation, Subject, Yield

@@ -14,8 +14,7 @@ from strata.model.survival import REBUILT
 from strata.model.workload import Intervention, Workload
 from strata.plan.aspects.aspect import Aspect, CarriedOut, Combination
 from strata.plan.aspects.snapshots import NO_SNAPSHOTS
-from strata.plan.placement import Placement
-from strata.plan.site import LayerPlace
+from strata.plan.placement import LayerPlace, Placement
 from strata.rules.fit import SNAPSHOT, snapshotting
 from strata.units import NS_PER_S
 

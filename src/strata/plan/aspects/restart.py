@@ -15,8 +15,7 @@ from strata.model.step import RESTART, Purpose, Step
 from strata.model.trial import CellKey
 from strata.plan.aspects.aspect import Aspect, Combination
 from strata.plan.model import Plan, Trial
-from strata.plan.placement import Placement
-from strata.plan.site import LayerPlace
+from strata.plan.placement import LayerPlace, Placement
 
 _NAME = "prepared"  # of study, stack and workload of a first part
 _AGAIN = "again"
