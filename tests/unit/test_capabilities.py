@@ -18,7 +18,7 @@ from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Sna
 from strata.capabilities.survey import chosen_probes
 from strata.diagnostics.names import is_kebab
 from strata.errors import StudyError
-from strata.layers.vm.vm import Vm
+from strata.layers.vm import Vm
 from strata.printable import json_text
 from strata.report.capability_table import capability_table
 from strata.report.table import markdown

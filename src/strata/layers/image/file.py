@@ -21,7 +21,7 @@ from strata.model.step import Command, Prerequisites, Step
 from strata.units import NS_PER_S, SECTOR_BYTES, Size, describe_size
 
 if TYPE_CHECKING:
-    from strata.layers.vm.vm import Vm
+    from strata.layers.vm import Vm
 
 Cache = Literal["none", "writeback", "directsync"]
 
