@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from present import present
 from strata.layers.guest import Guest
-from strata.layers.image.file import ImageFile, Raw
-from strata.layers.image.qcow2 import Qcow2
+from strata.layers.image import ImageFile, Qcow2, Raw
 from strata.model.layer import Layer, LayerContext, Provided
 from strata.model.step import Step
 

@@ -11,10 +11,8 @@ import pytest
 from layer_factory import GIB, context, on, refused, step_of
 
 from present import present
-from strata.layers.zfs.status import FIND_ERRORS
-from strata.layers.zfs.zfs import Dataset, Zfs
-from strata.layers.zfs.zpool import Zpool
-from strata.layers.zfs.zvol import Zvol
+from strata.layers.zfs.datasets import Dataset, Zfs, Zvol
+from strata.layers.zfs.zpool import FIND_ERRORS, Zpool
 from strata.model.layer import Layer, LayerContext, Provided
 from study_texts import mistakes
 

@@ -8,15 +8,15 @@ machine's /usr, read-only. The agent in the container runs the steps there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
-from strata.model.layer import KernelLog, Layer, LayerContext, Share
-from strata.model.memory_limit import MemoryLimit
+from strata.model.layer import KernelLog, LayerContext, Share
+from strata.model.memory_limit import MemoryLimit, MemoryLimited
 from strata.model.step import AGENT, Command, Step
-from strata.units import NS_PER_S, describe_size
+from strata.units import NS_PER_S
 
 START_LIMIT_NS: Final = 300 * NS_PER_S
 AGENT_IN_IT: Final = "opt/strata-agent"
@@ -29,7 +29,7 @@ _FOLDERS: Final = "dev etc opt proc root run srv sys tmp usr var/lib var/log var
 _COPIED: Final = ("/bin", "/sbin", "/lib", "/lib64", "/etc")  # links into /usr, and a folder of small files
 
 
-class Container(Layer):
+class Container(MemoryLimited):
     """The base of the layers that run everything above them in a container."""
 
     family = "containers"
@@ -39,15 +39,6 @@ class Container(Layer):
 
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["256MiB"])
     """Memory of the container's programs and of the page cache of its files; it has no swap"""
-
-    def stated(self) -> Mapping[str, str]:
-        return {"memory": describe_size(self.memory_bytes)}
-
-    def memory_limit_bytes(self) -> int | None:
-        return self.memory_bytes
-
-    def limited(self, memory_bytes: int) -> Self:
-        return self.model_copy(update={"memory_bytes": memory_bytes})
 
     def path(self, context: LayerContext) -> str:
         """A folder of the container."""

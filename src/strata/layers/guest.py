@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
-from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface
-from strata.model.memory_limit import MEMORY_PREREQUISITES, MemoryLimit, control_group, limit_memory
+from strata.model.layer import KernelLog, LayerContext, LowerInterface
+from strata.model.memory_limit import (
+    MEMORY_PREREQUISITES,
+    MemoryLimit,
+    MemoryLimited,
+    control_group,
+    limit_memory,
+)
 from strata.model.step import Step
-from strata.units import describe_size
 
 
-class Guest(Layer):
+class Guest(MemoryLimited):
     """The border of a guest: everything above shares a memory limit.
 
     It passes on the block device below as the virtual disk. All steps above run in a control group without
@@ -33,9 +37,6 @@ class Guest(Layer):
     memory_bytes: MemoryLimit = Field(512 << 20, alias="memory", examples=["512MiB"])
     """Memory of the guest's programs and of the page cache of its filesystems; it has no swap"""
 
-    def stated(self) -> Mapping[str, str]:
-        return {"memory": describe_size(self.memory_bytes)}
-
     def build(self, context: LayerContext) -> list[Step]:
         return limit_memory(context, self.memory_bytes, "the guest")
 
@@ -45,11 +46,5 @@ class Guest(Layer):
     def path(self, context: LayerContext) -> str:
         return context.lower[0]
 
-    def memory_limit_bytes(self) -> int | None:
-        return self.memory_bytes
-
     def cgroup(self, context: LayerContext) -> str:
         return control_group(context)
-
-    def limited(self, memory_bytes: int) -> Self:
-        return self.model_copy(update={"memory_bytes": memory_bytes})

@@ -31,7 +31,7 @@ from strata.layers.ext import Ext4
 from strata.layers.lvm.lvm_thin import LvmThin
 from strata.layers.lvm.volume_group import EXTENT_BYTES, VolumeGroup, extents_bytes
 from strata.layers.xfs import Xfs
-from strata.layers.zfs.zfs import Zfs
+from strata.layers.zfs.datasets import Zfs
 from strata.layers.zfs.zpool import Zpool
 from strata.model.abilities import Outcome
 from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided

@@ -16,9 +16,9 @@ from typing import Final, Literal, Self
 from pydantic import Field
 
 from strata.diagnostics.names import Diagnostic
-from strata.layers.image.file import MACHINE_DISK, ImageFile
-from strata.model.layer import KernelLog, Layer, LayerContext, LowerInterface, Provided, RealTime
-from strata.model.memory_limit import MemoryLimit
+from strata.layers.image import MACHINE_DISK, ImageFile
+from strata.model.layer import KernelLog, LayerContext, LowerInterface, Provided, RealTime
+from strata.model.memory_limit import MemoryLimit, MemoryLimited
 from strata.model.step import (
     AGENT,
     INPUT_PREFIX,
@@ -35,7 +35,7 @@ from strata.model.step import (
     Step,
 )
 from strata.seeds import derive_seed
-from strata.units import MIB, NS_PER_S, SECTOR_BYTES, describe_size
+from strata.units import MIB, NS_PER_S, SECTOR_BYTES
 
 _CPUS_MAX: Final = 64
 
@@ -252,7 +252,7 @@ def _qemu_disk_argv(vm: Vm, context: LayerContext) -> list[str]:
     return [*_disk_argv(vm, context, "-mon", "chardev=monitor,mode=control"), *device]
 
 
-class Vm(Layer):
+class Vm(MemoryLimited):
     """A virtual machine: the layers above run under a second kernel.
 
     The second kernel has memory, a page cache and a block layer of its own; its virtual disk is virtio-blk or
@@ -313,7 +313,7 @@ class Vm(Layer):
         return self.cache in ("writethrough", "directsync")
 
     def stated(self) -> Mapping[str, str]:
-        return {"memory": describe_size(self.memory_bytes), "cache": self.cache}
+        return {**super().stated(), "cache": self.cache}
 
     @property
     def is_direct(self) -> bool:
@@ -349,12 +349,6 @@ class Vm(Layer):
 
     def machine_bytes(self) -> int:
         return self.memory_bytes
-
-    def memory_limit_bytes(self) -> int | None:
-        return self.memory_bytes
-
-    def limited(self, memory_bytes: int) -> Self:
-        return self.model_copy(update={"memory_bytes": memory_bytes})
 
     def path(self, context: LayerContext) -> str:
         return f"/dev/{_qemu_disk(self)}"

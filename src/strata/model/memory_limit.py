@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from strata.diagnostics.names import checked
-from strata.model.layer import LayerContext
+from strata.model.layer import Layer, LayerContext
 from strata.model.step import Command, Prerequisites, Step
 from strata.units import MemorySize, describe_size
 
@@ -33,6 +33,22 @@ MemoryLimit = Annotated[
     ),
 ]
 """A key that limits memory."""
+
+
+class MemoryLimited(Layer):
+    """The base of the layers that limit the memory of all above them, by their key ``memory``."""
+
+    if TYPE_CHECKING:
+        memory_bytes: int
+
+    def stated(self) -> Mapping[str, str]:
+        return {"memory": describe_size(self.memory_bytes)}
+
+    def memory_limit_bytes(self) -> int | None:
+        return self.memory_bytes
+
+    def limited(self, memory_bytes: int) -> Self:
+        return self.model_copy(update={"memory_bytes": memory_bytes})
 
 
 def memory_bytes_max(memory_bytes: int) -> int:

@@ -25,7 +25,7 @@ from strata.model.step import LOAD_USER, OUTPUT_LIMIT_BYTES, Command, Phase, Ste
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext
 from strata.units import NS_PER_S, Duration, Size
-from strata.workloads.command.measured import LOAD_TIME, SPECS, MetricTable
+from strata.workloads.command.measured import LOAD_TIME, SPECS, MetricTable, rate_diagnostics
 from strata.workloads.command.program import (
     GIVEN,
     VARIABLE_NAME,
@@ -35,7 +35,6 @@ from strata.workloads.command.program import (
     filled,
     mistake,
 )
-from strata.workloads.command.rate import rate_diagnostics
 from strata.workloads.keys import WholeSeconds, key, preset_diagnostics, preset_key, yes_or_no
 from strata.workloads.tree import TOOLS, ArchiveWorkload
 

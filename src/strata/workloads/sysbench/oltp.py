@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sysbench's transactions against a PostgreSQL or MariaDB server whose data are on the measured stack."""
+"""sysbench's transactions against a PostgreSQL or MariaDB server whose data are on the measured stack.
+
+In a trial whose power is cut, each transaction also updates a row of its thread, and when its commit has
+returned, the thread notes the number outside the stack. Other sessions cannot say what is acknowledged:
+InnoDB shows them a transaction before its log is flushed.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt, StrictStr
@@ -14,6 +20,7 @@ from strata.model.allowed import Forms
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Step
+from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
 from strata.servers.database import ROLE, DatabaseServer, Setting
@@ -23,10 +30,42 @@ from strata.servers.postgresql import PostgresqlServer
 from strata.units import NS_PER_MS, NS_PER_S
 from strata.words import counted
 from strata.workloads import sessions
-from strata.workloads.initial import CONTROL
+from strata.workloads.initial import CONTROL, OwnTables
 from strata.workloads.keys import DoublewritePlace, WarmUp, Window, key, option_words, yes_or_no
-from strata.workloads.sysbench.counted import LEGACY, STATEMENT, CountedTransactions, lua
 from strata.workloads.sysbench.fileio import SHARED_FIGURES, figures_of, latencies_of
+
+_LEGACY: Final = "legacy-"
+_STATEMENT: Final = re.compile(r"\S[^;]*;\s*\n")
+_READING: Final = (
+    *("oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"),
+    *("legacy-read-only", "legacy-simple", "legacy-nontrx-select"),
+)
+_COMMITTING: Final = ("oltp_read_write", "oltp_write_only", "legacy-complex")
+"""The scripts that begin and commit transactions; the other ones that write have one statement each."""
+_KEEPING: Final = (
+    *(*_COMMITTING, "oltp_update_index", "oltp_update_non_index"),
+    *("legacy-nontrx-update-key", "legacy-nontrx-update-nokey"),
+)
+"""The scripts that leave the number of rows as it is."""
+_COUNTED: Final = "CREATE TABLE strata_counted (thread INT PRIMARY KEY, n BIGINT NOT NULL)"
+_ROWS: Final = "SELECT '{table}', COUNT(*), SUM(LENGTH(c)) FROM {table}"
+_COUNTED_ID: Final = "sysbench-left"
+_ROWS_ID: Final = "sysbench-rows"
+_COUNT_FORM: Final = re.compile(r"(\d{1,5})[ |\t](\d{1,18})")
+
+
+def _by_thread(step_id: str, text: str) -> dict[int, int]:
+    """The numbers of transactions in lines of a thread and its number."""
+    found = [_COUNT_FORM.fullmatch(line) for line in text.strip().splitlines()]
+    if None in found:
+        raise unreadable(step_id, "the count of transactions is of another form", text)
+    return {int(each[1]): int(each[2]) for each in found if each is not None}
+
+
+def _lua(name: str) -> str:
+    """One of Strata's scripts."""
+    return files("strata.workloads").joinpath("scripts", name).read_text(encoding="utf-8")
+
 
 Script = Literal[
     "oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -58,7 +97,7 @@ _FIGURES: Final = {
 }
 
 
-class SysbenchOltp(CountedTransactions):
+class SysbenchOltp(OwnTables, CountsAcknowledged):
     """sysbench's transactions on a database server of its own.
 
     Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
@@ -157,7 +196,7 @@ class SysbenchOltp(CountedTransactions):
     @property
     def _mix(self) -> str | None:
         """The mix of sysbench 0.4.12; None for a script of sysbench 1.0."""
-        return self.script.removeprefix(LEGACY) if self.script.startswith(LEGACY) else None
+        return self.script.removeprefix(_LEGACY) if self.script.startswith(_LEGACY) else None
 
     @property
     def _server_type(self) -> type[DatabaseServer]:
@@ -193,45 +232,45 @@ class SysbenchOltp(CountedTransactions):
             return
         if "script" in self.model_fields_set:
             yield Diagnostic("there are two scripts", remedy="leave script out", key="script_text")
-        if not STATEMENT.search(f"{text}\n") or CONTROL.search(text) or _END in text:
+        if not _STATEMENT.search(f"{text}\n") or CONTROL.search(text) or _END in text:
             remedy = 'end each statement with ";" and a new line, and leave out control characters'
             yield Diagnostic("this is no transaction in SQL", remedy=remedy, key="script_text")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
-        server = self.server_of(context)
+        server = self._server(context)
         return [
             *server.steps(),
             server.script(_SCRIPT, self._script_text(server)),
             *self._prepare(server),
-            *self.counting_table(server),
+            *self._counting_table(server),
             *self._settle(server),
             *self._load(server),
         ]
 
-    def server_of(self, context: WorkloadContext) -> DatabaseServer:
+    def _server(self, context: WorkloadContext) -> DatabaseServer:
         common = ("sysbench", context, self.threads + 20, self.settings, self.log_place)
         if self.server == "postgresql":
             return PostgresqlServer(*common)
         return MariadbServer(*common, doublewrite_place=self.doublewrite_place)
 
     @property
-    def prepare_limit_ns(self) -> int:
+    def _prepare_limit_ns(self) -> int:
         return 600 * NS_PER_S + self.tables * self.rows * NS_PER_S // _ROWS_PER_S_MIN
 
     def _script_text(self, server: DatabaseServer) -> str:
         queue = ""
         if self.rate_per_s is not None:
-            queue = f"local WARMUP_S = {self.warmup_ns // NS_PER_S}\n{lua('sysbench_queue.lua')}"
-        queue = f"{self.counting_script(server)}{queue}{lua('sysbench_begun.lua')}"
+            queue = f"local WARMUP_S = {self.warmup_ns // NS_PER_S}\n{_lua('sysbench_queue.lua')}"
+        queue = f"{self._counting_script(server)}{queue}{_lua('sysbench_begun.lua')}"
         if self.script_text is not None:
             statements = f"local STATEMENTS = [{_LEVEL}[\n{self.script_text}{_END}\n"
-            return statements + lua("sysbench_own.lua") + queue
+            return statements + _lua("sysbench_own.lua") + queue
         if self._mix is not None:
-            return lua("sysbench_legacy.lua") + queue
+            return _lua("sysbench_legacy.lua") + queue
         return f'require("{self.script}")\n{queue}'
 
     def _prepare(self, server: DatabaseServer) -> list[Step]:
-        limit_ns = self.prepare_limit_ns
+        limit_ns = self._prepare_limit_ns
         if self.has_own_tables:
             return self.make_tables(server, "prepare", {"rows": self.rows}, limit_ns)
         tables = f"{self.tables} tables" if self.tables > 1 else "one table"
@@ -244,11 +283,11 @@ class SysbenchOltp(CountedTransactions):
         if isinstance(server, MariadbServer):
             if self.has_own_tables:
                 return []  # InnoDB brings the statistics of new tables up to date itself
-            statement = f"ANALYZE TABLE {', '.join(self.table_names)}"
+            statement = f"ANALYZE TABLE {', '.join(self._table_names)}"
             return [server.sql("analyse", "Bring the statistics up to date", statement)]
         assert isinstance(server, PostgresqlServer)
         title = "Tidy up after the load, and bring the statistics up to date"
-        limit_ns = self.prepare_limit_ns
+        limit_ns = self._prepare_limit_ns
         vacuum = server.superuser_sql("vacuum", title, "VACUUM ANALYZE", time_limit_ns=limit_ns)
         return [vacuum, server.checkpoint(limit_ns)]
 
@@ -344,6 +383,72 @@ class SysbenchOltp(CountedTransactions):
         yield yes_or_no("no-transaction-restarted", not errors, detail)
         detail = f"sessions connected anew {reconnects} times"
         yield yes_or_no("connections-kept", not reconnects, detail, required=True)
+
+    @property
+    def _table_names(self) -> list[str]:
+        several = [f"sbtest{number + 1}" for number in range(self.tables)]
+        return several if self._mix is None else ["sbtest"]
+
+    def _is_counted(self, context: WorkloadContext) -> bool:
+        return context.is_cut and self.uncounted is None
+
+    def _counting_script(self, server: DatabaseServer) -> str:
+        """The part of a script that counts; empty where nothing is counted."""
+        if not self._is_counted(server.context):
+            return ""
+        has_commit = self.script_text is not None or self.script in _COMMITTING
+        # Relative to the scratch folder, in which clients run: variables are not known to a script.
+        given = {"COUNTED_FOLDER": f'"{server.folder}"', "HAS_COMMIT": str(has_commit).lower()}
+        values = "".join(f"local {name} = {value}\n" for name, value in given.items())
+        return f"do\n{values}{_lua('sysbench_counted.lua')}end\n"
+
+    def _counting_table(self, server: DatabaseServer) -> list[Step]:
+        if not self._is_counted(server.context):
+            return []
+        title = "Make the table in which each thread counts its transactions"
+        return [server.prepare("counted", title, *server.asks(_COUNTED))]
+
+    @property
+    def uncounted(self) -> str | None:
+        if self.script_text is not None:
+            *_, last = _STATEMENT.findall(f"{self.script_text}\n")
+            is_ended = last.strip().rstrip(";").strip().upper() == "COMMIT"
+            return None if is_ended else "a transaction of one's own is counted if it ends in COMMIT"
+        return f"{self.script} writes nothing" if self.script in _READING else None
+
+    def acknowledged(self, context: WorkloadContext) -> Step:
+        server = self._server(context)
+        files = ("find", server.private_folder, "-name", "counted-*", "-exec", "cat", "{}", "+")
+        title = "Read which transactions the threads know to be acknowledged"
+        return server.client(id="acknowledged", phase="measure", title=title, argv=files)
+
+    def recovered(self, context: WorkloadContext, said: str) -> list[Step]:
+        questions = {_COUNTED_ID: ("Read the threads' counts", "SELECT thread, n FROM strata_counted")}
+        if not self.has_own_tables:
+            rows = [_ROWS.format(table=name) for name in self._table_names]
+            questions[_ROWS_ID] = ("Read all rows", " UNION ALL ".join(rows))
+        return self._server(context).asked_after_cut(questions, self._prepare_limit_ns)
+
+    def kept(self, said: str, outputs: Outputs) -> Kept:
+        noted = _by_thread("acknowledged", said)
+        if not noted:
+            raise unreadable("acknowledged", "no thread has counted its transactions", said)
+        acknowledged = sum(noted.values())
+        if _COUNTED_ID not in outputs.steps:
+            return Kept(acknowledged, acknowledged)
+        left = _by_thread(_COUNTED_ID, outputs.step(_COUNTED_ID).stdout)
+        lost = sum(max(count - left.get(thread, 0), 0) for thread, count in noted.items())
+        return Kept(acknowledged, lost, self._row_damage(outputs))
+
+    def _row_damage(self, outputs: Outputs) -> str:
+        """The tables that have another number of rows, under scripts whose transactions keep it."""
+        if _ROWS_ID not in outputs.steps or self.has_own_tables or self.script_text is not None:
+            return ""
+        if self.script not in _KEEPING:
+            return ""
+        lines = [line.replace("|", "\t").split("\t") for line in outputs.step(_ROWS_ID).stdout.splitlines()]
+        wrong = [f"{line[0]} has {line[1]}" for line in lines if line[1:] and line[1] != str(self.rows)]
+        return f"of tables with {self.rows} rows, {', '.join(wrong)}" if wrong else ""
 
 
 def _report(outputs: Outputs) -> str:
