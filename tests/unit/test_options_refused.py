@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from for_all import for_all
+from option_names import NEVER, names_in
 from option_samples import LIMITED
 from strata.model.allowed import (
-    Forms,
     Limits,
     features,
     given,
@@ -30,41 +29,6 @@ OF_ALL: Final = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs")
 ON_ALL: Final = (*OF_ALL, "tmpfs")
 ZPOOL: Final = '{ layer = "zpool" }'
 
-# By layers and key, what no list may ever hold: it names a file or a device, reaches what is not the trial's,
-# outlives the trial, or takes a decision that is Strata's.
-NEVER: Final[list[tuple[tuple[str, ...], str, str]]] = [
-    (EXT, "mkfs", "-c -d -l -M -n -q -F -S -U -V -z, -J device, -O journal_dev, -E offset, -E root_owner"),
-    (EXT, "mkfs", ", -E test_fs, -E hash_seed, -E root_perms, -E revision"),
-    (("xfs",), "mkfs", "-c -p -f -K -N -V, -c options, -l logdev, -l name, -l file, -r extsize, -r rtdev"),
-    (("xfs",), "mkfs", ", -r name, -r file, -d name, -d file, -d size, -m uuid"),
-    (
-        ("btrfs",),
-        "mkfs",
-        "-b -d -f -K -m -r -U --byte-count --data --force --metadata --root --rootdir --uuid",
-    ),
-    (("btrfs",), "mkfs", "--compress --device-uuid --inode-flags --nodiscard --subvol, -O list-all"),
-    (("f2fs",), "mkfs", "-A -c -d -f -g -R -r -S -T -t -U -V"),
-    (
-        ON_ALL,
-        "mount",
-        "loop offset sizelimit bind rbind move remount ro rw shared rshared private user users",
-    ),
-    (ON_ALL, "mount", "X-mount.mkdir X-mount.idmap X-mount.subdir X-mount.owner X-mount.mode owner group"),
-    (ON_ALL, "mount", "x-systemd.automount x-systemd.requires x-gvfs-show helper uhelper verity.hashdevice"),
-    (ON_ALL, "mount", "context fscontext comment nofail _netdev uid gid resuid resgid journal_dev abort"),
-    (ON_ALL, "mount", "journal_path usrjquota grpjquota jqfmt norecovery test_dummy_encryption upperdir sb"),
-    (
-        ON_ALL,
-        "mount",
-        "noload prjquota pquota nouuid logdev rtdev device subvol subvolid fatal_errors rescue",
-    ),
-    (ON_ALL, "mount", "fault_injection checkpoint"),
-    (("tmpfs",), "mount", "mode size"),
-    (("zfs", "zvol"), "properties", "mountpoint canmount sharenfs sharesmb keylocation keyformat encryption"),
-    (("zfs", "zvol"), "properties", "zoned mlslabel readonly context volmode volsize"),
-    (("zpool",), "properties", "cachefile altroot bootfs comment multihost readonly ashift"),
-    (("zpool",), "parameters", "spa_config_path zfs_deadman_failmode zfs_flags zfs_arc_max"),
-]
 # Wrong values of options that are listed, and listed options in a form that a program understands, too.
 WRONG: Final[list[tuple[tuple[str, ...], str, object]]] = [
     *(
@@ -104,21 +68,12 @@ WRONG: Final[list[tuple[tuple[str, ...], str, object]]] = [
 ]
 
 
-def names_in(forms: Forms) -> Iterator[str]:
-    """The options of a list that a study may give, those within another one as ``-E stride``."""
-    for name, form in forms.items():
-        yield from (f"{name} {part}" for part in names_in(form.parts or {}))
-        if form.parts is None and form.instead is None:
-            yield name
+@for_all(("place", "key"), NEVER)
+def test_no_list_holds_what_reaches_beyond_the_trial(place: str, key: str) -> None:
+    kind, _, name = place.partition(".")
+    forms = getattr(catalogue(), kind)[name].allowed[key]
 
-
-@for_all(("layer", "key", "never"), [(layer, key, never) for layers, key, never in NEVER for layer in layers])
-def test_no_list_holds_what_reaches_beyond_the_trial(layer: str, key: str, never: str) -> None:
-    # Options within another one stand behind a comma, such as ``, -E offset``.
-    first, *within = never.split(", ")
-    forbidden = {*first.split(), *within}
-
-    assert forbidden.isdisjoint(names_in(catalogue().layers[layer].allowed[key]))
+    assert NEVER[place, key].isdisjoint(names_in(forms))
 
 
 def refused(folder: Path, layer: str, key: str, value: object) -> dict[str, str]:
