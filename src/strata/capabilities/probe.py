@@ -100,24 +100,30 @@ class Probe(ABC):
         return None
 
 
+def _judged(probe: Probe, output: ProbeOutput, events: Events) -> Finding:
+    """The finding of a probe of which no step failed."""
+    if output.complaint and events.end is not None and events.end.outcome != "ok":
+        return "failed", output.complaint
+    try:
+        return probe.judge(output)
+    except (ValueError, IndexError) as error:
+        return "failed", f"what the steps printed could not be read: {error}"
+
+
+def _of_failure(plan: ProbePlan, probe: Probe, output: ProbeOutput, failed: str) -> Finding:
+    said = output.said(failed)
+    if failed in (*plan.operations, *plan.decisive):
+        # After the first reason the agent's complaint lists what the failure left behind.
+        return "no", said or (output.complaint or "").partition(";")[0]
+    if failed in plan.coming_up and probe.unusable != "failed":
+        return probe.unusable, f"the stack does not come up again: {said}"
+    return "failed", f"step {failed}: {said or output.complaint}"
+
+
 def cell_of(plan: ProbePlan, probe: Probe, events: Events) -> Capability:
     output = ProbeOutput(events)
     failed = output.failed_step
-    if failed is None and output.complaint and events.end is not None and events.end.outcome != "ok":
-        finding: Finding = "failed", output.complaint
-    elif failed is None:
-        try:
-            finding = probe.judge(output)
-        except (ValueError, IndexError) as error:
-            finding = "failed", f"what the steps printed could not be read: {error}"
-    elif failed in (*plan.operations, *plan.decisive):
-        # After the first reason the agent's complaint lists what the failure left behind.
-        finding = "no", output.said(failed) or (output.complaint or "").partition(";")[0]
-    else:
-        why = output.said(failed)
-        finding = "failed", f"step {failed}: {why or output.complaint}"
-        if failed in plan.coming_up and probe.unusable != "failed":
-            finding = probe.unusable, f"the stack does not come up again: {why}"
+    finding = _judged(probe, output, events) if failed is None else _of_failure(plan, probe, output, failed)
     steps = {step.id: step for step in plan.steps}
     has_verdict = failed is None and finding[0] != "failed"
     return Capability(

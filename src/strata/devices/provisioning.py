@@ -75,6 +75,24 @@ class Rule(BaseModel):
         return f"choose {self.minimum:.12g} to {most:.12g} {self.unit}{bound}"
 
 
+def _asked(capacity_bytes: int | None, iops: int | None, bytes_per_s: int | None) -> dict[str, float]:
+    """What was chosen, in the units of providers."""
+    numbers = {
+        "capacity": capacity_bytes and capacity_bytes / GIB,
+        "iops": iops,
+        "throughput": bytes_per_s and bytes_per_s / MIB,
+    }
+    return {name: value for name, value in numbers.items() if value is not None}
+
+
+def _provisioned(name: str, rule: Rule, value: float, *, is_asked: bool) -> Parameter:
+    """The parameter that a choice, or the rule, sets."""
+    unit = PROVISIONED[name][1]
+    value, unit = (round(value * GIB), "B") if name == "capacity" else (value, unit)
+    source = "as it was provisioned" if is_asked else rule.source
+    return Parameter(value=_plain(value), unit=unit, source=source, estimate=rule.estimate and not is_asked)
+
+
 def provision(
     device: Device,
     capacity_bytes: int | None = None,
@@ -82,12 +100,7 @@ def provision(
     throughput_bytes_per_s: int | None = None,
 ) -> tuple[Device, list[Diagnostic]]:
     """The volume of this size and these rates, and what its provider refuses; without rules they all are."""
-    numbers = {
-        "capacity": capacity_bytes and capacity_bytes / GIB,
-        "iops": iops,
-        "throughput": throughput_bytes_per_s and throughput_bytes_per_s / MIB,
-    }
-    asked = {name: value for name, value in numbers.items() if value is not None}
+    asked = _asked(capacity_bytes, iops, throughput_bytes_per_s)
     if not device.provisioning:
         cause = f"{device.name} has its rates from its device file"
         remedy = "leave the key out, or take a cloud volume such as aws-ebs-gp3"
@@ -101,12 +114,7 @@ def provision(
         refused += [refusal] if refusal else []
         is_asked = name in asked and refusal is None
         chosen[name] = asked[name] if is_asked else most if rule.default is None else min(most, rule.default)
-        parameter, unit = PROVISIONED[name]
-        value, stated = chosen[name], "as it was provisioned" if is_asked else rule.source
-        value, unit = (round(value * GIB), "B") if name == "capacity" else (value, unit)
-        parameters[parameter] = Parameter(
-            value=_plain(value), unit=unit, source=stated, estimate=rule.estimate and not is_asked
-        )
+        parameters[PROVISIONED[name][0]] = _provisioned(name, rule, chosen[name], is_asked=is_asked)
     if asked:
         device = replace(device, published={})  # the figures of the file are for the volume without choices
     shown = ", ".join(f"{chosen[name]:.6g} {word}" for name, word in _TITLES.items() if name in chosen)

@@ -43,8 +43,12 @@ def key_places(tables: Mapping[str, Any], key: str) -> list[tuple[Any, ...]]:
         remedy = 'write "devices.NAME.KEY", "stacks.NAME.layers.LAYER.KEY", "workloads.NAME.KEY" or '
         remedy += f'"study.KEY" with one of {", ".join(_OF_HEAD)}'
         raise Diagnostic(f'"{key}" is not a key of a device, a stack or a workload', remedy=remedy)
-    known = tables.get(kind)
-    known = known if isinstance(known, dict) else {}
+    return _within(tables.get(kind), kind, name, inner)
+
+
+def _within(stated: object, kind: str, name: str, inner: str) -> list[tuple[Any, ...]]:
+    """The same of a path to a key of a device, a stack or a workload, or of any of them."""
+    known = stated if isinstance(stated, dict) else {}
     if name != _ANY and name not in known:
         raise Diagnostic(f'there is no "{name}" in {kind}', remedy=nearest(name, known))
     steps = inner.split(".")

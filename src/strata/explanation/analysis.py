@@ -223,18 +223,25 @@ class _Work(NamedTuple):
     whose: str = ""
 
 
+def _chosen_tenants(source: Source, tenant: str | None) -> list[str]:
+    """The tenant that was asked for, which must be one of the trial's, or all."""
+    tenants = {each.tenant for each in source.record.metrics if each.tenant is not None}
+    if tenant is None:
+        return sorted(tenants)
+    if tenant not in tenants:
+        known = ", ".join(sorted(tenants))
+        remedy = f"there are: {known}" if known else "leave --tenant out: the load is alone"
+        raise ResultError(f'the trial has no tenant "{tenant}"', place=source.trial_id, remedy=remedy)
+    return [tenant]
+
+
 def _work(source: Source, tenant: str | None) -> _Work:
     """The unit of work and its number: the load's, one tenant's, or those of all tenants together."""
     record = source.record
     if tenant is None and (counted := record.operations()) is not None:
         return _Work(COUNTS[counted.name], counted.value)
-    tenants = {each.tenant for each in record.metrics if each.tenant is not None}
-    if tenant is not None and tenant not in tenants:
-        known = ", ".join(sorted(tenants))
-        remedy = f"there are: {known}" if known else "leave --tenant out: the load is alone"
-        raise ResultError(f'the trial has no tenant "{tenant}"', place=source.trial_id, remedy=remedy)
     counts = []
-    for each in sorted(tenants) if tenant is None else [tenant]:
+    for each in _chosen_tenants(source, tenant):
         named = ((noun, record.metric(f"{tenant_prefix(each)}{name}")) for name, noun in COUNTS.items())
         counts += [(noun, found.value) for noun, found in named if found is not None][:1]
     if counts:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,18 +32,20 @@ def clean_caches(*, everything: bool) -> int:
     current += [("input", built_in_wanted(each, root)) for each in BUILT_IN_SOURCES]
     freed_bytes = 0
     for cache in (each for each in caches() if each.root == cache_root() or os.access(each.root, os.W_OK)):
-        keep: list[Entry | None] = []
-        if not everything:
-            keep = [cache.current(kind, wanted) for kind, wanted in current]
-            # The next change of a patch needs them.
-            keep += [
-                entry for kind in ("source", "module-source") for entry in cache.entries(kind)[: len(KERNELS)]
-            ]
+        keep = [] if everything else _kept(cache, current)
         for entry in (entry for kind in KINDS for entry in cache.entries(kind)):
             if entry not in keep:
                 freed_bytes += cache.remove(entry)
         freed_bytes += cache.remove_leftovers(everything=everything)
     return freed_bytes
+
+
+def _kept(cache: Cache, current: Iterable[tuple[str, Mapping[str, str]]]) -> list[Entry | None]:
+    """The current entries, and the sources, which the next change of a patch needs."""
+    kept = [cache.current(kind, wanted) for kind, wanted in current]
+    for kind in ("source", "module-source"):
+        kept += cache.entries(kind)[: len(KERNELS)]
+    return kept
 
 
 def refresh_lock(progress: SetupProgress, *, keep: bool = False) -> Path:

@@ -362,13 +362,7 @@ def _needs(
     here = [step for step in steps if is_here(step.machine)]
     if not here:  # most stacks have no machine
         return Prerequisites()
-    # Layers declare what building them needs; further commands that a workload needs are in the steps.
-    asked = [command for step in here if step.phase != "build" for command in step.commands]
-    # Only the tools that the steps run: a workload's list names those of every server it knows.
-    run = {command.argv[0] for step in here for command in step.commands}
-    tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
-    run_by_name = {command.argv[0] for command in asked} - {f"${{{name}}}" for name in BROUGHT}
-    needed = Prerequisites(tools=tuple(sorted({*tools, *run_by_name})))
+    needed = _tools_run(here, load)
     for placement in placements:
         if is_here(placement.base.machine):
             needed |= placement.prerequisites
@@ -380,6 +374,20 @@ def _needs(
     if not inside and (loses_disk(here) or any(step.id == RESTART for step in here)):
         needed |= Prerequisites(features=("modelled-disks",))
     return needed
+
+
+def _tools_run(here: Iterable[Step], load: Workload) -> Prerequisites:
+    """Only the tools that the steps run: a workload's list names those of every server it knows.
+
+    Layers declare what building them needs; further commands that a workload needs are in the steps.
+    """
+    commands = [(step.phase, command.argv[0]) for step in here for command in step.commands]
+    run = {program for _, program in commands}
+    tools = [tool for each in loads_of(load) for tool in each.tools if tool in run]
+    asked = {program for phase, program in commands if phase != "build"} - {
+        f"${{{name}}}" for name in BROUGHT
+    }
+    return Prerequisites(tools=tuple(sorted({*tools, *asked})))
 
 
 def _packages(study: Study, load: Workload) -> Prerequisites:

@@ -56,30 +56,41 @@ def compile_recovery(
     lost = lost_disk(declared) if degraded else None
     if lost is not None:
         placed = [(layer, _without(f"${{{lost}}}", context)) for layer, context in placed]
-    # What holds a container is checked without it.
-    contained = [
-        each for each in placed[1:] if each[0].is_container and each[0].requires.kind == "filesystem"
-    ]
-    placed = placed[: len(placed) - len(contained)]
-    layer, context = placed[-1] if placed else (None, None)
+    placed, contained = _without_containers(placed)
     checking = _checking(placed)
-    if layer is None or context is None or not checking:
+    if not checking:
         raise PlanError(f'the stack "{stack}" cannot be checked after a power cut', place=f"stacks.{stack}")
+    layer, context = placed[-1]
     *below, (own, _) = zip(sites(placed), placed, strict=False)
     steps = [] if lost is None else [lose_disk(disk_of(lost), "build")]
-    steps += [step for site, (each, where) in below for step in site.hold(_assembling(each, where))]
+    for site, lower in below:
+        steps += site.hold(_assembling(*lower))
     recovering = _assembling(layer, context.during("build", f"{context.name}-recover"))
     if not any(step.undo is not None or step.background for step in recovering):
         raise PlanError(f'the layer "{context.name}" cannot be taken down again', place=f"stacks.{stack}")
     ids = tuple(step.id for step in recovering)
     down = context.step("recovered", f"Take down the layer {context.name}", "sync", takes_down=ids)
     steps += own.hold([*recovering, down, *checking, *_assembling(layer, context)])
-    steps += [step for each, where in contained for step in _assembling(each, where)]
+    for container in contained:
+        steps += _assembling(*container)
     steps += then
-    used = {name for step in steps for name in step.variables}
-    variables = tuple(dict.fromkeys([*plan.variables, *(name for name in BROUGHT if name in used)]))
+    variables = _with_brought(plan.variables, steps)
     check_steps(steps, variables, declared.all_devices, place=f"{plan.trial.id}, recovery")
     return plan.model_copy(update={"steps": tuple(steps), "variables": variables})
+
+
+def _with_brought(variables: Iterable[str], steps: Iterable[Step]) -> tuple[str, ...]:
+    """The variables, and those of programs that come along as far as the steps use them."""
+    used = set[str]().union(*(step.variables for step in steps))
+    return tuple(dict.fromkeys([*variables, *(name for name in BROUGHT if name in used)]))
+
+
+def _without_containers(placed: list[Placed]) -> tuple[list[Placed], list[Placed]]:
+    """The layers, and those that hold a container, without which it is checked."""
+    contained = [
+        each for each in placed[1:] if each[0].is_container and each[0].requires.kind == "filesystem"
+    ]
+    return placed[: len(placed) - len(contained)], contained
 
 
 def _without(path: str, context: LayerContext) -> LayerContext:

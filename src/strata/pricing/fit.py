@@ -67,6 +67,13 @@ class Fit:
         return sum(within) / len(within)
 
 
+def _robust(errors: np.ndarray) -> np.ndarray:
+    """Beyond two standard deviations an error counts by its size, not its square (Huber's loss)."""
+    size = np.abs(errors)
+    robust: np.ndarray = np.sign(errors) * np.where(size <= 2, size, np.sqrt(np.maximum(4 * size - 4, 0)))
+    return robust
+
+
 def fit_processor(
     host: Mapping[str, Operation], lab: Mapping[str, Operation], plausible: Processor, machine: str
 ) -> Fit:
@@ -84,10 +91,7 @@ def fit_processor(
 
     def errors(prices: np.ndarray) -> np.ndarray:
         said = np.log(np.maximum(counts @ np.exp(prices), 1e-9) / host_ns) / _ERROR_SD
-        # Beyond two standard deviations an error counts by its size, not its square (Huber's loss).
-        size = np.abs(said)
-        robust = np.sign(said) * np.where(size <= 2, size, np.sqrt(np.maximum(4 * size - 4, 0)))
-        return np.concatenate([robust, (prices - centre) / spread])
+        return np.concatenate([_robust(said), (prices - centre) / spread])
 
     found = least_squares(errors, centre)
     jacobian = np.asarray(found.jac, float)
@@ -101,11 +105,9 @@ def fit_processor(
     for at, name in enumerate(COUNTED.values()):
         if counts[:, at].any():
             value, width = math.exp(found.x[at]), math.exp(_NINETY * narrowed[at])
-            is_measured = bool(narrowed[at] <= _SHOWN * spread[at])
             ends = value / width, value * width
-            stated[name] = _parameter(
-                name, value, ends, said if is_measured else hardly, estimate=not is_measured
-            )
+            shown = bool(narrowed[at] <= _SHOWN * spread[at])
+            stated[name] = _parameter(name, value, ends, said if shown else hardly, estimate=not shown)
     stated |= _directly(host, plausible, machine)
     parameters = {name: stated.get(name) or _left(name, plausible) for name in PROCESSOR_PARAMETERS}
     return Fit(parameters, residuals, _wakeup_ns(host))

@@ -262,29 +262,34 @@ class _Watch:
         program_s = sum(each.own_s for each in own if each.pid != self._running.pid)
         if status.entries != self._entries:
             self._entries, self._program_s_first = status.entries, program_s
+        stuck = self._stuck(status, program_s - self._program_s_first, used_s - self._used_s_first)
+        if stuck is not None:
+            found, remedy = stuck
+            raise RunError(
+                f"virtual time has stood still at {status.virtual_time_ns / NS_PER_S:.6f} s: {found}",
+                place=self._place(),
+                remedy=remedy,
+            )
+
+    def _stuck(self, status: Status, program_s: float, used_s: float) -> tuple[str, str] | None:
+        """The fault and the remedy, of what programs and all of the lab have used since time stands still."""
         limit = f"{self._stall_limit_s:g}"
         who = (
             f"process {status.pid} ({status.comm})" if status.booted else "the kernel, which did not come up,"
         )
-        if program_s - self._program_s_first > self._spin_limit_s:
-            found = f"{who} spins without entering the kernel, for {self._spin_limit_s:g} processor seconds"
-            remedy = (
+        if program_s > self._spin_limit_s:
+            return (
+                f"{who} spins without entering the kernel, for {self._spin_limit_s:g} processor seconds",
                 "its computing is priced at its next system call: if it would make one, raise --stall-limit; "
-                "if it waits by spinning it never does: see the table in how-to/run-a-study"
+                "if it waits by spinning it never does: see the table in how-to/run-a-study",
             )
-        elif used_s - self._used_s_first > self._stall_limit_s:
+        if used_s > self._stall_limit_s:
             found = f"{who} spins or computes without waiting, for {limit} processor seconds"
-            remedy = "if it was only slow, raise --stall-limit"
-        elif self._asleep_s > self._stall_limit_s:
-            found = f"all the lab's processes slept for {limit} s, {who} ran last"
+            return found, "if it was only slow, raise --stall-limit"
+        if self._asleep_s > self._stall_limit_s:
             remedy = "the lab is blocked: see console.log in the attempt's folder, and run the trial again"
-        else:
-            return
-        raise RunError(
-            f"virtual time has stood still at {status.virtual_time_ns / NS_PER_S:.6f} s: {found}",
-            place=self._place(),
-            remedy=remedy,
-        )
+            return f"all the lab's processes slept for {limit} s, {who} ran last", remedy
+        return None
 
     def _refuse_host_failure(self) -> None:
         """Fail when a disk's host file failed: the kernel then got errors that no real disk would give."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -48,26 +49,27 @@ def sandbox_of(
 
     `path` is the trial's private folder; `reads` are files outside it that the steps read.
     """
-    features = [feature.partition(":") for feature in plan.prerequisites.features]
-    wanted = {kind for kind, _, _ in features}
-    filesystems = sorted({name for kind, _, name in features if kind == "filesystem"})
-    zfs = "zfs" in plan.prerequisites.modules
-    kinds = [kind for kind in ("dm", "md", "bcache") if kind in wanted]
-    controls = [_CONTROLS[name] for name in ("dm", "btrfs") if name in {*kinds, *filesystems}]
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for feature in plan.prerequisites.features:
+        kind, _, name = feature.partition(":")
+        wanted[kind].add(name)
+    if "zfs" in plan.prerequisites.modules:
+        wanted["zd"], wanted["filesystem"] = {"zfs"}, wanted["filesystem"] | {"zfs"}
+    kinds = [kind for kind in ("dm", "md", "bcache", "zd") if kind in wanted]
+    controls = [_CONTROLS[name] for name in ("dm", "btrfs", "zfs") if name in {*kinds, *wanted["filesystem"]}]
     given = sorted(set(devices))
-    nodes = [*given, *controls, *([_CONTROLS["zfs"]] if zfs else [])]
     return {
         "folder": str(path / INNER),
         "root": str(path / VIEW),
         "stack": stack_name(path),
         "reads": sorted(set(reads)),
         "writes": [each for each in _written(plan, given, kernel) if (kernel.root / each[1:]).exists()],
-        "nodes": [node for node in nodes if node in given or (kernel.root / node[1:]).exists()],
-        "kinds": [*kinds, *(["zd"] if zfs else [])],
-        "filesystems": [*filesystems, *(["zfs"] if zfs else [])],
-        "controllers": sorted({name for kind, _, name in features if kind == "cgroup"}),
+        "nodes": [*given, *(node for node in controls if (kernel.root / node[1:]).exists())],
+        "kinds": kinds,
+        "filesystems": sorted(wanted["filesystem"]),
+        "controllers": sorted(wanted["cgroup"]),
         # nbd-client speaks to the driver by netlink, which answers in the machine's own network alone.
-        "network": "nbd" in {name for kind, _, name in features if kind == "driver"},
+        "network": "nbd" in wanted["driver"],
     }
 
 

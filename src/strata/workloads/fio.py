@@ -341,15 +341,7 @@ class Fio(OpenLoop):
 
     def metrics(self, outputs: Outputs) -> list[Metric]:
         jobs = _jobs(outputs)
-        directions = {
-            direction: parts
-            for direction in ("read", "write", "trim")
-            if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
-        }
-        reads = self._pattern in ("read", "randread", "rw", "readwrite", "randrw")
-        if self._is_verified and set(directions) >= {"read", "write"} and not reads:
-            # The reads came after the writes, with a time of their own: their rates do not add up.
-            directions["verify"] = directions.pop("read")
+        directions = self._directions(jobs)
         loads = [direction for direction in directions if direction != "verify"]
         if not loads:
             raise unreadable("fio-measure", "fio completed no request", outputs.step("fio-measure").stdout)
@@ -372,6 +364,19 @@ class Fio(OpenLoop):
             ]
         syncs = [job["sync"]["lat_ns"] for job in jobs if job.get("sync", {}).get("lat_ns", {}).get("N")]
         return metrics + (_answers(_latencies(syncs, "sync_latency_ns")) if syncs else [])
+
+    def _directions(self, jobs: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+        """The parts of the report by direction; reads that verify are ``verify``."""
+        found = {
+            direction: parts
+            for direction in ("read", "write", "trim")
+            if (parts := [job[direction] for job in jobs if job.get(direction, {}).get("total_ios")])
+        }
+        reads = self._pattern in ("read", "randread", "rw", "readwrite", "randrw")
+        if self._is_verified and set(found) >= {"read", "write"} and not reads:
+            # The reads came after the writes, with a time of their own: their rates do not add up.
+            found["verify"] = found.pop("read")
+        return found
 
 
 def _jobs(outputs: Outputs) -> list[dict[str, Any]]:

@@ -203,17 +203,28 @@ def _follow(
             return  # which files are open from there on, nobody can say
         for key, cause, remedy in _wrong(each, sets, held):
             found.add((*path, at, key), cause, remedy)
-        if each.op in ("create", "open") and each.slot is not None:
-            held[each.slot] = (each.named or "", True)
-        elif each.op == "close":
-            held.pop(each.slot or 0, None)
-        elif each.slot is not None and each.named is not None:
-            held.setdefault(each.slot, (each.named, False))
+        _hold(each, held)
     if all(each is not None and each.op in _WAITS for each in loop):
         found.add(path, "nothing in it is an operation", "add one, or it would spin")
     for slot in (slot for slot, (_, to_close) in held.items() if to_close):
         cause = f"file {slot} is still open at its end"
         found.add(path, cause, "add a close, since the loop begins again")
+
+
+def _hold(operation: Operation, held: dict[int, tuple[str, bool]]) -> None:
+    """Note which file is open after an operation."""
+    slot, name = operation.slot, operation.named
+    if operation.op in ("create", "open") and slot is not None:
+        held[slot] = (name or "", True)
+    elif operation.op == "close":
+        held.pop(slot or 0, None)
+    elif slot is not None and name is not None:
+        held.setdefault(slot, (name, False))
+
+
+def _is_closed(operation: Operation, of_file: str | None, to_close: bool) -> bool:
+    """Whether no file is open for an operation; one that only a set gave is none to close."""
+    return of_file is None or (operation.op == "close" and not to_close)
 
 
 def _wrong(
@@ -227,7 +238,7 @@ def _wrong(
     if each.op in ("create", "open"):
         if of_file is not None:
             yield "fd", f"file {slot} is open already", "close it before, or take another fd"
-    elif slot is not None and name is None and (of_file is None or (each.op == "close" and not to_close)):
+    elif slot is not None and name is None and _is_closed(each, of_file, to_close):
         yield "fd", f"file {slot} is not open", "open or create a file with this fd before"
     written = name if each.op in ("create", "delete") else of_file or name
     of_set = sets.get(written or "")
