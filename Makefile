@@ -25,7 +25,7 @@ demo: setup  ## Compare ext4, XFS and btrfs for PostgreSQL and fio on one modell
 	@echo "The table again:  $(STRATA) show results/quickstart"
 	@echo "What to choose:   $(STRATA) advise results/quickstart"
 	@echo "The study:        studies/quickstart.toml (change it, then: $(STRATA) run studies/quickstart.toml)"
-	@echo "A look inside:    $(STRATA) lab shell studies/quickstart.toml --stack xfs"
+	@echo "A look inside:    $(STRATA) lab enter studies/quickstart.toml --stack xfs"
 
 .PHONY: test
 test: setup-all  ## Lint and every test but the slow ones; the totals are the last line

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m bench.processor``: this machine against the lab with this machine's processor, as root.
 
-`strata cpu measure` makes the processor's file; then bench/processor.toml runs on the host runner, with files
+`strata lab price` makes the processor's file; then bench/processor.toml runs on the host runner, with files
 in memory, and in the lab. Of each cell there are two figures: the rate, which on a host is wall time, and the
 processor time per operation, of all its processes and of the kernel's threads, which other work on the
 machine disturbs less. The cheapest of a host's repetitions counts; its interval is over all of them.
@@ -138,7 +138,7 @@ def measure(folder: Path, trials: Sequence[str], repeats: int) -> None:
     """Measure what is missing of the folder."""
     cpu, study = folder / "this-machine.toml", folder / STUDY.name
     if not cpu.exists():
-        _strata("cpu", "measure", "--output", str(cpu))
+        _strata("lab", "price", "--output", str(cpu))
     if not cpu.exists():
         raise SystemExit("bench: the processor was not measured")
     text = STUDY.read_text().replace(DEFAULT_CPU, f'cpu = "{cpu.name}"')

@@ -14,31 +14,29 @@ from typing import Final
 NOT_RUN: Final = {
     "make": "a target is made of what the tests run one by one; that there is one is checked",
     "sudo strata run": "needs root and loop devices: tests/lab/test_host.py",
-    "sudo strata clean": "needs root and loop devices: tests/lab/test_killed.py",
-    "sudo strata disks": "shows the disks of the machine that it is typed on: tests/unit/test_disks.py",
+    "sudo strata lab clean": "needs root and loop devices: tests/lab/test_killed.py",
+    "sudo strata list disks": "shows the disks of the machine that it is typed on: tests/unit/test_disks.py",
     "sudo losetup": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo mkfs.ext4": "needs root and loop devices: tests/lab/test_real_disks.py",
     "sudo .venv/bin/python -m bench.processor": "takes the better part of an hour, root and loop devices",
     "truncate": "makes the files of loop devices: tests/lab/test_real_disks.py",
-    "sudo strata selftest": "needs root and loop devices: tests/unit/test_selftest_cli.py",
-    "sudo strata man": "writes into the machine's folders; `strata man` is run",
-    "man": "shows a page at a terminal",
-    "strata cpu measure": "takes minutes, and root for all of it: tests/unit/test_pricing.py",
-    "strata lab shell": "asks for a terminal: tests/lab/test_shell.py",
+    "sudo strata lab selftest": "needs root and loop devices: tests/unit/test_selftest_cli.py",
+    "strata lab price": "takes minutes, and root for all of it: tests/unit/test_pricing.py",
+    "strata lab enter": "asks for a terminal: tests/lab/test_shell.py",
     "strata lab build": "takes a quarter of an hour without its cache; `make setup` is this command",
-    "strata lab clean": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
+    "strata lab remove": "would remove the lab that the other tests run in: tests/unit/test_lab_cache.py",
     "strata bisect": "needs a git tree of Linux: tests/lab/test_bisect_in_lab.py",
-    "strata replay sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
-    "strata claims results/quickstart --claims beliefs.claims.toml --why": "runs trials for minutes: "
+    "strata trace sda.blktrace.0": "needs the recording of a real disk: tests/unit/test_foreign_traces.py",
+    "strata claims results/quickstart --claims beliefs.claims.toml --what-if": "runs trials for minutes: "
     "tests/lab/test_what_if_in_lab.py",
     "strata run hosting.toml": "runs machines and containers for minutes: tests/lab/test_vm_in_lab.py",
-    "strata tipping": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
+    "strata sensitivity": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{
         f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"
         for name in ("cloud", "orders", "guests")
     },
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
-    "strata selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
+    "strata lab selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
     "strata new workload copy": "writes into the current folder: tests/unit/test_new_cli.py",
     **{
         f"strata new {kind}": "writes into the sources: tests/unit/test_new_cli.py"
@@ -69,9 +67,9 @@ class Stand:
         return (*(self.words or (self.without.get(word, word) for word in own)), *self.more)
 
 
-_FLUSH: Final = Stand(words=("validate", "flush", "--quick", "--output", "validation.html"))
+_FLUSH: Final = Stand(words=("lab", "validate", "flush", "--quick", "--output", "validation.html"))
 INSTEAD: Final = {
-    "strata validate": _FLUSH,
+    "strata lab validate": _FLUSH,
     "strata capabilities studies/capabilities.toml": Stand(
         more=("--stack", "ext4-raid10", "--probe", "nesting", "--probe", "snapshot")
     ),
@@ -84,9 +82,9 @@ INSTEAD: Final = {
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),
-    "strata devices show": Stand(more=("--quick",)),
-    # Written by `strata cpu measure`.
-    "strata cpu show ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
+    "strata list devices": Stand(more=("--quick",)),
+    # Written by `strata lab price`.
+    "strata list processors ./my-server.toml": Stand(without={"./my-server.toml": "small-vps"}),
 }
 """Cheaper commands, run in place of commands that would take minutes."""
 

@@ -144,7 +144,7 @@ class Storm:
             self.diagnostics.append(f"{what}: it ended in a traceback: {said[-300:]}")
         sudden = status in {-number for number in _SUDDEN} or (status < 0 and cleaned)
         if sudden and cleaned:
-            line = [*STRATA, "clean", str(self.results)]
+            line = [*STRATA, "lab", "clean", str(self.results)]
             done = subprocess.run(line, env=self.env, cwd=self.path, capture_output=True, check=False)
             if done.returncode != 0 and (self.results / "study.json").exists():
                 self.diagnostics.append(f"{what}: clean ended with {done.returncode}: {done.stderr[-300:]!r}")

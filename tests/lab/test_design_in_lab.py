@@ -70,7 +70,17 @@ def test_a_study_goes_on_until_it_is_precise(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.slow  # tests/unit/test_selftest_cli.py has the same with trials that take no time
 def test_the_self_test_measures_one_stack_once(lab: Lab, tmp_path: Path) -> None:
-    words = ("selftest", "--seeds", "6", "--group", "3", "--json", "--results", str(tmp_path / "selftest"))
+    words = (
+        "lab",
+        "selftest",
+        "--seeds",
+        "6",
+        "--group",
+        "3",
+        "--json",
+        "--results",
+        str(tmp_path / "selftest"),
+    )
 
     first = strata(*words, env=os.environ, cwd=tmp_path, check=False)
     again = strata(*words, env=os.environ, cwd=tmp_path, check=False)

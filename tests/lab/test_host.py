@@ -226,7 +226,7 @@ def test_what_a_killed_run_left_is_removed(ground: Path, how: str) -> None:
     assert leftovers(ground / "scratch") != []
 
     if how == "clean":
-        done = strata("clean", str(ground / f"killed-{how}"), env=env, cwd=ground)
+        done = strata("lab", "clean", str(ground / f"killed-{how}"), env=env, cwd=ground)
         assert "detached /dev/loop" in done.stdout
     else:
         strata(*line, env=env, cwd=ground)

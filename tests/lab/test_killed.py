@@ -149,7 +149,7 @@ def test_clean_removes_what_a_killed_run_left(ground: Ground) -> None:
     assert comes_true(lambda: labs_of(ground.cache) == []), outlived(ground.cache)
     assert left_in(ground.cache) != []
 
-    done = strata("clean", str(ground.path / "cleaned"), env=ground.env, cwd=ground.path)
+    done = strata("lab", "clean", str(ground.path / "cleaned"), env=ground.env, cwd=ground.path)
 
     assert "deleted" in done.stdout
     assert left_in(ground.cache) == []

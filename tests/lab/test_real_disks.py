@@ -65,7 +65,7 @@ class Ground:
 
     @property
     def serials(self) -> list[str]:
-        found = json.loads(self.strata("disks", "--json", check=True).stdout)
+        found = json.loads(self.strata("list", "disks", "--json", check=True).stdout)
         return [next(each["serial"] for each in found if each["path"] == disk) for disk in self.disks]
 
     @property
@@ -150,11 +150,13 @@ def test_after_a_crash_clean_takes_the_stack_down_and_leaves_the_disks_alone(gro
     process.wait()
 
     noted = [each.read_text() for each in (ground.path / "scratch").glob("*/disks.json")]
-    done = ground.strata("clean", str(ground.path / "killed"), check=True)
+    done = ground.strata("lab", "clean", str(ground.path / "killed"), check=True)
 
     assert all(serial in noted[0] for serial in ground.serials)
     assert "deleted " in done.stdout
     assert "detached" not in done.stdout
     assert left(ground.path) == []
-    content = json.loads(ground.strata("disks", ground.disks[0], "--json", check=True).stdout)["signatures"]
+    content = json.loads(ground.strata("list", "disks", ground.disks[0], "--json", check=True).stdout)[
+        "signatures"
+    ]
     assert [each["kind"] for each in content] == ["btrfs"]

@@ -33,7 +33,7 @@ def test_the_planted_tipping_point_is_found_by_real_trials(lab: Lab) -> None:
         (folder / "uses.toml").write_text(USES)
         env = environment(folder / "cache", shared_lab(lab, folder / "shared"), HOME="/root")
         strata("run", "study.toml", "--results", "results", env=env, cwd=folder)
-        asked = ("tipping", "results", "--use", "disk", "--uses", "uses.toml", "--study", "study.toml")
+        asked = ("sensitivity", "results", "--use", "disk", "--uses", "uses.toml", "--study", "study.toml")
         # One seed for each value: the drives are exact, so that seeds differ by the spindles' angles alone.
         words = (*asked, "--parameter", "one.command_overhead", "--seeds", "1", "--json")
 

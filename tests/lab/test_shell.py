@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`strata lab shell` at a terminal: what a person types reaches the lab, and the terminal survives it."""
+"""`strata lab enter` at a terminal: what a person types reaches the lab, and the terminal survives it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ground(lab: Lab) -> Iterator[Path]:
 
 @pytest.fixture(params=[[], ["--virtual"]], ids=["real", "virtual"])
 def terminal(ground: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    words = ["lab", "shell", str(ground / "study.toml"), "--stack", "xfs", *request.param]
+    words = ["lab", "enter", str(ground / "study.toml"), "--stack", "xfs", *request.param]
     opened = Terminal(words, environment(ground / "cache", ground / "shared"), ground)
     yield opened
     opened.close()
@@ -119,7 +119,7 @@ def test_ended_from_outside_it_restores_the_terminal_and_leaves_nothing(
 
 def test_without_a_terminal_it_says_so(ground: Path) -> None:
     done = subprocess.run(
-        [*STRATA, "lab", "shell"],
+        [*STRATA, "lab", "enter"],
         env=environment(ground / "cache", ground / "shared"),
         stdin=subprocess.DEVNULL,
         capture_output=True,

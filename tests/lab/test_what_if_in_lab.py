@@ -38,7 +38,17 @@ def test_the_planted_reason_is_found_by_real_trials(lab: Lab) -> None:
         (folder / "study.claims.toml").write_text(CLAIMS)
         env = environment(folder / "cache", shared_lab(lab, folder / "shared"), HOME="/root")
         strata("run", "study.toml", "--results", "results", env=env, cwd=folder)
-        words = ("claims", "results", "--why", "alike", "--study", "study.toml", "--budget", "9min", "--json")
+        words = (
+            "claims",
+            "results",
+            "--what-if",
+            "alike",
+            "--study",
+            "study.toml",
+            "--budget",
+            "9min",
+            "--json",
+        )
 
         found = json.loads(strata(*words, env=env, cwd=folder).stdout)
 

@@ -211,7 +211,7 @@ NAMES: list[Setup] = [
     ("braces", lambda t: t, "/dev/sd{a,b}", "a pattern can mean any number of disks", LIST),
     ("relative", lambda t: t, "sda", "not a plain absolute path", LIST),
     ("dots", lambda t: t, f"{BY_ID}/../../sda", "not a plain absolute path", LIST),
-    ("missing", lambda t: t, f"{BY_ID}/ata-GONE", "there is no such device", "strata disks"),
+    ("missing", lambda t: t, f"{BY_ID}/ata-GONE", "there is no such device", "strata list disks"),
     ("character", lambda t: t.character("null"), "/dev/null", "this is a character device", LIST),
     ("file", lambda t: t.write("srv/a.img"), "/srv/a.img", "this is a file, not a disk", "losetup --find"),
     ("folder", lambda t: t, "/dev", "this is a folder, not a disk", LIST),

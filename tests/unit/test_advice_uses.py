@@ -113,7 +113,7 @@ def test_a_metric_that_no_workload_of_its_weight_yields_is_refused(tmp_path: Pat
     [mistake] = mistakes(tmp_path, SOUND.replace("pass_latency_ns_p99", "latency_ns_p99"))
 
     assert "weights.files.metrics.latency_ns_p99: no workload that it fits yields the metric" in mistake
-    assert "strata workloads load" in mistake
+    assert "strata list workloads load" in mistake
 
 
 def test_a_use_of_ones_own_is_read(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_users_uses_stand_alone_and_replace_bundled_uses_of_the_same_name(
     folder: ResultsFolder, tmp_path: Path
 ) -> None:
     own = tmp_path / "uses.toml"
-    run("--write-uses", own)
+    run("--write", own)
     text = own.read_text()
     first = text[text.index("[uses.mail-server]") : text.index("[uses.web-server]")]
     own.write_text(first.replace("Mail server", "My mail"))
@@ -146,7 +146,7 @@ def test_a_file_of_uses_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "uses.toml").write_text("mine")
 
     with pytest.raises(StudyError, match="there already"):
-        run("--write-uses", tmp_path / "uses.toml")
+        run("--write", tmp_path / "uses.toml")
     assert (tmp_path / "uses.toml").read_text() == "mine"
 
 

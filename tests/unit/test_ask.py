@@ -14,14 +14,14 @@ from search_studies import capacity_runner
 from advice_studies import around, study, use, weight
 from command_line import shown, shown_json, strata
 from strata.advice.advise import advise
-from strata.cli.ask import _chosen
+from strata.cli.ask import _chosen, question
 from strata.cli.new_study import Use
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
 from strata.reading.load import load_study
 
-HOME = ("ask", "home", "--use", "home-server")
+HOME = ("new", "study", "home", "--use", "home-server")
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_writes_a_study_of_six_seeds_and_says_how_long_it_takes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, said = strata(monkeypatch, capsys, *HOME, "--disk", "wd-re4-500gb", "--no-run")
+    code, _, said = strata(monkeypatch, capsys, *HOME, "--disk", "wd-re4-500gb")
 
     assert code == 0
     assert "48 trials: about" in said
@@ -58,7 +58,7 @@ def test_a_volume_whose_rate_follows_from_its_size_keeps_its_size(
     model: str,
     gib_and_iops: tuple[int, int],
 ) -> None:
-    words = ("ask", "one", "--use", use, "--disk", model, "--data", "500GiB", "--no-run")
+    words = ("new", "study", "one", "--use", use, "--disk", model, "--data", "500GiB")
     code, _, said = strata(monkeypatch, capsys, *words)
 
     assert code == 0, said
@@ -69,17 +69,17 @@ def test_a_volume_whose_rate_follows_from_its_size_keeps_its_size(
 def test_json_has_the_study_and_its_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, _ = strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--no-run", "--json")
+    code, out, _ = strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--json")
 
     assert code == 0
-    assert json.loads(out)["study"] == "home.toml"
+    assert json.loads(out)["wrote"] == ["home.toml"]
     assert json.loads(out)["estimate_real_s"] > 0
 
 
 def test_requirements_that_no_stack_can_meet_are_refused_and_leave_no_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("ask", "one", "--use", "database-nvme", "--must", "disk-loss", "--no-run")
+    words = ("new", "study", "one", "--use", "database-nvme", "--must", "disk-loss")
     code, _, said = strata(monkeypatch, capsys, *words)
 
     assert code == 2
@@ -90,12 +90,12 @@ def test_requirements_that_no_stack_can_meet_are_refused_and_leave_no_file(
 def test_where_every_stack_gives_durability_away_durable_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    strata(monkeypatch, capsys, *HOME, "--no-run")
+    strata(monkeypatch, capsys, *HOME)
     file = folder / "home.toml"
     lying = file.read_text().replace('capacity = "', 'faults = [{ fault = "ignores-flush" }]\ncapacity = "')
     file.write_text(lying)
 
-    code, _, said = strata(monkeypatch, capsys, "ask", "home", "--must", "durable", "--no-run")
+    code, _, said = strata(monkeypatch, capsys, "ask", "home", "--must", "durable")
 
     assert code == 2
     assert "every stack gives away what it acknowledged" in said
@@ -105,13 +105,15 @@ def test_where_every_stack_gives_durability_away_durable_is_refused(
 def test_a_study_that_is_there_is_gone_on_with_and_not_written_over(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    strata(monkeypatch, capsys, *HOME, "--no-run")
+    strata(monkeypatch, capsys, *HOME)
     before = (folder / "home.toml").read_text()
 
-    again, _, said = strata(monkeypatch, capsys, "ask", "home", "--no-run")
-    assert (again, "Going on with home.toml" in said) == (0, True)
-    refused, _, why = strata(monkeypatch, capsys, *HOME, "--memory", "2GiB", "--no-run")
+    question("home")
+    assert "Going on with home.toml" in capsys.readouterr().err
+    refused, _, why = strata(monkeypatch, capsys, "ask", "home", "--memory", "2GiB")
     assert (refused, "has its own answers, not 2GiB" in why) == (2, True)
+    refused, _, why = strata(monkeypatch, capsys, *HOME)
+    assert (refused, "the file is there already" in why) == (2, True)
     assert (folder / "home.toml").read_text() == before
 
 
@@ -119,19 +121,18 @@ def test_what_is_asked_stands_in_the_file_and_is_changed_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = folder / "home.toml"
-    strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--must", "disk-loss", "--no-run")
+    strata(monkeypatch, capsys, *HOME, "--seeds", "3", "--must", "disk-loss")
     first = load_study(file, catalogue())
     assert (first.use, first.must, first.seeds) == ("home-server", ("disk-loss",), (1, 2, 3))
     before = file.read_text()
 
-    code, _, said = strata(monkeypatch, capsys, "ask", "home", "--seeds", "6", "--no-run")
-    assert (code, "home.toml: seeds = [1, 2, 3, 4, 5, 6]" in said) == (0, True)
-    assert load_study(file, catalogue()).must == ("disk-loss",), "what is not asked anew stays"
+    changed = question("home", seeds=6)
+    assert "home.toml: seeds = [1, 2, 3, 4, 5, 6]" in capsys.readouterr().err
+    assert changed.must == ("disk-loss",), "what is not asked anew stays"
     assert file.read_text() == before.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"), "comments stay"
 
-    strata(monkeypatch, capsys, "ask", "home", "--must", "durable", "--must", "snapshot", "--no-run")
-    strata(monkeypatch, capsys, "ask", "home", "--use", "four-guests", "--seeds", "2", "--no-run")
-    last = load_study(file, catalogue())
+    question("home", must=("durable", "snapshot"))
+    last = question("home", Use.FOUR_GUESTS, seeds=2)
     assert (last.use, last.must, last.seeds) == ("vm-host", ("durable", "snapshot"), (1, 2))
 
 
@@ -139,12 +140,10 @@ def test_seeds_of_the_users_own_are_kept_when_more_are_asked_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = folder / "home.toml"
-    strata(monkeypatch, capsys, *HOME, "--seeds", "1", "--no-run")
+    strata(monkeypatch, capsys, *HOME, "--seeds", "1")
     file.write_text(file.read_text().replace("seeds = [1] ", "seeds = [7, 2]"))
 
-    strata(monkeypatch, capsys, "ask", "home", "--seeds", "4", "--no-run")
-
-    assert load_study(file, catalogue()).seeds == (7, 2, 1, 3)
+    assert question("home", seeds=4).seeds == (7, 2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_answers_that_make_no_question_are_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _, said = strata(monkeypatch, capsys, "ask", "x", *words, "--no-run")
+    code, _, said = strata(monkeypatch, capsys, "ask", "x", *words)
 
     assert code == 2
     assert cause in said
@@ -170,7 +169,7 @@ def test_answers_that_make_no_question_are_refused(
 def test_prices_are_of_the_disks_and_have_one_currency(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, _ = strata(monkeypatch, capsys, *HOME, "--price", "180 EUR", "--no-run")
+    code, _, _ = strata(monkeypatch, capsys, *HOME, "--price", "180 EUR")
     written = load_study(folder / "home.toml", catalogue())
     assert (code, [str(used.price) for used in written.devices.values()]) == (0, ["180.00 EUR"] * 2)
 
@@ -180,7 +179,7 @@ def test_prices_are_of_the_disks_and_have_one_currency(
         ("180 EUR", "60 USD"): "currenc",
     }
     for prices, cause in refused.items():
-        words = ("ask", "other", "--use", "home-server", "--no-run")
+        words = ("new", "study", "other", "--use", "home-server")
         code, _, said = strata(
             monkeypatch, capsys, *words, *(w for each in prices for w in ("--price", each))
         )
@@ -205,14 +204,12 @@ def test_a_study_without_a_use_gets_that_of_which_it_measures_most(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = folder / "made.toml"
-    strata(monkeypatch, capsys, "ask", "made", "--use", template.value, "--no-run")
+    strata(monkeypatch, capsys, "new", "study", "made", "--use", template.value)
     assert load_study(file, catalogue()).use == expected
     lines = [line for line in file.read_text().splitlines() if not line.startswith("use = ")]
     file.write_text("\n".join(lines))
 
-    strata(monkeypatch, capsys, "ask", "made", "--no-run")
-
-    assert load_study(file, catalogue()).use == expected
+    assert question("made").use == expected
 
 
 def test_the_commands_are_of_the_choice_or_of_the_stack_that_leads_so_far() -> None:
@@ -234,15 +231,15 @@ def test_one_command_goes_from_the_question_to_the_commands(
     monkeypatch.setattr("strata.cli.run.runner_for", lambda *_, **__: capacity_runner(capacities, scatter))
     words = ("ask", "orders", "--use", "database-nvme", "--seeds", "3", "--price", "300 EUR", "--jobs", "1")
 
-    text = " ".join(shown(*words, "--tipping", "0s").split())
+    text = " ".join(shown(*words, "--sensitivity", "0s").split())
 
     assert "choose xfs" in text
     assert "70 % of the use's weights were measured, by usual; not measured: scans (15 %) and dumps" in text
     assert "--use postgresql-server --evidence" in text
     assert "300.00 EUR" in text
     assert "mkfs.xfs" in text
-    assert "Nothing was tried in this time. strata ask orders --tipping 20m" in text.replace("- ", "")
-    found = shown_json("ask", "orders", "--tipping", "5s", "--jobs", "1")
+    assert "Nothing was tried in this time. strata ask orders --sensitivity 20m" in text.replace("- ", "")
+    found = shown_json("ask", "orders", "--sensitivity", "5s", "--jobs", "1")
     assert found["stack"] == "xfs"
     assert found["tipping"]["leaders"] == ["xfs"]
     assert "mkfs.xfs" in " ".join(found["commands"])
@@ -251,7 +248,7 @@ def test_one_command_goes_from_the_question_to_the_commands(
         raise LabError("the host's memory is full", remedy="free some")
 
     monkeypatch.setattr("strata.cli.ask.experiment_on", lost)
-    found = shown_json("ask", "orders", "--tipping", "5s", "--jobs", "1")
+    found = shown_json("ask", "orders", "--sensitivity", "5s", "--jobs", "1")
     assert "mkfs.xfs" in " ".join(found["commands"]), "a search that fails costs nothing that is known"
 
 
@@ -260,7 +257,7 @@ def test_where_no_stack_keeps_what_it_acknowledged_none_is_chosen_or_built(
 ) -> None:
     capacities = {"ext4": 900.0, "xfs": 3000.0, "btrfs-nocow": 700.0, "zfs": 800.0}
     monkeypatch.setattr("strata.cli.run.runner_for", lambda *_, **__: capacity_runner(capacities))
-    strata(monkeypatch, capsys, "ask", "lying", "--use", "database-nvme", "--seeds", "3", "--no-run")
+    strata(monkeypatch, capsys, "new", "study", "lying", "--use", "database-nvme", "--seeds", "3")
     file = folder / "lying.toml"
     file.write_text(
         file.read_text().replace("capacity =", 'faults = [{ fault = "ignores-flush" }]\ncapacity =')
@@ -300,7 +297,7 @@ def test_answers_that_make_no_study_are_refused_by_their_options_and_not_by_line
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _, said = strata(monkeypatch, capsys, "ask", "much", *words.split(), "--no-run")
+    code, _, said = strata(monkeypatch, capsys, "new", "study", "much", *words.split())
 
     assert code == 2
     assert all(cause in said for cause in causes), said
@@ -313,7 +310,7 @@ def test_the_commands_are_for_the_users_machine_and_leave_the_users_shell_alone(
 ) -> None:
     disks = ("generic-nearline-hdd", "generic-nearline-hdd", "generic-sata-ssd")
     named = (word for disk in disks for word in ("--disk", disk))
-    strata(monkeypatch, capsys, *HOME, *named, "--memory", "8GiB", "--no-run")
+    strata(monkeypatch, capsys, *HOME, *named, "--memory", "8GiB")
     file = folder / "home.toml"
     study = load_study(file, catalogue())
 

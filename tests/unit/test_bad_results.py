@@ -29,7 +29,7 @@ EXTRA = {
     "query": ["select * from trials"],
     "export": ["--format", "csv", "--output", "{out}"],
     "report": ["--output", "{out}.html"],
-    "replay": ["--device", "same"],
+    "trace": ["--on", "same"],
     "claims": ["--claims", "{out}.claims.toml"],
 }
 CLAIMS = """
@@ -44,7 +44,6 @@ expect = [
 """
 LEFT_OUT = {
     "serve": "it runs until it is stopped",
-    "clean": "it looks for what a killed run left on the machine, and reads no results",
 }
 
 
@@ -62,7 +61,7 @@ def _commands() -> list[tuple[str, ...]]:
             found.append((name, "RESULTS", *EXTRA.get(name, [])))
         elif values[:1] and values[0].startswith("TRIAL"):
             found.append((name, "TRIAL", *EXTRA.get(name, [])))
-    return found
+    return [*found, ("trace", "TRIAL")]
 
 
 COMMANDS = _commands()

@@ -123,7 +123,7 @@ def test_reasons_that_were_found_and_a_remark_stand_in_it(
     file = folder / "my.claims.toml"
     suspect = 'suspect = [{ key = "workloads.oltp.clients", value = 40, why = "it may be" }]\n'
     file.write_text(CLAIMS.replace("[0.3, 0.34] },\n]\n", f"[0.3, 0.34] }},\n]\n{suspect}"))
-    shown("claims", folder / "results", "--claims", file, "--why", "oltp.third", "--jobs", 1)
+    shown("claims", folder / "results", "--claims", file, "--what-if", "oltp.third", "--jobs", 1)
     (folder / "my.remark.md").write_text("The machine was *never* named.\n")
 
     text = page(folder)

@@ -15,24 +15,23 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from strata.cli import COMMANDS_BY_PANEL, app
+from strata.cli import app
 from strata.cli import check as check_command
 from strata.cli.man import EXIT_CODES, Command, command_tree, manual_page, page_name, walk
 from strata.cli.output import is_quiet
+from strata.cli.tree import COMMANDS_BY_PANEL, COMMANDS_OF_GROUPS, HIDDEN, RENAMED
 
 ROOT = Path(__file__).resolve().parents[2]
 STRATA = Path(sys.executable).with_name("strata")
 TREE = command_tree()
 EVERYTHING = list(walk(TREE))
 # A group that does nothing by itself has nothing to print.
-COMMANDS = [each for each in EVERYTHING if not each.commands or each.name == "strata devices"]
+COMMANDS = [each for each in EVERYTHING if not each.commands]
 NEWCOMERS_WIDTH = 80
 ESCAPE = "\x1b"
 # Why a command has no --json.
 WITHOUT_JSON = {
-    "strata schema": "its output is JSON",
-    "strata trace": "it has --format",
-    "strata lab shell": "it is a conversation",
+    "strata lab enter": "it is a conversation",
     "strata serve": "it is a page, whose numbers `show --json` has",
 }
 
@@ -123,11 +122,35 @@ def test_every_command_has_its_place_on_the_map(command: Command) -> None:
     assert command.panel
 
 
-@pytest.mark.parametrize("command", TREE.commands, ids=name_of)
-def test_the_map_has_the_summary_of_the_command_itself(command: Command) -> None:
-    shown = {name: text for summaries in COMMANDS_BY_PANEL.values() for name, text in summaries.items()}
+def test_the_map_has_the_summaries_of_the_commands_themselves() -> None:
+    overviews = {"strata": COMMANDS_BY_PANEL}
+    overviews |= {f"strata {group}": panels for group, panels in COMMANDS_OF_GROUPS.items()}
+    for group in (each for each in EVERYTHING if each.name in overviews):
+        panels = {panel: names for panel, names in overviews[group.name].items() if panel != HIDDEN}
+        shown = {name: text for summaries in panels.values() for name, text in summaries.items()}
 
-    assert shown[command.words[-1]] == f"{command.summary}{'' if command.summary.endswith('?') else '.'}"
+        found = {each.words[-1]: each.summary for each in group.commands}
+        assert found == {name: text.removesuffix(".") for name, text in shown.items()}
+
+
+def test_an_earlier_name_answers_with_the_new_one_in_one_line() -> None:
+    for old, new in RENAMED.items():
+        said = CliRunner().invoke(app, [*old.split(), "word"])
+
+        assert str(said.exception) == f"`strata {old}` is now `strata {new}`"
+        assert getattr(said.exception, "exit_code", None) == 2
+        name = " ".join(["strata", *(word for word in new.split() if word.isalpha() and word.islower())])
+        command = next(each for each in EVERYTHING if each.name == name)
+        options = {name for each in command.options for name in each.names}
+        assert {word for word in new.split() if word.startswith("--")} <= options
+
+
+def test_hidden_commands_work_and_are_not_in_the_map() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).output
+
+    assert " man " not in shown
+    assert " schema " not in shown
+    assert json.loads(CliRunner().invoke(app, ["schema"]).output)["properties"]["study"]
 
 
 def test_a_study_results_and_a_trial_are_called_the_same_everywhere() -> None:
@@ -141,9 +164,9 @@ def test_the_program_alone_shows_the_map() -> None:
     shown = strata()
 
     assert "To begin" in shown.stdout
-    assert "strata run studies/quickstart.toml" in shown.stdout
+    assert "strata ask home --use home-server" in shown.stdout
     assert shown.stderr == ""
-    for panel in ("Plan a study", "Run it", "Look at the results", "Decide", "Devices and the lab"):
+    for panel in ("To begin", "Look closer", "Decide", "The lab"):
         assert panel in shown.stdout
 
 
@@ -175,10 +198,10 @@ def test_the_map_is_there_at_once() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("workloads",),
+        ("list", "workloads"),
         *(
             pytest.param(each, marks=pytest.mark.slow)
-            for each in (("--help",), ("run", "--help"), ("devices",))
+            for each in (("--help",), ("run", "--help"), ("list", "devices"))
         ),
     ],
     ids=" ".join,
@@ -190,8 +213,8 @@ def test_a_pipe_gets_no_escape_codes(words: tuple[str, ...]) -> None:
 
 
 def test_a_terminal_gets_colours_but_not_where_they_are_unwanted() -> None:
-    coloured = strata("devices", FORCE_COLOR="1", TERM="xterm-256color")
-    plain = strata("workloads", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color")
+    coloured = strata("list", "devices", FORCE_COLOR="1", TERM="xterm-256color")
+    plain = strata("list", "workloads", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color")
 
     assert ESCAPE in coloured.stdout
     assert f"{ESCAPE}[3" not in plain.stdout  # what is bold may stay
@@ -226,7 +249,7 @@ def test_a_mistake_is_two_lines_on_standard_error(
     "pipe",
     [
         pytest.param("plan studies/layers.toml --json | head -n 1", id="much"),
-        pytest.param("devices --json | true", id="little", marks=pytest.mark.slow),
+        pytest.param("list devices --json | true", id="little", marks=pytest.mark.slow),
     ],
 )
 def test_a_reader_that_has_seen_enough_is_no_error(pipe: str) -> None:
@@ -251,17 +274,19 @@ def test_an_interruption_ends_with_the_shells_code(monkeypatch: pytest.MonkeyPat
     assert "interrupted" in result.stderr
 
 
-@pytest.mark.parametrize("words", [["-q", "devices"], ["devices", "-q"], ["devices", "--quiet"]])
+@pytest.mark.parametrize(
+    "words", [["-q", "list", "devices"], ["list", "devices", "-q"], ["list", "-q", "devices"]]
+)
 def test_quiet_may_stand_before_or_after_the_command(words: list[str]) -> None:
     CliRunner().invoke(app, words)
 
     assert is_quiet()
-    CliRunner().invoke(app, ["devices"])
+    CliRunner().invoke(app, ["list", "devices"])
     assert not is_quiet(), "it is the wish of one command"
 
 
 def test_quiet_leaves_the_result_and_drops_the_rest(tmp_path: Path) -> None:
-    words = ["stacks", str(ROOT / "studies/quickstart.toml"), "--svg", str(tmp_path)]
+    words = ["plan", str(ROOT / "studies/quickstart.toml"), "--svg", str(tmp_path)]
 
     loud, quiet = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["-q"]))
 
@@ -305,7 +330,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("strata work", ["workloads"]),
+        ("strata list work", ["workloads"]),
         ("strata lab power", ["power-cut"]),
         ("strata run stu", ["studies/mine.toml"]),
         ("strata check studies/m", ["studies/mine.toml"]),
@@ -315,9 +340,9 @@ def folder(tmp_path: Path) -> Path:
         ("strata report results/", ["results/mine"]),
         ("strata explain results/mine/x", ["results/mine/xfs.oltp.s1"]),
         ("strata show results/mine --trial e", ["ext4.oltp.s1"]),
-        ("strata devices show wd-re4-5", ["wd-re4-500gb"]),
-        ("strata replay x --device wd-re4-5", ["wd-re4-500gb"]),
-        ("strata workloads pgb", ["pgbench"]),
+        ("strata list devices wd-re4-5", ["wd-re4-500gb"]),
+        ("strata trace x --on wd-re4-5", ["wd-re4-500gb"]),
+        ("strata list workloads pgb", ["pgbench"]),
         ("strata run --runner h", ["host"]),
     ],
 )

@@ -134,7 +134,7 @@ def test_random_writing_comes_from_burst_to_steady_state() -> None:
 
 
 def test_show_prints_the_sheet_and_its_curves() -> None:
-    sheet = shown("devices", "show", RE4, "--quick")
+    sheet = shown("list", "devices", RE4, "--quick")
 
     assert "random 4-KiB reads, QD 32" in sheet
     assert "published" in sheet
@@ -155,7 +155,7 @@ def test_a_drive_that_chooses_among_a_part_of_its_queue_says_so() -> None:
 
 
 def test_show_gives_json_with_ratios() -> None:
-    sheet = shown_json("devices", "show", RE4, "--quick")
+    sheet = shown_json("list", "devices", RE4, "--quick")
     figures = {figure["name"]: figure for figure in sheet["data_sheet"]}
 
     assert figures["sequential_read_outer"]["ratio"] == pytest.approx(1.0, abs=0.02)
@@ -167,24 +167,24 @@ def test_show_gives_json_with_ratios() -> None:
 def test_curves_are_drawn_into_a_file(tmp_path: Path, suffix: str, begin: bytes) -> None:
     file = tmp_path / f"curves.{suffix}"
 
-    shown("devices", "show", RE4, "--quick", "--plot", file)
+    shown("list", "devices", RE4, "--quick", "--plot", file)
 
     assert file.read_bytes().startswith(begin)
 
 
 def test_a_plot_of_another_kind_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["devices", "show", RE4, "--plot", str(tmp_path / "curves.gif")])
+    result = CliRunner().invoke(app, ["list", "devices", RE4, "--plot", str(tmp_path / "curves.gif")])
 
     assert result.exit_code != 0
     assert result.stdout == ""
 
 
 def test_a_disk_without_latency_has_no_sheet() -> None:
-    assert "no data sheet" in shown("devices", "show", "null")
+    assert "no data sheet" in shown("list", "devices", "null")
 
 
 def test_the_list_tells_interface_and_title_of_every_device() -> None:
-    listed, as_json = shown("devices"), shown_json("devices")
+    listed, as_json = shown("list", "devices"), shown_json("list", "devices")
 
     for name in bundled_devices():
         assert name in listed

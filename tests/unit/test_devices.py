@@ -187,10 +187,10 @@ def test_what_the_driver_would_refuse_is_refused_here(wrong: dict[str, object]) 
 
 
 def test_the_commands_show_devices_with_their_sources() -> None:
-    listed = shown_json("devices")
-    sheet = shown_json("devices", "show", RE4)
+    listed = shown_json("list", "devices")
+    sheet = shown_json("list", "devices", RE4)
 
     assert [device["name"] for device in listed] == bundled_devices()
     assert sheet["parameters"]["rotation_speed"]["value"] == 7200
     assert sheet["parameters"]["rotation_speed"]["source"]
-    assert "7200" in shown("devices", "show", RE4)
+    assert "7200" in shown("list", "devices", RE4)

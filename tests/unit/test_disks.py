@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`strata disks`: the facts about a machine's disks."""
+"""`strata list disks`: the facts about a machine's disks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def only(tree: Tree, name: str) -> Disk:
 
 
 def as_json(*words: str) -> Any:
-    return json.loads(shown("disks", *words, "--json"))
+    return json.loads(shown("list", "disks", *words, "--json"))
 
 
 def test_a_sata_disk_is_known_by_what_sysfs_and_udev_say_of_it(tree: Tree) -> None:
@@ -79,7 +79,7 @@ def test_the_list_says_of_each_disk_whether_a_study_could_have_it(tree: Tree) ->
     tree.disk("sdb", "S2").mount("/dev/sdb", "/srv")
     tree.disk("sdc", "S3")
 
-    said = shown("disks")
+    said = shown("list", "disks")
 
     assert "can be used with --erase S1, which destroys what is on it" in said
     assert "cannot be used: sdb is mounted at /srv" in said
@@ -102,7 +102,7 @@ def test_one_disk_is_shown_in_full_by_any_of_its_names(tree: Tree) -> None:
     tree.has(tree.part("sda", 1), "xfs", "data", "U-9")
 
     for name in ("sda", "/dev/sda", f"{BY_ID}/ata-DISK_S1", "S1"):
-        said = shown("disks", name)
+        said = shown("list", "disks", name)
         assert "serial      S1" in said
         assert 'content     sda1: a filesystem xfs, "data", UUID U-9' in said
         assert "partition   sda1, 10 GiB" in said
@@ -124,7 +124,7 @@ def test_json_has_everything_that_the_text_says(tree: Tree) -> None:
 def test_an_unknown_disk_is_an_error_that_names_a_known_one(tree: Tree) -> None:
     tree.disk("sda", "S1")
 
-    error = refusal("disks", "sdaa")
+    error = refusal("list", "disks", "sdaa")
 
     assert 'there is no disk "sdaa"' in str(error)
     assert "sda" in str(error)
@@ -144,7 +144,7 @@ def test_the_health_of_a_disk_is_what_smartctl_reads(tree: Tree) -> None:
     found = health(tree.machine, only(tree, "sda"))
 
     assert str(found) == "FAILING, 11 bad sectors or media errors, 41 °C, 40210 h in use"
-    assert "health: FAILING" in shown("disks")
+    assert "health: FAILING" in shown("list", "disks")
 
 
 def test_without_smartctl_an_nvme_disk_is_asked_by_nvme_cli(tree: Tree) -> None:

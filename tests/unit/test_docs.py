@@ -44,7 +44,7 @@ def unknown(text: str, root: Command) -> str | None:
 
 @BY_NAME
 def test_a_command_that_is_named_is_one(page: Page) -> None:
-    root = command_tree()
+    root = command_tree(hidden=True)
     named = [
         *page.mentioned,
         *((each.line, shlex.join(each.words)) for each in page.commands if each.words[0] != "sudo"),
@@ -152,16 +152,18 @@ def test_a_study_that_is_cut_keeps_its_names_and_little_else() -> None:
 
 
 def test_a_stand_in_keeps_what_it_does_not_replace() -> None:
-    shown = command_of("page.md", 1, "strata devices show wd-re4-500gb --json")
+    shown = command_of("page.md", 1, "strata list devices wd-re4-500gb --json")
     run = command_of("page.md", 2, "strata run study.toml")
 
-    assert words_of(shown) == ("devices", "show", "wd-re4-500gb", "--json", "--quick")
+    assert words_of(shown) == ("list", "devices", "wd-re4-500gb", "--json", "--quick")
     assert words_of(run) == ("run", "study.toml")
     assert reason_not_to_run(run) is None
 
 
 def test_a_failed_or_unknown_command_is_reported_with_its_place(tmp_path: Path) -> None:
-    page = Page("page.md", "```sh\nstrata show nowhere\nstrata workloads fio --json | jq .\nlsblk\n```\n")
+    page = Page(
+        "page.md", "```sh\nstrata show nowhere\nstrata list workloads fio --json | jq .\nlsblk\n```\n"
+    )
 
     failed = run_page(page, tmp_path)
 

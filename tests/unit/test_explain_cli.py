@@ -135,7 +135,7 @@ def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: P
             shown(*words)
         return caught.value.remedy or ""
 
-    assert remedy("replay", tmp_path / "none.parquet", "--device", "wd-re4-500gb") == "check the path"
+    assert remedy("trace", tmp_path / "none.parquet", "--on", "wd-re4-500gb") == "check the path"
     found.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     assert "damaged or edited" in remedy("trace", folder, "ext4.oltp.s1")
     found.unlink()
@@ -155,7 +155,7 @@ def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: P
         (("trace", "RESULTS", "ext4.oltp.s1", "--whole", "--format", "csv"), "csv always holds the whole"),
         (("trace", "RESULTS", "ext4.random-mix.s1"), "no trace of its requests"),
         (("trace", "RESULTS", "ext4.oltp.s1", "--format", "parquet"), "Parquet is no text"),
-        (("replay", "RESULTS", "ext4.oltp.s1", "--device", "wd-re4-500gb", "--disk", "sdb"), "no disk"),
+        (("trace", "RESULTS", "ext4.oltp.s1", "--on", "wd-re4-500gb", "--disk", "sdb"), "no disk"),
     ],
 )
 def test_what_cannot_be_done_is_said(results: Path, words: tuple[str, ...], cause: str) -> None:
@@ -187,7 +187,7 @@ def test_a_trace_can_be_had_as_csv_and_as_parquet(results: Path, tmp_path: Path)
 def test_a_table_alone_can_be_replayed(results: Path, tmp_path: Path) -> None:
     shown("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
 
-    plain = json.loads(shown("replay", tmp_path / "t.parquet", "--device", "wd-re4-500gb", "--json"))
+    plain = json.loads(shown("trace", tmp_path / "t.parquet", "--on", "wd-re4-500gb", "--json"))
 
     assert plain["latency_ns"]["all"]["recorded"]["requests"] == 20
     assert plain["latency_ns"]["flush"]["recorded"]["max"] == 2 * MS

@@ -144,7 +144,7 @@ def test_filesystems_that_cannot_be_are_refused(
 def test_they_are_drawn_with_their_mount_points(tmp_path: Path) -> None:
     file = tmp_path / "home.toml"
     file.write_text(STUDY)
-    said = " ".join(shown("stacks", file).split())
+    said = " ".join(shown("plan", file, "--stacks").split())
 
     assert "database at /srv" in said
     assert "the filesystem database and the filesystem wal" in said

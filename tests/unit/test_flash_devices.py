@@ -59,7 +59,7 @@ def test_a_drive_does_what_is_published_of_it(name: str, tolerance: float) -> No
     assert len(figures) >= 3
     for figure in figures.values():
         assert figure.published is not None
-        if is_tail(figure.name):  # as `strata validate` judges it
+        if is_tail(figure.name):  # as `strata lab validate` judges it
             assert judge(find_device(name), figure).verdict == "passed", figure
         else:
             assert figure.value == pytest.approx(figure.published.value, rel=tolerance), figure.name

@@ -124,7 +124,7 @@ def test_what_fio_itself_writes_can_be_replayed(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_completions_has_no_closed_replay(tmp_path: Path) -> None:
-    words = ["replay", str(written(tmp_path, IOLOG)), "--device", "generic-sata-ssd", "--mode", "closed"]
+    words = ["trace", str(written(tmp_path, IOLOG)), "--on", "generic-sata-ssd", "--mode", "closed"]
 
     assert "does not tell when requests were complete" in str(refusal(*words))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from strata.cli.lab import _row
+from strata.cli.lab.show import cache_row
 from strata.errors import LabError
 from strata.lab.cache import KINDS, Cache, Entry, Inputs, cache_root, shared_cache, tree_hashes
 
@@ -293,4 +293,4 @@ def test_every_kind_of_entry_has_a_description(kind: str, tmp_path: Path) -> Non
 
     entry: Entry = Cache(tmp_path).build(kind, Inputs({"a": "1"}, {}), make)
 
-    assert _row(entry, {})["what"]
+    assert cache_row(entry, {})["what"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from strata.cli.lab import _row
+from strata.cli.lab.show import cache_row
 from strata.lab.cache import KINDS, Cache, Inputs, is_sound
 from strata.lab.disk_image import DiskImage
 from strata.lab.integrity import MEMORY, damage, data_hash, write_hashes
@@ -134,11 +134,11 @@ def test_a_link_is_compared_as_a_link(link: str, cache: Cache) -> None:
 def test_the_status_says_what_is_damaged(cache: Cache) -> None:
     entry = cache.build("kernel", INPUTS, fill)
     used = {("kernel", entry.key): entry.path}
-    assert _row(entry, used)["state"] == "current"
+    assert cache_row(entry, used)["state"] == "current"
 
     flip(entry.path / "linux", 0)
 
-    assert _row(entry, used)["state"] == "damaged"
+    assert cache_row(entry, used)["state"] == "damaged"
 
 
 @pytest.fixture

@@ -250,7 +250,7 @@ def test_status_tells_machines_what_is_built_and_what_is_missing(caches: tuple[C
     put(caches[0], "image", locked=False)
     caches[0].build("agent", Inputs({"old": "1"}, {}), lambda folder: {"compiler": "rustc"})
 
-    status = shown_json("lab", "status")
+    status = shown_json("lab", "show")
 
     assert (status["ready"], status["missing"]) == (False, [part for part in PARTS if part != "image"])
     states = {(row["kind"], row["state"], row["locked"]) for row in status["entries"]}

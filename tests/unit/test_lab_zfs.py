@@ -199,7 +199,7 @@ def test_without_the_kernels_source_its_tree_cannot_be_made_again(ground: Ground
     with pytest.raises(LabError, match="is no longer there") as caught:
         ground.modules("zfs", kernel=kernel)
 
-    assert "strata lab clean --all" in (caught.value.remedy or "")
+    assert "strata lab remove --all" in (caught.value.remedy or "")
 
 
 def test_a_patch_that_does_not_apply_is_named_with_the_series(ground: Ground) -> None:

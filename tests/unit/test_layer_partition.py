@@ -150,12 +150,12 @@ def test_a_partition_is_not_divided_again(tmp_path: Path) -> None:
 def test_a_disk_with_several_roles_is_a_single_point_of_failure(tmp_path: Path) -> None:
     file = tmp_path / "home.toml"
     file.write_text(study())
-    said = " ".join(shown("stacks", file).split())
+    said = " ".join(shown("plan", file, "--stacks").split())
 
     assert "ssd is a single point of failure: its partitions serve as zpool's log and zpool's special" in said
 
     file.write_text(study(above='{ layer = "ext4" }'))
-    assert "single point" not in shown("stacks", str(file))
+    assert "single point" not in shown("plan", str(file), "--stacks")
 
 
 TWO = STUDY.replace("[stacks.home]", disk("other", SSD, "64GiB") + "[stacks.home]")

@@ -21,7 +21,7 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def test_the_list_has_one_line_for_each_layer_below_its_family() -> None:
-    lines = shown("layers", width=80).splitlines()
+    lines = shown("list", "layers", width=80).splitlines()
 
     families = [line.strip() for line in lines if not line.startswith(" ")]
     assert families[: len(get_args(Family))] == list(get_args(Family))
@@ -38,7 +38,7 @@ def test_the_readme_groups_the_layers_in_the_same_way() -> None:
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_is_shown_with_its_interfaces_and_every_key(name: str) -> None:
-    said = " ".join(shown("layers", name, width=200).split())
+    said = " ".join(shown("list", "layers", name, width=200).split())
 
     layer = catalogue().layers[name]
     assert f"stands on {layer.requires} gives a" in said
@@ -47,7 +47,7 @@ def test_a_layer_is_shown_with_its_interfaces_and_every_key(name: str) -> None:
 
 
 def test_a_key_is_shown_with_its_values_limits_and_default() -> None:
-    said = " ".join(shown("layers", "vm", width=200).split())
+    said = " ".join(shown("list", "layers", "vm", width=200).split())
 
     assert 'bus "virtio-blk", "virtio-scsi"; default: "virtio-blk"' in said
     assert 'memory a size; default: "256MiB"' in said
@@ -55,7 +55,7 @@ def test_a_key_is_shown_with_its_values_limits_and_default() -> None:
 
 
 def test_options_of_other_programs_are_shown_with_their_parts_and_the_remedy() -> None:
-    said = " ".join(shown("layers", "ext4", width=200).split())
+    said = " ".join(shown("list", "layers", "ext4", width=200).split())
 
     assert "what may be given as mkfs" in said
     assert "given by Strata: the UUID derives" in said
@@ -63,16 +63,16 @@ def test_options_of_other_programs_are_shown_with_their_parts_and_the_remedy() -
 
 
 def test_json_holds_the_same() -> None:
-    plain = json.loads(shown("layers", "crypt", "--json"))
+    plain = json.loads(shown("list", "layers", "crypt", "--json"))
 
     assert (plain["family"], plain["gives"]) == ("caches, encryption, integrity", "a block device")
     assert {each["name"] for each in plain["keys"]} == {*keys_of(catalogue().layers["crypt"])} - {"layer"}
-    assert [each["name"] for each in json.loads(shown("layers", "--json"))] == LAYERS
+    assert [each["name"] for each in json.loads(shown("list", "layers", "--json"))] == LAYERS
 
 
 def test_an_unknown_layer_is_refused_with_the_nearest() -> None:
     with pytest.raises(StudyError) as caught:
-        shown("layers", "lvm-tin")
+        shown("list", "layers", "lvm-tin")
 
     assert 'did you mean "lvm-thin"' in str(caught.value.remedy)
 

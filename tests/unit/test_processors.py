@@ -108,9 +108,9 @@ def test_an_unknown_processor_gets_the_nearest_name() -> None:
 
 
 def test_processors_are_listed_and_shown() -> None:
-    assert [each["name"] for each in shown_json("cpu", "list")] == bundled_processors()
-    assert shown_json("cpu", "show", SERVER)["parameters"]["copy_time"]["unit"] == "ps/B"
-    assert "unit_time" in shown("cpu", "show", SERVER)
+    assert [each["name"] for each in shown_json("list", "processors")] == bundled_processors()
+    assert shown_json("list", "processors", SERVER)["parameters"]["copy_time"]["unit"] == "ps/B"
+    assert "unit_time" in shown("list", "processors", SERVER)
 
 
 def test_the_kernel_reads_integer_prices_and_the_default_program_comes_last() -> None:

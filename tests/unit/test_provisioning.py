@@ -147,7 +147,7 @@ def test_a_mistake_in_the_rules_is_named(tmp_path: Path, old: str, new: str, sho
 def test_the_data_sheet_of_a_volume_names_every_mistake_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("devices", "show", "aws-ebs-gp3", "--capacity", "1.5GiB", "--iops", 90000)
+    words = ("list", "devices", "aws-ebs-gp3", "--capacity", "1.5GiB", "--iops", 90000)
     code, _, errors = strata(monkeypatch, capsys, *words)
 
     assert code == 2

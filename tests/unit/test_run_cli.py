@@ -36,7 +36,7 @@ def test_without_a_lab_the_command_that_builds_it_is_named(study: Path) -> None:
     assert "strata lab build" in str(error)
 
 
-@pytest.mark.parametrize("command", ["run", "selftest"])
+@pytest.mark.parametrize("command", ["run", "lab selftest"])
 def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path, command: str) -> None:
     own = '\n[workloads.own]\nworkload = "command"\nload = ["sync"]\n'
     before = 'before = { workload = "command", load = ["sync"] }'
@@ -45,8 +45,8 @@ def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path, 
     study.write_text(f'{TEXT}{own}[workloads.two]\nworkload = "tenants"\n{tenants}\n')
 
     chosen = () if command == "run" else ("--workload", "own")
-    refused = refusal(command, study, *chosen, "--runner", "host")
-    allowed = refusal(command, study, *chosen, "--runner", "host", "--allow-commands")
+    refused = refusal(*command.split(), study, *chosen, "--runner", "host")
+    allowed = refusal(*command.split(), study, *chosen, "--runner", "host", "--allow-commands")
 
     assert isinstance(refused, ToolError)
     assert ("workloads own and two" if command == "run" else "workloads own") in refused.cause
@@ -54,13 +54,13 @@ def test_programs_of_a_study_are_run_on_a_host_only_if_one_says_so(study: Path, 
     assert allowed.place == "--scratch"
 
 
-@pytest.mark.parametrize("command", ["run", "selftest"])
+@pytest.mark.parametrize("command", ["run", "lab selftest"])
 def test_containers_are_started_on_a_host_only_if_one_says_so(study: Path, command: str) -> None:
     study.write_text(f'{TEXT}\n[stacks.contained]\nlayers = [{{ layer = "xfs" }}, {{ layer = "nspawn" }}]\n')
 
     chosen = () if command == "run" else ("--stack", "contained")
-    refused = refusal(command, study, *chosen, "--runner", "host")
-    allowed = refusal(command, study, *chosen, "--runner", "host", "--allow-containers")
+    refused = refusal(*command.split(), study, *chosen, "--runner", "host")
+    allowed = refusal(*command.split(), study, *chosen, "--runner", "host", "--allow-containers")
 
     assert "stacks contained" in refused.cause
     assert "--allow-containers" in (refused.remedy or "")
@@ -156,7 +156,7 @@ def test_mistakes_in_the_study_come_before_anything_is_made(study: Path) -> None
 
 
 def test_cleaning_where_nothing_was_left_says_so(study: Path) -> None:
-    assert shown_json("clean") == {"removed": []}
+    assert shown_json("lab", "clean") == {"removed": []}
 
 
 def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:
@@ -164,12 +164,12 @@ def test_cleaning_removes_the_folder_of_a_killed_lab(study: Path) -> None:
     left.mkdir(parents=True)
     (left / ".owner").touch()
 
-    assert str(left) in shown("clean")
+    assert str(left) in shown("lab", "clean")
     assert not left.exists()
 
 
 def test_cleaning_a_folder_that_holds_no_results_is_an_error(study: Path) -> None:
-    assert isinstance(refusal("clean", study.parent), ResultError)
+    assert isinstance(refusal("lab", "clean", study.parent), ResultError)
 
 
 class Asked(Exception):  # noqa: N818  no error

@@ -182,7 +182,7 @@ def test_a_loop_device_that_remains_is_an_error_which_names_it(scratch: Path) ->
             os.close(user)
 
     assert loop in str(error.value)
-    assert "strata clean" in str(error.value)
+    assert "strata lab clean" in str(error.value)
 
 
 def test_what_could_not_be_removed_keeps_its_folder_for_strata_clean(

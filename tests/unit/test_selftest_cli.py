@@ -37,7 +37,7 @@ def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRunner:
 
 
 def invoke(*words: str) -> Result:
-    return CliRunner().invoke(app, ["selftest", *words])
+    return CliRunner().invoke(app, ["lab", "selftest", *words])
 
 
 def test_one_stack_against_itself_differs_about_as_often_as_the_interval_says(runner: FakeRunner) -> None:

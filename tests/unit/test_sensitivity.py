@@ -264,7 +264,7 @@ def found_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_asks_every_use_with_an_answer_and_the_report_shows_it(found_by_command: Path) -> None:
-    words = ("tipping", found_by_command, "--parameter", SETTLE, "--jobs", 1)
+    words = ("sensitivity", found_by_command, "--parameter", SETTLE, "--jobs", 1)
 
     assert "ext4 stays best unless" in " ".join(shown(*words).split())
     [found] = shown_json(*words)
@@ -277,11 +277,11 @@ def test_the_command_asks_every_use_with_an_answer_and_the_report_shows_it(found
 
 
 def test_a_use_without_an_answer_and_another_study_are_refused(found_by_command: Path) -> None:
-    refused = refusal("tipping", found_by_command, "--use", "mail-server")
+    refused = refusal("sensitivity", found_by_command, "--use", "mail-server")
     assert refused.exit_code == 6
     assert "strata advise RESULTS --use mail-server" in str(refused)
 
     other = found_by_command.parent / "other.toml"
     other.write_text(TEXT.replace("clients = 10", "clients = 12"))
-    refused = refusal("tipping", found_by_command, "--use", "postgresql-server", "--study", other)
+    refused = refusal("sensitivity", found_by_command, "--use", "postgresql-server", "--study", other)
     assert "not the study of the results" in refused.cause

@@ -66,9 +66,9 @@ COMMANDS = {
     "stacks": ("stacks", "{}"),
     "run": ("run", "{}"),
     "capabilities": ("capabilities", "{}"),
-    "devices": ("devices", "show", "{}"),
-    "uses": ("advise", "--list", "--uses", "{}"),
-    "measurement": ("validate", "--measured", "{}", "--device", "null"),
+    "devices": ("list", "devices", "{}"),
+    "uses": ("list", "uses", "--uses", "{}"),
+    "measurement": ("lab", "validate", "--measured", "{}", "--device", "null"),
 }
 
 

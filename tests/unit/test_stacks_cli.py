@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`strata stacks`: what a study's stacks are made of, drawn."""
+"""`strata plan --stacks`: what a study's stacks are made of, drawn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study: Path) -> None:
-    said = shown("stacks", study, "--stack", "ext4").splitlines()
+    said = shown("plan", study, "--stacks", "--stack", "ext4").splitlines()
     drawn, facts = said[: said.index("")], said[said.index("") + 1 :]
 
     assert facts[0] == "What the stacks give and cost"
@@ -32,13 +32,13 @@ def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study:
 
 
 def test_a_stack_that_is_named_twice_is_drawn_once(study: Path) -> None:
-    words = ["stacks", study, "--stack", "ext4", "--stack", "ext4"]
+    words = ["plan", study, "--stack", "ext4", "--stack", "ext4"]
 
     assert len(shown_json(*words)) == 1
 
 
 def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
-    drawn = shown_json("stacks", study)
+    drawn = shown_json("plan", study, "--stacks")
 
     assert [each["stack"] for each in drawn] == ["ext4", "btrfs"]
     assert drawn[1]["levels"][0]["keys"] == {"data": "raid1"}
@@ -47,7 +47,7 @@ def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
 
 
 def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: Path) -> None:
-    shown("stacks", study, "--svg", tmp_path / "drawn")
+    shown("plan", study, "--stacks", "--svg", tmp_path / "drawn")
 
     root = ET.fromstring((tmp_path / "drawn" / "btrfs.svg").read_text())
     texts = [text.strip() for text in root.itertext() if text.strip()]
@@ -56,7 +56,7 @@ def test_a_drawing_is_an_svg_that_names_levels_and_disks(study: Path, tmp_path: 
 
 
 def test_an_unknown_stack_is_named_with_the_nearest(study: Path) -> None:
-    assert 'did you mean "ext4"' in str(refusal("stacks", study, "--stack", "ext"))
+    assert 'did you mean "ext4"' in str(refusal("plan", study, "--stacks", "--stack", "ext"))
 
 
 def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of ``strata validate``, the demerit figure, and the comparison with measured latencies."""
+"""The checks of ``strata lab validate``, the demerit figure, and the comparison with measured latencies."""
 
 from __future__ import annotations
 
@@ -175,11 +175,11 @@ def test_the_same_checks_give_the_same_page() -> None:
 
 def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "new" / "page.html"
-    (good,) = shown_json("validate", "flush", "--quick", "-o", page)
+    (good,) = shown_json("lab", "validate", "flush", "--quick", "-o", page)
     monkeypatch.setitem(SUBJECTS, "flush", lambda _: failing())
 
     assert good["name"] == "flush"
-    assert "1 failed" in shown("validate", "flush", "--quick", "-o", page, exit_code=1)
+    assert "1 failed" in shown("lab", "validate", "flush", "--quick", "-o", page, exit_code=1)
     assert "1 failed" in page.read_text()
 
 
@@ -212,7 +212,7 @@ def test_a_slower_drive_has_a_larger_demerit_figure(tmp_path: Path) -> None:
     slower = 1.5 * model_ns(find_device(RE4), load)
     file.write_text(json.dumps({"rw": "randread", "bs": 4096, "latencies_ns": slower.tolist()}))
 
-    (section,) = shown_json("validate", "--measured", file, "--device", RE4, "-o", tmp_path / "m.html")
+    (section,) = shown_json("lab", "validate", "--measured", file, "--device", RE4, "-o", tmp_path / "m.html")
 
     assert [check["verdict"] for check in section["checks"]] == ["noted", "noted"]
     assert float(section["checks"][0]["found"].split()[0]) == pytest.approx(100 / 3 * 1.05, rel=0.1)
@@ -248,7 +248,7 @@ def test_a_measurement_that_is_not_there_has_a_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignored", ["flush", "--quick"])
 def test_what_a_measurement_would_ignore_is_refused(ignored: str) -> None:
-    error = refusal("validate", ignored, "--measured", "fio.json", "--device", RE4)
+    error = refusal("lab", "validate", ignored, "--measured", "fio.json", "--device", RE4)
 
     assert ignored in str(error)
     assert error.remedy

@@ -338,4 +338,4 @@ def test_programs_without_a_price_are_named_with_their_share_of_the_time(
     if default_ms == 400:
         assert priced.detail.startswith("40 % of the processors' time rests on the default price")
         assert priced.detail.endswith("my-tool (4,000 system calls, 400 page faults)")
-        assert "`strata cpu measure --program" in warnings_of_checks([[priced]])[0].remedy
+        assert "`strata lab price --program" in warnings_of_checks([[priced]])[0].remedy

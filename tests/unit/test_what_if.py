@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata claims --why``, on results of stacks whose responses to a change are planted."""
+"""``strata claims --what-if``, on results of stacks whose responses to a change are planted."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def runner_of(folder: Path, monkeypatch: pytest.MonkeyPatch, response: Response,
 
 def words(folder: Path, *more: str, claim: str = "oltp.ext4") -> tuple[object, ...]:
     claims = folder / "my.claims.toml"
-    return ("claims", folder / "results", "--claims", claims, "--why", claim, "--jobs", 1, *more)
+    return ("claims", folder / "results", "--claims", claims, "--what-if", claim, "--jobs", 1, *more)
 
 
 def named(found: dict[str, Any], name: str) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def test_what_cannot_be_asked_is_refused_with_its_remedy(
 
 @pytest.mark.parametrize("beside", ["--only=bsd", "--fail-on=reversed", "--page=p.md", "--markdown"])
 def test_options_of_the_judgement_are_refused_beside_why(folder: Path, beside: str) -> None:
-    done = CliRunner().invoke(app, ["claims", "results", "--why", "oltp.ext4", beside])
+    done = CliRunner().invoke(app, ["claims", "results", "--what-if", "oltp.ext4", beside])
 
     assert done.exit_code == 2
     assert beside.partition("=")[0] in done.output
@@ -248,7 +248,7 @@ def test_options_of_the_judgement_are_refused_beside_why(folder: Path, beside: s
 def test_of_a_study_the_variations_are_listed(folder: Path) -> None:
     (folder / "my.toml").write_text(TEXT)
 
-    found = shown_json("claims", folder / "my.toml", "--why", "oltp.ext4")
+    found = shown_json("claims", folder / "my.toml", "--what-if", "oltp.ext4")
 
     refused = {each["name"]: each["refused"] for each in found if each["refused"]}
     assert refused == {
@@ -256,14 +256,14 @@ def test_of_a_study_the_variations_are_listed(folder: Path) -> None:
         "stacks.ext3.layers.ext4.mount = []": 'there is no "ext3" in stacks',
     }
     assert "the page does not say how many clients" in shown(
-        "claims", folder / "my.toml", "--why", "oltp.ext4"
+        "claims", folder / "my.toml", "--what-if", "oltp.ext4"
     )
 
 
 def test_every_other_kernel_is_a_variation(folder: Path) -> None:
     (folder / "my.toml").write_text(TEXT)
 
-    found = shown_json("claims", folder / "my.toml", "--why", "oltp.ext4")
+    found = shown_json("claims", folder / "my.toml", "--what-if", "oltp.ext4")
 
     kernels = [each for each in found if each["name"].startswith("kernel")]
     assert [(each["changes"], each["refused"]) for each in kernels] == [({"study.kernel": "6.12"}, "")]

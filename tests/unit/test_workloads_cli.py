@@ -21,7 +21,7 @@ STUDY += '[stacks.ext4]\nlayers = [{ layer = "ext4" }]\n'
 
 
 def test_the_list_has_a_line_for_each_workload() -> None:
-    said = shown("workloads", width=200)
+    said = shown("list", "workloads", width=200)
 
     for name in WORKLOADS:
         assert sum(line.split()[:1] == [name] for line in said.splitlines()) == 1
@@ -29,7 +29,7 @@ def test_the_list_has_a_line_for_each_workload() -> None:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_workload_is_shown_with_what_it_stands_for_and_an_example(name: str) -> None:
-    said = " ".join(shown("workloads", name).split())
+    said = " ".join(shown("list", "workloads", name).split())
 
     assert catalogue().workloads[name].rationale in said
     for part in ("phases", "programs", "metrics", "keys", f'workload = "{name}"'):
@@ -44,37 +44,37 @@ def test_its_example_is_a_sound_study(name: str, tmp_path: Path) -> None:
 
 
 def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
-    plain = json.loads(shown("workloads", "pgbench", "--json"))
+    plain = json.loads(shown("list", "workloads", "pgbench", "--json"))
 
     found = {each["names"]: each for each in plain["metrics"]}
     assert found["transactions_per_s"]["unit"] == "1/s"
     assert found["transactions_per_s"]["better"] == "higher"
     assert {"warmup", "measure"} <= set(plain["phases"])
-    assert [each["name"] for each in json.loads(shown("workloads", "--json"))] == WORKLOADS
+    assert [each["name"] for each in json.loads(shown("list", "workloads", "--json"))] == WORKLOADS
 
 
 def test_a_workloads_checks_and_the_checks_of_every_trial_are_shown_by_name_and_meaning() -> None:
-    said = " ".join(shown("workloads", "pgbench", width=200).split())
+    said = " ".join(shown("list", "workloads", "pgbench", width=200).split())
 
     assert "no-transaction-failed did all transactions succeed?" in said
     assert "did-io-in-window did the measured window reach the disks?" in said
-    plain = json.loads(shown("workloads", "pgbench", "--json"))
+    plain = json.loads(shown("list", "workloads", "pgbench", "--json"))
     assert plain["checks"].keys() == catalogue().workloads["pgbench"].check_questions.keys()
     assert "steady" in plain["common_checks"]
 
 
 def test_the_load_generator_is_named_where_steps_run_it() -> None:
-    assert "programs the load generator" in " ".join(shown("workloads", "blog").split())
-    assert "load generator" not in shown("workloads", "pgbench")
+    assert "programs the load generator" in " ".join(shown("list", "workloads", "blog").split())
+    assert "load generator" not in shown("list", "workloads", "pgbench")
 
 
 def test_tenants_say_how_their_metrics_are_named() -> None:
-    assert "db_transactions_per_s" in shown("workloads", "tenants")
+    assert "db_transactions_per_s" in shown("list", "workloads", "tenants")
 
 
 def test_an_unknown_workload_is_refused_with_the_nearest() -> None:
     with pytest.raises(StudyError, match="pgbench"):
-        shown("workloads", "pgbensh")
+        shown("list", "workloads", "pgbensh")
 
 
 def test_names_are_completed() -> None:

@@ -329,7 +329,7 @@ def _read_use(name: str, value: Any, diagnostics: Diagnostics, catalogue: Catalo
                 diagnostics.add(
                     (*place, "metrics", metric),
                     f'no workload that it fits yields the metric "{metric[:60]}"',
-                    remedy=f"`strata workloads {kinds[0].model_fields['workload'].default}` lists them",
+                    remedy=f"`strata list workloads {kinds[0].model_fields['workload'].default}` lists them",
                 )
     return Use(
         name,

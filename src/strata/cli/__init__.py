@@ -6,65 +6,20 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from strata.cli.application import Application, ended_by_signals, examples, lazy_group
 from strata.cli.output import set_quiet
 from strata.cli.parameters import Quiet, option
+from strata.cli.tree import COMMANDS_BY_PANEL
 from strata.errors import StrataError
 from strata.printable import printable, suppress_gone
 
-# The overview of `strata --help`, in the order of a study's life: each command with the first line of its
-# docstring. A command's module has its name, and is imported when the command is run.
-COMMANDS_BY_PANEL: Final[dict[str, dict[str, str]]] = {
-    "Plan a study": {
-        "check": "Find every mistake in a study file: key, line and remedy.",
-        "stacks": "Draw the stacks of a study, level by level.",
-        "layers": "List the layers of stacks, or show one with its keys.",
-        "workloads": "List the workloads, or say what one measures and needs.",
-        "plan": "Print what a trial would do, step by step. Nothing is run.",
-        "schema": "Print the JSON Schema of study files, for editors.",
-    },
-    "Run it": {
-        "run": "Run a study, or what is missing of its results.",
-        "clean": "Remove what killed runs left behind. Results are kept.",
-    },
-    "Look at the results": {
-        "show": "Show a study's results: stacks compared per workload.",
-        "serve": "Watch studies in a browser, while they run and afterwards.",
-        "report": "Write the results as one page that works offline.",
-        "export": "Write tables and figures for articles and other programs.",
-        "explain": "Explain where a trial's time went; of two, why one is faster.",
-        "query": "Ask a study's results anything, in SQL.",
-        "trace": "Write a trial's disk requests as text, CSV or Parquet.",
-        "replay": "Replay a trial's or a real disk's requests on a modelled disk.",
-    },
-    "Decide": {
-        "ask": "Ask which stack should hold a use: from question to answer.",
-        "advise": "Advise which stack to choose for which use, and why.",
-        "tipping": "Find what would change the answer, and how near that is.",
-        "compare": "Compare two results: what got better or worse.",
-        "claims": "Judge what is claimed about stacks by results.",
-        "bisect": "Find the commit of a kernel at which a metric changed.",
-        "capabilities": "Probe what each stack can do: snapshots, quotas, a lost disk.",
-    },
-    "Devices and the lab": {
-        "disks": "List this machine's disks, and which a study could have.",
-        "validate": "Check the disk models against theory, figures and real drives.",
-        "selftest": "Compare equal stacks: how often is a difference found?",
-        "man": "Write the manual pages, one per command.",
-        "devices": "List the modelled devices, or show one with its data sheet.",
-        "cpu": "List the lab's processors, show one, or measure one here.",
-        "lab": "Build, show, enter and remove the lab.",
-        "new": "Write a study, or the skeleton of a layer or workload.",
-    },
-}
-
 app = Application(
     name="strata",
-    cls=lazy_group(COMMANDS_BY_PANEL),
+    cls=lazy_group(COMMANDS_BY_PANEL, "strata.cli"),
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
@@ -80,9 +35,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog=examples(
+        "strata ask home --use home-server        # from a question to an answer",
         "strata run studies/quickstart.toml       # measure three filesystems",
         "strata show results/quickstart           # which is faster, how sure that is",
-        "strata report results/quickstart --open  # the same with charts",
         title="To begin",
     )
     + "\n\nEvery command has its own --help. Exit codes: 0 done, 1 a bad verdict, 2 a mistake in the "

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from strata.cli.output import notes, print_json, print_text, print_wrote, stdout
-from strata.cli.parameters import AsJson, AsMarkdown, Musts, argument, option
+from strata.cli.output import notes, print_json, print_text, stdout
+from strata.cli.parameters import AsJson, AsMarkdown, FromResults, Musts, option
 from strata.errors import StudyError
 from strata.model.asked import REQUIREMENTS, Requirement
 from strata.plan.catalogue import catalogue
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def advise(  # noqa: PLR0917  typer makes options of them
-    results: Annotated[Path | None, argument("Folder that `strata run` wrote.", "RESULTS")] = None,
+    results: FromResults,
     use: Annotated[list[str] | None, option("Only this use; may be repeated.", "NAME")] = None,
     uses: Annotated[Path | None, option("Your uses: these, or with --use also Strata's.", "FILE")] = None,
     weights: Annotated[list[str] | None, option("Set a weight; may be repeated.", "NAME=NUMBER")] = None,
@@ -28,12 +27,6 @@ def advise(  # noqa: PLR0917  typer makes options of them
     evidence: Annotated[
         bool, option("Also all figures, warnings, what to measure next.", "--evidence")
     ] = False,
-    list_them: Annotated[
-        bool, option("Show the uses and their weights; needs no RESULTS.", "--list")
-    ] = False,
-    write_uses: Annotated[
-        Path | None, option("Write Strata's uses to a file, to change them.", "FILE")
-    ] = None,
     as_markdown: AsMarkdown = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,39 +44,15 @@ def advise(  # noqa: PLR0917  typer makes options of them
         strata advise results/showcase --use mail-server --evidence
         strata advise results/showcase --use mail-server --weights delivery=90 --weights mailboxes=10
         strata advise results/showcase --use mail-server --must disk-loss
-        strata advise --list
-        strata advise --write-uses uses.toml      # to be changed
+        strata list uses --write uses.toml        # to be changed
         strata advise results/showcase --uses uses.toml --markdown
     """
-    if write_uses is not None:
-        _write_uses(write_uses)
-        if results is None:
-            return
-    chosen = _adjusted(asked_uses(uses, use or []), weights or [], asked_musts(must or []))
-    if list_them:
-        _print_uses(chosen, as_json=as_json)
-        return
-    if results is None:
-        raise StudyError(
-            "there are no results to advise on",
-            place="RESULTS",
-            remedy="give the folder that `strata run` wrote, or --list to see the uses",
-        )
+    chosen = adjusted_uses(asked_uses(uses, use or []), weights or [], asked_musts(must or []))
     from strata.advice.asked import posed  # noqa: PLC0415  NumPy takes a third of a second to load
 
     folder = ResultsFolder.open(results)
     chosen = posed(folder.study(), chosen, chosen=bool(use or uses))
     _print_advice(folder, chosen, evidence=evidence, as_markdown=as_markdown, as_json=as_json)
-
-
-def _print_uses(uses: list[Use], *, as_json: bool) -> None:
-    from strata.report.advice_tables import use_plain, uses_blocks  # noqa: PLC0415
-    from strata.report.document import Document  # noqa: PLC0415
-
-    if as_json:
-        print_json([use_plain(each) for each in uses])
-    else:
-        stdout().print(Document([*uses_blocks(uses)]))
 
 
 def _print_advice(
@@ -124,18 +93,10 @@ def asked_musts(names: Sequence[str]) -> list[Requirement]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _adjusted(uses: list[Use], weights: list[str], musts: Sequence[str]) -> list[Use]:
+def adjusted_uses(uses: list[Use], weights: list[str], musts: Sequence[str]) -> list[Use]:
+    """The uses with the weights of ``--weights`` and what must hold. Raises StudyError."""
     from strata.advice.uses import requiring, reweighted  # noqa: PLC0415
 
     if weights and len(uses) != 1:
         raise StudyError("weights belong to one use", place="--weights", remedy="name one use with --use")
     return [requiring(reweighted(each, weights), musts) for each in uses]
-
-
-def _write_uses(file: Path) -> None:
-    from strata.files import write_page  # noqa: PLC0415
-
-    if file.exists():
-        raise StudyError("the file is there already", place=str(file), remedy="name another one")
-    write_page(file, resources.files("strata.advice").joinpath("uses.toml").read_bytes())
-    print_wrote(file)

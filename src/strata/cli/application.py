@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Final, TypeVar
 
 import typer
@@ -22,6 +22,7 @@ from typer.main import get_group
 
 from strata.cli.output import is_quiet, set_quiet
 from strata.cli.parameters import AllowInput, AllowKernelSource, Quiet, literal
+from strata.cli.tree import COMMANDS_OF_GROUPS, HIDDEN, refuse_renamed
 from strata.working import working
 
 INTERRUPTED_EXIT: Final = 130
@@ -33,7 +34,7 @@ _AGAIN_S: Final = 0.1
 _NAMED: Final = frozenset(
     {
         *("advise", "bisect", "capabilities", "check", "claims", "compare", "explain", "export", "plan"),
-        *("query", "replay", "report", "run", "show", "stacks", "tipping", "trace", "validate"),
+        *("query", "report", "run", "sensitivity", "show", "trace", "validate"),
     }
 )
 
@@ -68,14 +69,16 @@ def _add(register: Callable[..., Any], *words: Any, **given: Any) -> Any:
     return function
 
 
-def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
-    """A root group that imports a command's module only when the command is run.
+def lazy_group(overview: Mapping[str, Mapping[str, str]], package: str) -> type[TyperGroup]:
+    """A group that imports a command's module only when the command is run.
 
-    The module `strata.cli.NAME` has, by the name of the command, either its function or an `Application` with
-    commands of its own.
+    The module of this name in the package has, by the name of the command, either its function or an
+    `Application` with commands of its own. A folder's commands are modules likewise, and its docstring is
+    the help of the group.
 
     Args:
         overview: The commands' summaries by panel and name; ``--help`` and completion need no more.
+        package: The folder of the commands' modules, such as ``strata.cli``.
     """
     panels = {name: panel for panel, summaries in overview.items() for name in summaries}
 
@@ -84,22 +87,41 @@ def lazy_group(overview: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
             super().__init__(**given)
             for panel, summaries in overview.items():
                 for name, summary in summaries.items():
-                    self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+                    shown: dict[str, Any] = {"rich_help_panel": panel, "hidden": panel == HIDDEN}
+                    self.add_command(TyperCommand(name, help=summary, **shown))
 
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+            if ctx.parent is None:
+                refuse_renamed(args)
             name, command, rest = super().resolve_command(ctx, args)
             if name is None or command is None:
                 return name, command, rest
-            module = import_module(f"strata.cli.{name}")
-            declared, panel = getattr(module, name), panels[name]
+            module = import_module(f"{package}.{name.replace('-', '_')}")
+            shown: dict[str, Any] = {"rich_help_panel": panels[name], "hidden": command.hidden}
             application = Application()
-            if isinstance(declared, typer.Typer):
-                application.add_typer(declared, name=name, rich_help_panel=panel)
+            if name in COMMANDS_OF_GROUPS and ctx.parent is None:
+                application.add_typer(_folder(module), name=name, **shown)
+            elif isinstance(declared := getattr(module, name.replace("-", "_")), typer.Typer):
+                application.add_typer(declared, name=name, **shown)
             else:
-                application.command(name, rich_help_panel=panel)(declared)
+                application.command(name, **shown)(declared)
             return name, get_group(application).commands[name], rest
 
     return LazyGroup
+
+
+def _folder(package: ModuleType) -> Application:
+    """The group of the commands of a folder."""
+    group = package.__name__.rpartition(".")[2]
+    overview = COMMANDS_OF_GROUPS[group]
+    application = Application(cls=lazy_group(overview, package.__name__), no_args_is_help=True)
+
+    def described() -> None:
+        pass
+
+    described.__doc__ = package.__doc__
+    application.callback()(described)
+    return application
 
 
 def _with_common(function: Callable[..., Any], text: str) -> Callable[..., Any]:

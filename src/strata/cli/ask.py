@@ -19,7 +19,7 @@ from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import TEMPLATES, Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
 from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
-from strata.cli.tipping import experiment_on, seconds_of
+from strata.cli.sensitivity import experiment_on, seconds_of
 from strata.diagnostics.positions import with_values
 from strata.errors import ResultError, StrataError, StudyError
 from strata.files import write_durably
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from strata.results.store import ResultsFolder
     from strata.statistics.study import StudyResults
 
-_SEEDS: Final = 6
-_TIPPING: Final = "3m"
-_TIPPING_LONG: Final = "20m"
-_SEEDS_MAX: Final = 100
+SEEDS: Final = 6
+_SENSITIVITY: Final = "3m"
+_SENSITIVITY_LONG: Final = "20m"
+SEEDS_MAX: Final = 100
 
 
 def ask(  # noqa: PLR0917  typer makes options of them
@@ -61,58 +61,64 @@ def ask(  # noqa: PLR0917  typer makes options of them
     must: Musts = None,
     seeds: Annotated[
         int | None,
-        option(
-            f"How often everything is measured. Default: {_SEEDS}.", "--seeds", "N", min=1, max=_SEEDS_MAX
-        ),
+        option(f"How often everything is measured. Default: {SEEDS}.", "--seeds", "N", min=1, max=SEEDS_MAX),
     ] = None,
-    tipping: Annotated[
-        str, option("Real time to look for what would change the answer.", "--tipping", "TIME")
-    ] = _TIPPING,
+    sensitivity: Annotated[
+        str, option("Real time to look for what would change the answer.", "--sensitivity", "TIME")
+    ] = _SENSITIVITY,
     jobs: Jobs = None,
-    no_run: Annotated[bool, option("Write the study and say how long it takes.", "--no-run")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask which stack should hold a use: from question to answer.
 
-    It writes a study as `strata new study` does, says how long it will take, runs it in the lab, probes what
-    the stacks must survive, and answers in half a page: the choice, by how much and how sure, what it gives
-    up and costs, and what would change it (see `strata tipping`). It shows the commands that build the choice
-    and does not run them. Without --use it asks, on a terminal, for what no option says. After an
-    interruption, or when you have changed the file, `strata ask NAME` goes on. The file keeps what was asked
-    (its keys `use` and `must`), and every view of the results begins with the answer; asked again with other
-    --use, --must or --seeds it changes the file. --must takes durable and the probes of
+    It writes a study (`strata new study` does only this), says how long it will take, runs it in the lab,
+    probes what the stacks must survive, and answers in half a page: the choice, by how much and how sure,
+    what it gives up and costs, and what would change it (see `strata sensitivity`). It shows the commands
+    that build the choice and does not run them. Without --use it asks, on a terminal, for what no option
+    says. After an interruption, or when you have changed the file, `strata ask NAME` goes on. The file keeps
+    what was asked (its keys `use` and `must`), and every view of the results begins with the answer; asked
+    again with other --use, --must or --seeds it changes the file. --must takes durable and the probes of
     `strata capabilities`.
 
     Examples:
         strata ask home --use home-server --disk generic-nearline-hdd --memory 8GiB --must disk-loss
         strata ask orders --use database-nvme --disk generic-nvme-data-centre --seeds 3
         strata ask orders --seeds 12    # goes on with six seeds more
-        strata ask guests --use four-guests --disk this-machine --no-run
     """
-    wanted, file = asked_musts(must or []), Path(f"{name}.toml")
-    budget_s = seconds_of(tipping, "--tipping")
+    budget_s = seconds_of(sensitivity, "--sensitivity")
+    study = question(name, use, Answers(disk, price, memory, data), seeds, asked_musts(must or []))
+    with working(f"strata ask {name}"):
+        _ask(study, Path(f"{name}.toml"), budget_s, jobs, as_json=as_json)
+
+
+def question(
+    name: str,
+    use: Use | None = None,
+    answers: Answers = Answers(),  # noqa: B008  it is immutable
+    seeds: int | None = None,
+    must: Sequence[Requirement] = (),
+) -> Study:
+    """The study ``NAME.toml``, written, or there already and changed to what is asked of it now."""
     if use is Use.CI_GATE:
         remedy = "name another use; `strata new study` writes a gate"
         raise StudyError("a gate compares two kernels or days, not stacks", place="--use", remedy=remedy)
-    answers = Answers(disk, price, memory, data)
-    study = _continued(file, use, answers, seeds, wanted) or _new(file, use, answers, seeds, wanted)
-    with working(f"strata ask {name}"):
-        _ask(study, file, budget_s, jobs, no_run=no_run, as_json=as_json)
+    file = Path(f"{name}.toml")
+    study = _continued(file, use, answers, seeds, must)
+    if study is None:
+        study = new_study(name, use, answers, must, seeds or SEEDS)
+        print_wrote(file)
+    return study
 
 
-def _ask(study: Study, file: Path, budget_s: float, jobs: int | None, *, no_run: bool, as_json: bool) -> None:
+def _ask(study: Study, file: Path, budget_s: float, jobs: int | None, *, as_json: bool) -> None:
     """Say how long it will take, run it and answer."""
-    real_s = _forecast(study, jobs, budget_s)
-    if no_run:
-        if as_json:
-            print_json({"study": str(file), "estimate_real_s": round(real_s, 1)})
-        return
+    forecast(study, jobs, budget_s)
     question = _Question(study, file, budget_s, jobs)
     results = _run(study, jobs, [each for each in study.must if each != "durable"], question.again)
     _answer(question, results, as_json=as_json)
 
 
-def _forecast(study: Study, jobs: int | None, budget_s: float) -> float:
+def forecast(study: Study, jobs: int | None = None, budget_s: float = 0) -> float:
     """Say how long the trials and the search after them will take; the real seconds of the trials."""
     estimate = _estimate(study)
     at_once = min(jobs or estimate.jobs, estimate.jobs)
@@ -124,18 +130,17 @@ def _forecast(study: Study, jobs: int | None, budget_s: float) -> float:
     return real_s
 
 
-def _new(
-    file: Path, use: Use | None, answers: Answers, seeds: int | None, must: Sequence[Requirement]
+def new_study(
+    name: str, use: Use | None, answers: Answers, must: Sequence[Requirement], seeds: int = SEEDS
 ) -> Study:
     """Write the study, and read it; one that cannot be answered is deleted."""
-    write_study(str(file).removesuffix(".toml"), use, answers, must=must, seeds=seeds or _SEEDS, shows=False)
+    file = write_study(name, use, answers, must=must, seeds=seeds)
     study = load_study(file, catalogue())
     try:
         _refuse_contradictions(study, must, file)
     except StudyError:
         file.unlink()
         raise
-    print_wrote(file)
     return study
 
 
@@ -333,7 +338,7 @@ def _print_rest(
         for sentence in tipping_words(changes) or ["Nothing was tried in this time."]:
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
         if not changes.whole:
-            goes_on = f"{question.again} --tipping {_TIPPING_LONG}"
+            goes_on = f"{question.again} --sensitivity {_SENSITIVITY_LONG}"
             console.print(Text(f"  {goes_on} tries more."), soft_wrap=True)
     if commands:
         is_sure = advice.leader is not None or advice.take_either or not advice.leaders

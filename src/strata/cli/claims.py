@@ -42,13 +42,18 @@ class FailOn(StrEnum):
 Place = Annotated[
     Path, argument("A results folder, to judge; or a study file, to check its claims.", "RESULTS|STUDY")
 ]
-Why = Annotated[
-    str | None, option("Find which change of the study turns this claim's verdict.", "--why", "ID")
+ClaimsFile = Annotated[
+    Path | None, option("Default: NAME.claims.toml beside the study NAME.toml.", "--claims", "FILE")
 ]
-Budget = Annotated[str, option("With --why: real time for its trials.", "--budget", "TIME")]
-Seeds = Annotated[int, option("With --why: the seeds of each variation.", "--seeds", "N", min=1, max=1000)]
+WhatIf = Annotated[
+    str | None, option("Find which change of the study turns this claim's verdict.", "--what-if", "ID")
+]
+Budget = Annotated[str, option("With --what-if: real time for its trials.", "--budget", "TIME")]
+Seeds = Annotated[
+    int, option("With --what-if: the seeds of each variation.", "--seeds", "N", min=1, max=1000)
+]
 Beside = Annotated[
-    Path | None, option("With --why: the study, if it needs files beside it.", "--study", "FILE")
+    Path | None, option("With --what-if: the study, if it needs files beside it.", "--study", "FILE")
 ]
 Page = Annotated[
     Path | None, option("Write a page of Markdown, and a chart beside it as SVG.", "--page", "FILE")
@@ -64,12 +69,10 @@ Failing = Annotated[
 
 def claims(  # noqa: PLR0917  typer makes options of them
     place: Place,
-    claims_file: Annotated[
-        Path | None, option("Default: NAME.claims.toml beside the study NAME.toml.", "--claims", "FILE")
-    ] = None,
+    claims_file: ClaimsFile = None,
     only: Annotated[list[str] | None, option("Only this claim; may be repeated.", "--only", "ID")] = None,
     fail_on: Failing = None,
-    why: Why = None,
+    what_if: WhatIf = None,
     budget: Budget = "20m",
     seeds: Seeds = SEEDS,
     study: Beside = None,
@@ -85,31 +88,33 @@ def claims(  # noqa: PLR0917  typer makes options of them
     direction, and the ratio as far as intervals can say), direction only, not reproduced, reversed,
     undecided, not testable. For a study file it says which of its claims a run could judge.
 
-    --why varies the study one thing at a time in the lab, on the claim's stacks and workloads: the claim's
-    suspects, kernels, states of flash drives, processors, nominal drives, memory, data. Trials and findings
-    are kept beside the results, and the same command continues. For a study file it lists the variations.
+    --what-if varies the study one thing at a time in the lab, on the claim's stacks and workloads: the
+    claim's suspects, kernels, states of flash drives, processors, nominal drives, memory, data. Trials and
+    findings are kept beside the results, and the same command continues. For a study file it lists the
+    variations.
 
     Examples:
         strata claims studies/published/vps.toml      # before the run: mistakes, what can be tested
         strata claims studies/published/vps.toml --scale 10%      # the same of a tenth of its size
         strata claims results/vps
         strata claims results/quickstart --claims beliefs.claims.toml --fail-on reversed
-        strata claims results/vps --why vps.vps.btrfs --budget 1h
+        strata claims results/vps --what-if vps.vps.btrfs --budget 1h
         strata claims results/vps --page docs/published/vps.md
         strata claims results/vps --json | jq '.claims[] | select(.verdict == "reversed")'
     """
     refuse_both(json=as_json, markdown=as_markdown)
     beside = {"--only": only, "--fail-on": fail_on, "--page": page, "--markdown": as_markdown}
-    if why is not None and (unused := [name for name, given in beside.items() if given]):
-        raise typer.BadParameter("--why explains one claim, and does not judge", param_hint=", ".join(unused))
+    if what_if is not None and (unused := [name for name, given in beside.items() if given]):
+        place_of = ", ".join(unused)
+        raise typer.BadParameter("--what-if explains one claim, and does not judge", param_hint=place_of)
     is_study = place.suffix == ".toml" and not place.is_dir()
     if not is_study and scale != WHOLE:
         raise typer.BadParameter("results have a scale of their own", param_hint="--scale")
     asked = Asked(budget, seeds, study, jobs, as_json)
     share = asked_scale(scale)
     read = _of_study(place, claims_file, share) if is_study else _of_results(place, claims_file)
-    if why is not None:
-        _explain(read, place, _chosen(read.judged, [why], "--why")[0], share, asked)
+    if what_if is not None:
+        _explain(read, place, _chosen(read.judged, [what_if], "--what-if")[0], share, asked)
         return
     judged = _chosen(read.judged, only or [], "--only")
     if page is not None:

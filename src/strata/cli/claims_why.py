@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata claims --why``: which change of the study turns a claim's verdict."""
+"""``strata claims --what-if``: which change of the study turns a claim's verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata.cli.output import print_json, stdout
-from strata.cli.tipping import conclude, experiment_on, seconds_of
+from strata.cli.sensitivity import conclude, experiment_on, seconds_of
 from strata.errors import ResultError, StrataError
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
     if results.snapshot.time_domain == "wall":
         raise ResultError(
             "these results are of a real machine, whose processor, memory and disks cannot be varied",
-            place="--why",
-            remedy="run the study in the lab, and use --why on those results",
+            place="--what-if",
+            remedy="run the study in the lab, and use --what-if on those results",
         )
     source = partial(declared_study, results.snapshot, file=asked.study)
     experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs)
@@ -84,4 +84,4 @@ def untestable(claim: Claim) -> None:
     """Refuse a claim that nothing can test. Raises ResultError."""
     if claim.untestable:
         cause = f"{claim.id} is not testable, so nothing can change it: {claim.untestable}"
-        raise ResultError(cause, place="--why", remedy="name another claim")
+        raise ResultError(cause, place="--what-if", remedy="name another claim")

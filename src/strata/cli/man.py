@@ -161,12 +161,13 @@ class Command:
         return " ".join(self.words)
 
 
-def command_tree() -> Command:
-    """Strata's whole command line, without hidden commands."""
+def command_tree(*, hidden: bool = False) -> Command:
+    """Strata's whole command line; also its hidden commands, or without them."""
     from strata.cli import app  # noqa: PLC0415  which imports this module's command
 
     root = get_command(app)
-    return _command(root, typer.Context(root, info_name="strata", **root.context_settings), ("strata",))
+    context = typer.Context(root, info_name="strata", **root.context_settings)
+    return _command(root, context, ("strata",), hidden=hidden)
 
 
 def walk(command: Command) -> Iterator[Command]:
@@ -176,7 +177,7 @@ def walk(command: Command) -> Iterator[Command]:
         yield from walk(each)
 
 
-def _command(command: Any, context: typer.Context, words: tuple[str, ...]) -> Command:
+def _command(command: Any, context: typer.Context, words: tuple[str, ...], *, hidden: bool) -> Command:
     summary, *description = _paragraphs(command.help or "")
     shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
     options = tuple(_parameter(each, context) for each in shown if isinstance(each, TyperOption))
@@ -184,9 +185,9 @@ def _command(command: Any, context: typer.Context, words: tuple[str, ...]) -> Co
     if isinstance(command, TyperGroup):
         for name in command.list_commands(context):
             found = command.resolve_command(context, [name])[1]
-            if found is not None and not found.hidden:
+            if found is not None and (hidden or not found.hidden):
                 inner = typer.Context(found, parent=context, info_name=name)
-                below.append(_command(found, inner, (*words, name)))
+                below.append(_command(found, inner, (*words, name), hidden=hidden))
     return Command(
         words=words,
         panel=getattr(command, "rich_help_panel", None) or "",

@@ -9,18 +9,22 @@ from typing import Annotated, Final
 
 from rich.text import Text
 
+from strata.cli.advise import asked_musts
 from strata.cli.application import Application
+from strata.cli.ask import SEEDS, SEEDS_MAX, forecast, new_study
 from strata.cli.new_command import write_command_study
-from strata.cli.new_study import Answers, Use, write_study
+from strata.cli.new_study import Answers, Use
 from strata.cli.output import notes, print_json, print_wrote
-from strata.cli.parameters import AsJson, argument, option
+from strata.cli.parameters import AsJson, Musts, argument, option
 from strata.cli.skeleton import rendered
 from strata.devices.kinds import KINDS
 from strata.diagnostics.names import is_kebab, kebab_remedy
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.lab import project_root
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
 
 new = Application(no_args_is_help=True)
 
@@ -67,7 +71,7 @@ _SKELETONS: Final = {
            tests/unit/test_workloads_{file}.py  test_workload.py.j2""",
         f"""make it real: its keys, its steps, its metrics, and in `rationale` what it stands for{_GOLDEN}
 pytest tests/conformance tests/unit/test_workloads_{{file}}.py
-strata workloads {{name}}""",
+strata list workloads {{name}}""",
     ),
     "device-kind": Skeleton(
         """src/strata/devices/kinds/{file}.py   device_kind.py.j2
@@ -78,7 +82,7 @@ strata workloads {{name}}""",
         """make it real: parameters with units, and the model in kernel/disk/{file}.c
 kernel/disk: add {file}.o to Kbuild, {file}.c to Makefile, its operations to config.c, model.h
 make -C kernel/disk, then: pytest tests/unit/test_device*.py
-strata devices show generic-{name}""",
+strata list devices generic-{name}""",
     ),
 }
 
@@ -103,19 +107,39 @@ def study(  # noqa: PLR0917  typer makes options of them
     ] = None,
     memory: Annotated[str | None, option("The machine's memory.", "SIZE")] = None,
     data: Annotated[str | None, option("The data in use, on all disks.", "SIZE")] = None,
+    price: Annotated[
+        list[str] | None, option("A disk's price, as '180 EUR'; one for all or one each.", "AMOUNT")
+    ] = None,
+    must: Musts = None,
+    seeds: Annotated[
+        int, option("How often everything is measured.", "--seeds", "N", min=1, max=SEEDS_MAX)
+    ] = SEEDS,
     as_json: AsJson = False,
 ) -> None:
     """Write a commented study of a common use to NAME.toml.
 
-    It is ready to run. One model stands for every disk; `--disk this-machine` takes the modelled drives
-    that resemble this machine's disks most. Without --use the command asks, on a terminal, for what no
-    option says.
+    It is ready to run, and the command says how long that will take; `strata ask NAME` runs it and answers.
+    One model stands for every disk; `--disk this-machine` takes the modelled drives that resemble this
+    machine's disks most. Without --use the command asks, on a terminal, for what no option says.
 
     Examples:
         strata new study my-disks --use home-server --disk this-machine
         strata new study orders --use database-nvme --disk intel-p5510-3840gb --memory 64GiB --data 200GiB
+        strata new study home --use home-server --must disk-loss --price '180 EUR'
     """
-    write_study(name, use, Answers(disks=disk, memory=memory, data=data), as_json=as_json)
+    answers = Answers(disk, price, memory, data)
+    _say_wrote(new_study(name, use, answers, asked_musts(must or []), seeds), as_json=as_json)
+
+
+def _say_wrote(written: Study, *, as_json: bool) -> None:
+    """Print the file of a new study, how long it will take, and what to type next."""
+    real_s = forecast(written)
+    if as_json:
+        print_json({"wrote": [str(written.file)], "estimate_real_s": round(real_s, 1)})
+        return
+    print_wrote(written.file)
+    following = "strata run" if written.use is None else f"strata ask {written.name}; strata run"
+    notes().print(f"Next: strata check {written.file}; {following} {written.file}", markup=False)
 
 
 @new.command()
@@ -169,7 +193,8 @@ def workload(  # noqa: PLR0917  typer makes options of them
     """
     if command:
         answers = {"load": load, "packages": packages, "prepare": prepare, "serve": serve}
-        write_command_study(name, {**answers, "ready": ready, "metric": metric}, as_json=as_json)
+        file = write_command_study(name, {**answers, "ready": ready, "metric": metric})
+        _say_wrote(load_study(file, catalogue()), as_json=as_json)
         return
     _write("workload", name, as_json=as_json)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -26,7 +27,7 @@ question = "Which filesystem serves {name} best?"
 seeds = [1, 2, 3]
 
 [devices.disk0]
-model = "generic-sata-ssd"      # strata devices
+model = "generic-sata-ssd"      # strata list devices
 capacity = "32GiB"
 
 [stacks.ext4]
@@ -40,7 +41,7 @@ workload = "command"            # docs/reference/study-file.md has all keys
 """
 
 
-def write_command_study(name: str, answers: dict[str, str | None], *, as_json: bool) -> None:
+def write_command_study(name: str, answers: dict[str, str | None]) -> Path:
     """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
 
     Raises StudyError, or DiagnosticsError if the answers make no sound study.
@@ -48,7 +49,7 @@ def write_command_study(name: str, answers: dict[str, str | None], *, as_json: b
     known = _asked(answers)
     if not known["load"]:
         raise StudyError("nothing is measured", place="--load", remedy="add for example --load 'sync'")
-    write_checked(name, _text(name, known), as_json=as_json)
+    return write_checked(name, _text(name, known))
 
 
 def _asked(answers: dict[str, str | None]) -> dict[str, str]:

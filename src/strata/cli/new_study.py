@@ -12,7 +12,7 @@ from typing import Final
 
 import typer
 
-from strata.cli.output import notes, print_json, print_wrote
+from strata.cli.output import notes
 from strata.cli.skeleton import rendered
 from strata.devices.device import find_device
 from strata.devices.price import read_price
@@ -103,14 +103,10 @@ def write_study(
     use: Use | None,
     answers: Answers,
     *,
-    must: Sequence[Requirement] = (),
-    seeds: int = 3,
-    as_json: bool = False,
-    shows: bool = True,
-) -> None:
+    must: Sequence[Requirement],
+    seeds: int,
+) -> Path:
     """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
-
-    ``shows``: whether to say what was written and what to do with it.
 
     Raises StudyError, or DiagnosticsError if the answers make no sound study.
     """
@@ -128,7 +124,9 @@ def write_study(
     def answer(given: str | None, question: str, default: str) -> str:
         return given or (typer.prompt(question, default=default, err=True) if is_asking else default)
 
-    question = f"The models of its disks, one or {template.disks[0]}, see `strata devices`; or {THIS_MACHINE}"
+    question = (
+        f"The models of its disks, one or {template.disks[0]}, see `strata list devices`; or {THIS_MACHINE}"
+    )
     models = _models(template, answer(" ".join(answers.disks or []), question, template.model).split())
     machine_memory = answer(answers.memory, "The machine's memory", template.memory)
     machine_data = answer(answers.data, "The data in use", template.data)
@@ -140,7 +138,7 @@ def write_study(
     values |= {"use": template.advised, "must": toml_value(must) if must else ""}
     values["seeds"] = list(range(1, seeds + 1))
     text = rendered(f"study_{use}.toml.j2", name, **values)
-    write_checked(name, text, as_json=as_json, shows=shows)
+    return write_checked(name, text)
 
 
 def _models(template: Template, named: list[str]) -> list[str]:
@@ -226,7 +224,7 @@ def _of_the_answers(error: DiagnosticsError) -> DiagnosticsError:
     return DiagnosticsError(list(found.values()), place="the study that these answers make")
 
 
-def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) -> None:
+def write_checked(name: str, text: str) -> Path:
     """Write a study as ``NAME.toml`` in the current folder, if it has no mistake.
 
     Raises StudyError if the name is unsound or taken, DiagnosticsError if the study has mistakes.
@@ -245,13 +243,7 @@ def write_checked(name: str, text: str, *, as_json: bool, shows: bool = True) ->
         raise _of_the_answers(error) from error
     finally:
         written.unlink(missing_ok=True)
-    if not shows:
-        return
-    if as_json:
-        print_json({"wrote": [str(path)]})
-        return
-    print_wrote(path)
-    notes().print(f"Next: strata check {path}; strata plan {path}; strata run {path}", markup=False)
+    return path
 
 
 def _size(option: str, text: str, least_bytes: int) -> int:

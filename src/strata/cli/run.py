@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from strata.actions.real_disks import real_disks, scratch_beside
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.disks import AsDisks, Erase, real_disks, scratch_beside
 from strata.cli.output import notes, print_json, setup_progress, stdout, task_bar, warnings
 from strata.cli.parameters import (
     WHOLE,
@@ -65,6 +65,13 @@ AllowContainers = Annotated[
 ]
 StallLimit = Annotated[str, option("Lab: end it after this processor time without virtual progress.", "TIME")]
 
+AsDisks = Annotated[
+    list[str] | None, option("Host: a real disk for a study's device.", "--disk", "NAME=DISK")
+]
+Erase = Annotated[
+    list[str] | None, option("Host: erase the named disk with this serial.", "--erase", "SERIAL")
+]
+
 
 def run(  # noqa: PLR0917  typer makes options of them
     study: StudyFile,
@@ -98,11 +105,12 @@ def run(  # noqa: PLR0917  typer makes options of them
     """
     read, words = _read(study, runner, scale, commands=allow_commands, containers=allow_containers)
     place, console = results or Path("results") / read.name, notes()
-    limit_s = _stall_limit_s(stall_limit)
     disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
+    for name, lost in disks.losses:
+        warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
     if disks.chosen:
         read = load_study(study, catalogue(), disks.devices, scale=read.scale).on_host()
-    where = scratch_beside(disks, read, scratch)
+    where, limit_s = scratch_beside(disks, read, scratch), _stall_limit_s(stall_limit)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
     console.print(_begun(read, runner, place), markup=False, soft_wrap=True)
     summary = run_study(

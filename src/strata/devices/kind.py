@@ -170,7 +170,7 @@ class DeviceKind:
         name: In device files, and the driver's name of the model.
         title: The heading of its devices in the documentation.
         introduction: One sentence on the model.
-        parameters: By name, in the order of `strata devices show`.
+        parameters: By name, in the order of `strata list devices`.
         spreads: Of each numeric parameter, how it varies between plausible drives.
         together: Parameters that the draw of another one decides: one design makes them low or high.
         has_write_cache: Whether it has a volatile write cache that a study can switch off.

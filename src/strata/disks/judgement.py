@@ -18,7 +18,7 @@ from strata.disks.usage import Usage, Use, UseKind
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
 _MADE: Final = {"dm": "by the device mapper", "md": "by MD", "bcache": "by bcache", "zvol": "by ZFS"}
 _IN_MEMORY: Final = ("zram", "ram")
-_LIST_REMEDY: Final = "name one disk as /dev/disk/by-id/…; `strata disks` lists them"
+_LIST_REMEDY: Final = "name one disk as /dev/disk/by-id/…; `strata list disks` lists them"
 _FILE_REMEDY: Final = (
     "for files, leave --disk out and use --scratch; or attach it yourself (`losetup --find --show`)"
 )
@@ -195,7 +195,7 @@ def named(machine: Machine, path: str) -> tuple[Disk | None, list[Reason]]:
 
 
 def _of_given(given: Path, disk: Disk) -> Iterator[Reason]:
-    own = f"name it as {disk.path}" if disk.path else "give it a serial number; `strata disks` tells more"
+    own = f"name it as {disk.path}" if disk.path else "give it a serial number; see `strata list disks`"
     if given.parent == Path("/dev/disk/by-id"):
         if disk.transport not in _MADE and not names_disk(given.name, disk):
             yield Reason("the name of this link is not the serial number of the disk that it leads to", own)

@@ -151,7 +151,7 @@ def _source_of(cache: Cache, sha256: str) -> Entry:
     raise LabError(
         "the source of the lab's kernel is no longer there",
         place=str(cache.root / "source"),
-        remedy="run `strata lab clean --all`, then `strata lab build`, which fetches it again",
+        remedy="run `strata lab remove --all`, then `strata lab build`, which fetches it again",
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata lab shell``: a shell inside a lab, on a study's disks, at the user's own terminal."""
+"""``strata lab enter``: a shell inside a lab, on a study's disks, at the user's own terminal."""
 
 from __future__ import annotations
 

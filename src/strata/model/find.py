@@ -42,8 +42,8 @@ class Find(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     metric: StrictStr = Field(examples=["latency_ns_p99"])
-    """What must stay below the limit: a metric of the workload in ns (`strata workloads NAME`), or a count
-    per operation, such as `flushes_per_operation`"""
+    """What must stay below the limit: a metric of the workload in ns (`strata list workloads NAME`), or a
+    count per operation, such as `flushes_per_operation`"""
     below_ns: _Below | None = Field(None, alias="below", examples=["5ms"])
     """The limit that a time must not exceed. The load must also reach the rate that is asked for"""
     at_most: Annotated[StrictFloat | StrictInt, Field(gt=0)] | None = Field(None, examples=[0.5])
@@ -120,7 +120,7 @@ def _limit_diagnostics(find: Find, load: Workload) -> Iterator[Diagnostic]:
     unit = next((each.unit for each in searchable if each.is_called(find.metric)), None)
     if unit is None:
         shown = f'"{find.metric[:60]}" is no time that {load.workload} measures, and no count per operation'
-        remedy = f"`strata workloads {load.workload}` lists its metrics"
+        remedy = f"`strata list workloads {load.workload}` lists its metrics"
         yield Diagnostic(shown, remedy=remedy, key="find")
         return
     key, other, example = ("below", "at_most", '"5ms"') if unit == "ns" else ("at_most", "below", "0.5")

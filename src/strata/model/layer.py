@@ -400,7 +400,7 @@ class Layer(BaseModel, Abilities, Allowing, ABC):
         return Provided(self.provides, (capacity_bytes,))
 
     def alignment(self, lower: Provided) -> Mapping[str, str]:
-        """The options by which it aligns itself to the geometry below, for `strata stacks`."""
+        """The options by which it aligns itself to the geometry below, for `strata plan --stacks`."""
         return {}
 
     def check_argv(self, context: LayerContext) -> tuple[str, ...] | None:

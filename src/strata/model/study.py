@@ -97,7 +97,7 @@ class HeadTable(_Table):
     question: Question = Field(examples=["Which filesystem should hold a small PostgreSQL?"])
     """The question that the study answers; the report opens with it"""
     use: UseName | None = Field(None, examples=["home-server"])
-    """The use that the disks are for (`strata advise --list`): every view of the results begins with the
+    """The use that the disks are for (`strata list uses`): every view of the results begins with the
     stack to choose for it; default: each workload is answered by itself"""
     must: Requirements = Field((), examples=[["disk-loss"]])
     """What a stack must have to be chosen: durable, or probes of `strata capabilities`; a stack without it is
@@ -146,8 +146,8 @@ class HeadTable(_Table):
     """The lab's kernel: a version of Linux, without its last number; or the path, relative to the study, of a
     git tree of Linux (with its uncommitted changes, or `PATH@REVISION`) or a tarball. A host has its own"""
     cpu: StrictStr = Field(DEFAULT_PROCESSOR, examples=["generic-desktop"])
-    """The lab's processor: a bundled one (`strata cpu`), or the path of a file ending in .toml, relative to
-    the study. `free` takes no time: results are of the disks alone. A host has its own"""
+    """The lab's processor: a bundled one (`strata list processors`), or the path of a file ending in .toml,
+    relative to the study. `free` takes no time: results are of the disks alone. A host has its own"""
     cpus: Annotated[StrictInt, Field(ge=1, le=64)] | None = Field(None, examples=[4])
     """The number of the lab's processors; default: what the processor's file says, usually 1"""
     machine_iops: Annotated[StrictInt, Field(ge=1, le=IOPS_MAX)] | None = Field(None, examples=[20000])
@@ -157,14 +157,14 @@ class HeadTable(_Table):
     )
     """The machine's own limit of the data rate, likewise; default: none"""
     trace: StrictBool = Field(True, examples=[True])
-    """Keep a trace of the modelled disks' requests, for `strata explain` and `strata replay`"""
+    """Keep a trace of the modelled disks' requests, for `strata explain` and `strata trace`"""
 
 
 class DeviceTable(_Table):
     """``[devices.NAME]``: one disk of the study."""
 
     model: StrictStr = Field(examples=["wd-re4-500gb"])
-    """A bundled device (`strata devices`), or the path of a device file ending in .toml, relative to the
+    """A bundled device (`strata list devices`), or the path of a device file ending in .toml, relative to the
     study"""
     capacity_bytes: Size | None = Field(None, alias="capacity", examples=["100GiB"])
     """Use only this much of the disk, from its first sector on, in whole physical sectors; of a provisioned

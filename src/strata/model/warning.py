@@ -102,7 +102,7 @@ _KINDS: Final = (
         "default-price",
         "had the programs that computed prices of their own?",
         "programs without a price of their own computed",
-        "price the program on a host, as root (`strata cpu measure --program NAME -- COMMAND`), and put the "
+        "price the program on a host, as root (`strata lab price --program NAME -- COMMAND`), and put the "
         "entry into the study's processor file, or under `prices` of a workload `command`",
         check=PRICED,
     ),

@@ -184,7 +184,7 @@ class Workload(BaseModel, Allowing, ABC):
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
         check_questions: The question of each of its own `checks`, by name; tests compare both.
-        metric_specs: The declaration of `metrics`, for `strata workloads`; tests compare both.
+        metric_specs: The declaration of `metrics`, for `strata list workloads`; tests compare both.
         load_keys: The keys, by their fields, without influence on the data that it prepares, with values
             for preparing once: loads that differ only in them share what is prepared.
         amounts: The fields, beside its windows, that say how much it does, each with the unit to which it is

@@ -396,7 +396,7 @@ def _packages(study: Study, load: Workload) -> Prerequisites:
 
 
 def compile_stack(study: Study, stack: str, seed: int) -> Plan:
-    """The plan that only builds a stack, for `strata lab shell`; some workload must run on it."""
+    """The plan that only builds a stack, for `strata lab enter`; some workload must run on it."""
     left_out = skipped(study)
     workload = next((name for name in study.workloads if (stack, name) not in left_out), None)
     if workload is None:

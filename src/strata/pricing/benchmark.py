@@ -152,7 +152,7 @@ def measure_lab(
         )
         if failed is not None:
             said = beginning_and_end(events.words(failed.step), _SAID_CHARACTERS)
-            raise LabError(f"the benchmark failed in the lab: {said}", remedy="see `strata lab shell`")
+            raise LabError(f"the benchmark failed in the lab: {said}", remedy="see `strata lab enter`")
         found = _operations(events.output("benchmark"))
     if not any(each.counted for each in found.values()):
         raise LabError("the lab's kernel counts no work", remedy="run `strata lab build`")

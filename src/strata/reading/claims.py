@@ -209,7 +209,9 @@ class Claim(_Table):
         description="Instead of `expect`: why this study cannot test the claim",
         examples=["the lab has no FreeBSD"],
     )
-    suspect: list[Suspect] = Field([], description="Changes that `strata claims --why` tries beside its own")
+    suspect: list[Suspect] = Field(
+        [], description="Changes that `strata claims --what-if` tries beside its own"
+    )
 
     @model_validator(mode="after")
     def _is_tested_or_not(self) -> Self:

@@ -254,7 +254,7 @@ def trial_view(reading: Reading) -> RenderableType:
 
 def _drive_table(model: str, drawn: Mapping[str, float]) -> Table:
     rows = [(name, f"{value:g}") for name, value in drawn.items()]
-    note = "drawn for this seed from the ranges; `strata devices show` and `strata cpu show` have the units"
+    note = "drawn for this seed from the ranges; `strata list devices` and `list processors` have the units"
     return Table(columns("parameter", ("drawn", "figure")), rows, model, note)
 
 

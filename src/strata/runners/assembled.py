@@ -110,7 +110,7 @@ class Assembled:
         return RunError(
             f"still in use: {', '.join(map(str, parts))}{why}",
             place=str(self.path),
-            remedy="see what uses it (`lsof`, `fuser -vm`), end that, then run `strata clean` as root",
+            remedy="see what uses it (`lsof`, `fuser -vm`), end that, then run `strata lab clean` as root",
         )
 
     def _uppermost(self, parts: list[Part]) -> list[Part]:
@@ -278,7 +278,7 @@ class Assembled:
                 raise RunError(
                     "the control group cannot be removed",
                     place=str(folder),
-                    remedy="end the processes in its cgroup.procs, then run `strata clean` as root",
+                    remedy="end the processes in its cgroup.procs, then run `strata lab clean` as root",
                 )
             removed.append(f"removed the control group {name}")
         return removed

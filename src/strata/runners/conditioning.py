@@ -292,7 +292,7 @@ class Conditioning:
             raise LabError(
                 f"{self.drive.name} cannot be preconditioned: {beginning_and_end(errors, 300, ' ')}",
                 place=str(self.drive.node),
-                remedy="see `dmesg` and the disk's health (`strata disks`)",
+                remedy="see `dmesg` and the disk's health (`strata list disks`)",
             )
         return output
 

@@ -108,6 +108,11 @@ class RealDisks:
         """The study's devices in place of its models."""
         return {name: each.device for name, each in self.chosen.items()}
 
+    @property
+    def losses(self) -> list[tuple[str, Signature]]:
+        """The content that each disk will lose, by the device's name."""
+        return [(name, lost) for name, disk in self.chosen.items() for lost in disk.lost]
+
     def of(self, plan: Plan) -> dict[str, ChosenDisk]:
         """The disks that a plan uses, in its order."""
         return {each.name: self.chosen[each.name] for each in plan.devices if each.name in self.chosen}
@@ -173,7 +178,7 @@ class RealDisks:
         # Erase content of this run's trials, or content that was printed before; nothing else.
         found = tuple(signatures(self.machine, now))
         if now.name not in self._written and found != chosen.lost:
-            raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata disks`")
+            raise _refused(chosen, "what is on it has changed since it was chosen", "see `strata list disks`")
         if groups := judged_groups(found, Usage(self.machine)):
             raise _refused(chosen, groups[0].cause, groups[0].remedy)
 
@@ -351,7 +356,9 @@ def _not_empty(chosen: ChosenDisk, why: str) -> LabError:
 
 
 def _changed(chosen: ChosenDisk) -> LabError:
-    return _refused(chosen, "this is not the disk any more that was chosen", "see `strata disks`, begin anew")
+    return _refused(
+        chosen, "this is not the disk any more that was chosen", "see `strata list disks`, begin anew"
+    )
 
 
 def _asked(descriptor: int, request: int) -> int:

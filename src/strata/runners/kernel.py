@@ -265,7 +265,7 @@ def set_back(path: Path, kernel: Kernel) -> list[str]:
             raise RunError(
                 f"a module's parameter cannot be set back to {values['back']}: {error.strerror}",
                 place=f"/{file}",
-                remedy="run `strata clean` as root",
+                remedy="run `strata lab clean` as root",
             ) from error
         said.append(f"set {Path(file).name} back to {values['back']}")
     return said

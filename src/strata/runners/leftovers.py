@@ -140,7 +140,7 @@ def remove_leftovers(path: Path, *, grace_s: float = _GRACE_S) -> list[str]:
         os.lstat(path.name, dir_fd=place)
         if not delete(path.name, place):
             raise RunError(
-                "the folder cannot be removed", place=str(path), remedy="run `strata clean` as root"
+                "the folder cannot be removed", place=str(path), remedy="run `strata lab clean` as root"
             )
         removed.append(f"deleted {path}")
     return removed
@@ -182,6 +182,6 @@ def _end_processes(path: Path, grace_s: float) -> list[int]:
         raise RunError(
             f"processes cannot be ended: {', '.join(map(str, processes_of(path)))}",
             place=str(path),
-            remedy="they wait for a disk that does not answer; restart the machine, then `strata clean`",
+            remedy="they wait for a disk that does not answer; restart the machine, then `strata lab clean`",
         )
     return found

@@ -52,7 +52,9 @@ class WhatIf:
         if not found:
             why = self.judgement.why or "they have no results of its stacks and workloads"
             cause = f"these results say nothing of {claim.id}, so nothing can change it: {why}"
-            raise ResultError(cause, place="--why", remedy="run its stacks and workloads with `strata run`")
+            raise ResultError(
+                cause, place="--what-if", remedy="run its stacks and workloads with `strata run`"
+            )
         return found
 
     @cached_property
@@ -62,7 +64,7 @@ class WhatIf:
         common = set.intersection(*(set(self.results.cells[cell].records) for cell in cells))
         if not common:
             cause = "no seed has a result of every stack and workload of the claim"
-            raise ResultError(cause, place="--why", remedy="run the study again with `strata run`")
+            raise ResultError(cause, place="--what-if", remedy="run the study again with `strata run`")
         named = {cell.stack for cell in cells}
         stacks = [stack for stack in self.results.stacks if stack in named]
         workloads = list(dict.fromkeys(cell.workload for cell in cells))

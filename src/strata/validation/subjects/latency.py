@@ -30,7 +30,7 @@ _MICRON_MODES_US = (88.0, 116.0, 165.0)
 part of the mean (Ruemmler and Wilkes, 1994). Against real drives, published models reach 0.5 to 4 %. Here
 the other distribution is theory: for a rotating disk, seeks between two random blocks plus a uniformly
 distributed angle, drawn independently of the model; for a network volume without slow phases and tail
-the lognormal distribution of its parameters. The same function takes measurements (<code>strata validate
+the lognormal distribution of its parameters. The same function takes measurements (<code>strata lab validate
 --measured</code>). A TLC flash drive reads its three kinds of page in three times, which were measured on
 the Micron 7300.""",
 )

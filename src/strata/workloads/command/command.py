@@ -153,7 +153,7 @@ class CommandWorkload(OpenLoop, ArchiveWorkload):
         1 << 20, "The output of one command that is kept, at most 16MiB", "4MiB", alias="output_limit"
     )
     prices: dict[StrictStr, Program] = key(
-        {}, "Prices of the processor for its programs, as `strata cpu measure --program` prints them"
+        {}, "Prices of the processor for its programs, as `strata lab price --program` prints them"
     )
 
     @model_validator(mode="before")

@@ -76,7 +76,7 @@ class TraceReplay(Content, Workload):
         "disk.iolog",
     )
     disk: StrictStr | None = key(
-        None, "The disk of the trace, as `strata replay` names it; a trace of one disk needs none", "8,0"
+        None, "The disk of the trace, as `strata trace` names it; a trace of one disk needs none", "8,0"
     )
     beside: dict[StrictStr, KebabName] = key(
         {},

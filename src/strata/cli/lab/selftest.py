@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata selftest``: how often the method finds a difference between stacks that are alike."""
+"""``strata lab selftest``: how often the method finds a difference between stacks that are alike."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def selftest(  # noqa: PLR0917  typer makes options of them
     are kept. It ends with exit code 1 if more do.
 
     Examples:
-        strata selftest
-        strata selftest --stacks 44 --workloads 6
-        sudo strata selftest --runner host --scratch /srv/scratch
-        strata selftest studies/quickstart.toml --stack xfs --workload oltp
-        strata selftest --synthetic --stacks 44 --workloads 6 --json
-        strata selftest --synthetic --stacks 8 --spread 2 --slower 5
+        strata lab selftest
+        strata lab selftest --stacks 44 --workloads 6
+        sudo strata lab selftest --runner host --scratch /srv/scratch
+        strata lab selftest studies/quickstart.toml --stack xfs --workload oltp
+        strata lab selftest --synthetic --stacks 44 --workloads 6 --json
+        strata lab selftest --synthetic --stacks 8 --spread 2 --slower 5
     """
     if synthetic or slower:
         tested = _synthetic(group, stacks, workloads, spread / 100, slower / 100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata tipping``: what would change the answer for a use."""
+"""``strata sensitivity``: what would change the answer for a use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata.model.study import Study
 
 
-def tipping(  # noqa: PLR0917  typer makes options of them
+def sensitivity(  # noqa: PLR0917  typer makes options of them
     results: FromResults,
     use: Annotated[
         list[str] | None, option("Only this use; may be repeated. Default: all with an answer.", "NAME")
@@ -47,10 +47,10 @@ def tipping(  # noqa: PLR0917  typer makes options of them
     trials. The findings are kept beside the results: the report shows them, and the same command goes on.
 
     Examples:
-        strata tipping results/quickstart --use postgresql-server
-        strata tipping results/quickstart --use postgresql-server --budget 2h
-        strata tipping results/quickstart --use postgresql-server --parameter 'weights.*'
-        strata tipping results/quickstart --use postgresql-server --parameter '*.write_settle' --seeds 6
+        strata sensitivity results/quickstart --use postgresql-server
+        strata sensitivity results/quickstart --use postgresql-server --budget 2h
+        strata sensitivity results/quickstart --use postgresql-server --parameter 'weights.*'
+        strata sensitivity results/quickstart --use postgresql-server --parameter '*.write_settle' --seeds 6
     """
     from strata.advice.asked import posed  # noqa: PLC0415  numbers take a moment to load
     from strata.experiment.strategies.sensitivity import sensitivities  # noqa: PLC0415

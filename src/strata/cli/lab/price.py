@@ -1,99 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata cpu``: the lab's processors, their sources, and making one of a host."""
+"""``strata lab price``: a processor file of this machine, or the price of a program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from strata.cli.application import Application
+from strata.cli.list.processors import parameters_table
 from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar, warnings
 from strata.cli.parameters import AsJson, argument, option
-from strata.devices.processor import (
-    DEFAULT_PROCESSOR,
-    PROCESSOR_PARAMETERS,
-    Processor,
-    bundled_processors,
-    find_processor,
-    load_processor,
-)
+from strata.devices.processor import DEFAULT_PROCESSOR, find_processor, load_processor
 from strata.errors import StrataError
 from strata.files import refuse_folder, write_page
 from strata.report.table import Cell, Table, columns, terminal
-from strata.units import NS_PER_US, significant, times, unit_label
+from strata.units import NS_PER_US, significant, times
 
 if TYPE_CHECKING:
     from strata.pricing.fit import Fit
-
-cpu = Application(no_args_is_help=True)
 
 _FAR: Final = 1.6
 _DEAR_WAKEUP_NS: Final = 10_000.0
 """Leaving the idle state C1E takes about this long; a virtual machine that halts takes longer."""
 
 
-@cpu.callback()
-def group() -> None:
-    """List the lab's processors, show one, or measure one here.
-
-    Examples:
-        strata cpu list
-        strata cpu show generic-server-2024
-        strata cpu measure --output my-server.toml
-    """
-
-
-@cpu.command("list")
-def list_processors(as_json: AsJson = False) -> None:
-    """List the processors that a study can name.
-
-    Examples:
-        strata cpu list
-        strata cpu list --json | jq -r '.[].name'
-    """
-    found = [find_processor(name) for name in bundled_processors()]
-    if as_json:
-        keys = ("unit_time", "system_call_time", "switch_time", "user_factor")
-        values = [{key: each.number(key) for key in keys} for each in found]
-        names = [{"name": each.name, "title": each.title} for each in found]
-        print_json([name | value for name, value in zip(names, values, strict=True)])
-        return
-    heads = columns("processor", ("kernel code", "ps"), ("system call", "ns"), ("switch", "ns"), "title")
-    rows = [
-        (
-            each.name,
-            *(each.number(key) for key in ("unit_time", "system_call_time", "switch_time")),
-            each.title,
-        )
-        for each in found
-    ]
-    stdout().print(terminal(Table(heads, rows)))
-
-
-@cpu.command()
-def show(
-    name: Annotated[str, argument("A bundled processor, or the path of a file, *.toml.", "PROCESSOR")],
-    as_json: AsJson = False,
-) -> None:
-    """Show a processor's times, ranges, sources, prices of programs.
-
-    Examples:
-        strata cpu show generic-server-2024
-        strata cpu show ./my-server.toml --json
-    """
-    found = find_processor(name, Path())
-    if as_json:
-        print_json(_describe(found))
-        return
-    console = stdout()
-    console.print(f"{found.name}  {found.title}", markup=False)
-    console.print(terminal(_parameters(found)))
-    console.print(terminal(programs_table(found)))
-
-
-@cpu.command()
-def measure(
+def price(
     command: Annotated[
         list[str] | None, argument("With --program: what to run; another load after each --.", "COMMAND...")
     ] = None,
@@ -114,9 +45,9 @@ def measure(
     page faults and bytes. Several commands tell these apart. The entry printed belongs into a processor file.
 
     Examples:
-        strata cpu measure --output my-server.toml
-        strata cpu measure --program gzip -- gzip -k a.tar -- gzip -dk b.gz
-        strata cpu measure --program postgres -- pgbench -T 10 -c 4 bench
+        strata lab price --output my-server.toml
+        strata lab price --program gzip -- gzip -k a.tar -- gzip -dk b.gz
+        strata lab price --program postgres -- pgbench -T 10 -c 4 bench
     """
     if program is not None:
         _price(program, command or [], as_json)
@@ -139,7 +70,7 @@ def measure(
     else:
         console = stdout()
         console.print(terminal(_residuals(found)))
-        console.print(terminal(_parameters(load_processor(output))))
+        console.print(terminal(parameters_table(load_processor(output))))
     for doubt in doubts:
         warnings().print(f"warning: {doubt}", style="yellow", soft_wrap=True, markup=False)
     print_wrote(output)
@@ -199,7 +130,7 @@ def _price(name: str, command: list[str], as_json: bool) -> None:
         else:
             loads[-1].append(word)
     if not all(loads):
-        remedy = "such as `strata cpu measure --program gzip -- gzip -k a.tar`"
+        remedy = "such as `strata lab price --program gzip -- gzip -k a.tar`"
         raise StrataError("there is no command to run", place="--program", remedy=remedy)
     with task_bar(f"running {name}", len(loads)) as update:
         measured = []
@@ -207,11 +138,11 @@ def _price(name: str, command: list[str], as_json: bool) -> None:
             measured.append(measure_load(name, each))
             update(advance=1)
     count = f"{len(loads)} load{'s' if len(loads) > 1 else ''}"
-    price = price_program(measured, f"{count} on {machine()}")
+    found = price_program(measured, f"{count} on {machine()}")
     if as_json:
-        print_json({"program": name, **price.model_dump()})
+        print_json({"program": name, **found.model_dump()})
     else:
-        print_text(program_toml(name, price))
+        print_text(program_toml(name, found))
 
 
 def _residuals(found: Fit) -> Table:
@@ -227,50 +158,3 @@ def _residuals(found: Fit) -> Table:
     ]
     said = f"{times(found.error_factor)} typical error; {found.share_within(_FAR):.0%} within {times(_FAR)}"
     return Table(heads, rows, "Operations of the kernel", said)
-
-
-def _describe(found: Processor) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "title": found.title,
-        "parameters": {
-            key: {"meaning": PROCESSOR_PARAMETERS[key].meaning, **dict(each)}
-            for key, each in found.parameters.items()
-        },
-        "programs": found.programs,
-    }
-
-
-def _parameters(found: Processor) -> Table:
-    heads = columns("parameter", ("value", "figure"), ("range", "figure"), "unit", "source")
-    rows = [
-        (
-            name,
-            f"{each.value:g}",
-            f"{each.low:g} … {each.high:g}",
-            unit_label(each.unit),
-            Cell(each.source, tone="doubt" if each.estimate else ""),
-        )
-        for name, each in found.parameters.items()
-    ]
-    return Table(heads, rows)
-
-
-def programs_table(found: Processor) -> Table:
-    """The prices of programs, as they are on the reference processor."""
-    figures = ("call", "fault", "byte read", "byte written")
-    heads = columns("program", *((each, "figure") for each in (*figures, "range")), "")
-    rows = []
-    for name, each in found.programs.items():
-        prices = (
-            (each.system_call_ns, "ns"),
-            (each.page_fault_ns, "ns"),
-            (each.read_ps_per_byte, "ps"),
-            (each.write_ps_per_byte, "ps"),
-        )
-        shown = (f"{significant(value)} {unit}" if value else None for value, unit in prices)
-        kind = Cell("est.", tone="doubt") if each.estimate else ""
-        rows.append((name, *shown, f"{each.low:g} … {each.high:g} ×", kind))
-    factor = significant(found.number("user_factor"))
-    note = f"This processor takes {factor} times as long. --json has the sources."
-    return Table(heads, rows, "User time of programs", note)

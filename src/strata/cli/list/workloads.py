@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata workloads``: the purpose, metrics and needs of each workload."""
+"""``strata list workloads``: the purpose, metrics and needs of each workload."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from rich.padding import Padding
 from rich.text import Text
 
+from strata.cli.list.sheets import chosen, print_entry, print_head, print_keys
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
-from strata.cli.sheets import chosen, print_entry, print_head, print_keys
 from strata.model.layer import INTERFACES
 from strata.model.metric import COMMON
 from strata.model.warning import QUESTIONS
@@ -28,9 +28,9 @@ def workloads(
     """List the workloads, or say what one measures and needs.
 
     Examples:
-        strata workloads
-        strata workloads pgbench
-        strata workloads fio --json | jq '.metrics[].names'
+        strata list workloads
+        strata list workloads pgbench
+        strata list workloads fio --json | jq '.metrics[].names'
     """
     known = catalogue()
     sheets = [workload_sheet(known, each) for each in chosen("workload", name, known.workloads)]
@@ -42,7 +42,7 @@ def workloads(
     else:
         rows = [(Cell(sheet.name, tone="strong"), sheet.summary) for sheet in sheets]
         stdout().print(terminal(facts(rows)))
-        stdout().print("\n[dim]`strata workloads NAME` says what one stands for, measures and needs.[/dim]")
+        stdout().print("\n[dim]`strata list workloads NAME` shows what one stands for and measures.[/dim]")
 
 
 def _plain(sheet: WorkloadSheet) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata devices``: the modelled devices, their sources, and what the models make of them."""
+"""``strata list devices``: the modelled devices, their sources, and what the models make of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
-from strata.cli.application import Application
 from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
 from strata.devices.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
@@ -26,21 +24,39 @@ if TYPE_CHECKING:
     from strata.datasheet.sheet import DataSheet, Rating
 
 
-devices = Application(invoke_without_command=True)
-
-
-@devices.callback()
-def list_devices(context: typer.Context, as_json: AsJson = False) -> None:
+def devices(  # noqa: PLR0917  typer makes options of them
+    name: Annotated[
+        str | None, argument("A device, or a device file, *.toml. Default: all, in two lines each.", "DEVICE")
+    ] = None,
+    as_json: AsJson = False,
+    quick: Annotated[bool, option("Measure less: figures are some per cent off.", "--quick")] = False,
+    capacity: Annotated[
+        str | None, option("Of a cloud volume: its size, such as 500GiB.", "--capacity")
+    ] = None,
+    iops: Annotated[int | None, option("Of a cloud volume: its operations per second.", "--iops")] = None,
+    throughput: Annotated[
+        str | None, option("Of a cloud volume: its data rate, such as 250MB/s.", "--throughput")
+    ] = None,
+    plot: Annotated[Path | None, option("Draw its curves into a .svg, .html or .png file.", "--plot")] = None,
+) -> None:
     """List the modelled devices, or show one with its data sheet.
 
+    Of one: its parameters, their sources, its data sheet. The data sheet is measured on the model when the
+    command runs, with fixed seeds, so it is the same everywhere.
+
     Examples:
-        strata devices
-        strata devices --json | jq -r '.[].name'
-        strata devices show wd-re4-500gb
+        strata list devices
+        strata list devices --json | jq -r '.[].name'
+        strata list devices wd-re4-500gb
+        strata list devices wd-re4-500gb --plot re4.svg
+        strata list devices aws-ebs-gp3 --capacity 500GiB --iops 6000
     """
-    if context.invoked_subcommand is not None:
+    if name is not None:
+        _show(_provisioned(find_device(name, Path()), capacity, iops, throughput), plot, as_json, quick)
         return
-    found = [find_device(name) for name in bundled_devices()]
+    if plot is not None or capacity or iops or throughput:
+        raise StudyError("only one device is drawn or sized", place="DEVICE", remedy="name the device")
+    found = [find_device(each) for each in bundled_devices()]
     if as_json:
         keys = ("name", "title", "kind", "capacity_bytes")
         print_json([{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found])
@@ -59,37 +75,13 @@ def _interface(device: Device) -> str:
     return str(stated.value) if stated else ""
 
 
-@devices.command()
-def show(  # noqa: PLR0917  typer makes options of them
-    name: Annotated[str, argument("A bundled device, or the path of a device file, *.toml.", "DEVICE")],
-    as_json: AsJson = False,
-    quick: Annotated[bool, option("Measure less: figures are some per cent off.", "--quick")] = False,
-    capacity: Annotated[
-        str | None, option("Of a cloud volume: its size, such as 500GiB.", "--capacity")
-    ] = None,
-    iops: Annotated[int | None, option("Of a cloud volume: its operations per second.", "--iops")] = None,
-    throughput: Annotated[
-        str | None, option("Of a cloud volume: its data rate, such as 250MB/s.", "--throughput")
-    ] = None,
-    plot: Annotated[Path | None, option("Draw its curves into a .svg, .html or .png file.", "--plot")] = None,
-) -> None:
-    """Show a device: its parameters, their sources, its data sheet.
-
-    The data sheet is measured on the model when the command runs, with fixed seeds, so it is
-    the same everywhere.
-
-    Examples:
-        strata devices show wd-re4-500gb
-        strata devices show wd-re4-500gb --plot re4.svg
-        strata devices show aws-ebs-gp3 --capacity 500GiB --iops 6000
-    """
+def _show(device: Device, plot: Path | None, as_json: bool, quick: bool) -> None:
     from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
 
     if plot is not None:
         from strata.report.device_plot import check_suffix  # noqa: PLC0415
 
         check_suffix(plot)
-    device = _provisioned(find_device(name, Path()), capacity, iops, throughput)
     console = stdout()
     if not as_json:
         _print_parameters(console, device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata clean``: remove what killed runs left behind."""
+"""``strata lab clean``: remove what killed runs left behind."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def clean(
     These are mounts, attached devices, attempts without a result, and folders of labs.
 
     Examples:
-        strata clean
-        sudo strata clean results/quickstart
+        strata lab clean
+        sudo strata lab clean results/quickstart
     """
     removed = [f"deleted {path}" for path in remove_stale(run_root())]
     for path in results or [each.parent for each in sorted(Path("results").glob("*/study.json"))]:
@@ -53,7 +53,7 @@ def _clean_results(path: Path, *, asked: bool) -> list[str]:
                 removed += [f"deleted {count} unfinished attempt(s) at {trial}"] if count else []
     except PermissionError as error:
         raise ToolError(
-            f"not permitted: {error.strerror}", place=str(path), remedy="run `strata clean` as root"
+            f"not permitted: {error.strerror}", place=str(path), remedy="run `strata lab clean` as root"
         ) from error
     except ResultError:
         if asked:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata layers``: the keys, abilities and needs of each layer."""
+"""``strata list layers``: the keys, abilities and needs of each layer."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
+from strata.cli.list.sheets import chosen, print_head, print_keys
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
-from strata.cli.sheets import chosen, print_head, print_keys
 from strata.plan.catalogue import catalogue
 from strata.plan.sheets import LayerSheet, grouped, layer_sheet
 from strata.report.table import Cell, facts, terminal
@@ -21,9 +21,9 @@ def layers(
     """List the layers of stacks, or show one with its keys.
 
     Examples:
-        strata layers
-        strata layers md
-        strata layers vm --json | jq -r '.keys[].name'
+        strata list layers
+        strata list layers md
+        strata list layers vm --json | jq -r '.keys[].name'
     """
     sheets = [layer_sheet(each) for each in chosen("layer", name, catalogue().layers)]
     if as_json:
@@ -37,7 +37,7 @@ def layers(
             rows = [(Cell(each.name.ljust(width), tone="strong"), each.summary) for each in members]
             stdout().print(f"[bold]{family}[/bold]")
             stdout().print(terminal(facts(rows), indent=2))
-        stdout().print("\n[dim]`strata layers NAME` says what one stands on, its keys and its needs.[/dim]")
+        stdout().print("\n[dim]`strata list layers NAME` shows what one stands on, its keys and needs.[/dim]")
 
 
 def _print_sheet(sheet: LayerSheet) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata validate``: the disk models against theory, published figures, and measurements."""
+"""``strata lab validate``: the disk models against theory, published figures, and measurements."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def validate(
     It writes one page of curves and prints a table of verdicts; the exit code is 1 if a check fails.
 
     Examples:
-        strata validate
-        strata validate flush queue-depth --quick -o flush.html
+        strata lab validate
+        strata lab validate flush queue-depth --quick -o flush.html
         fio --output-format=json+ --output=fio.json mine.fio
-        strata validate --measured fio.json --device wd-re4-500gb
+        strata lab validate --measured fio.json --device wd-re4-500gb
     """
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printing what `strata layers` and `strata workloads` have in common."""
+"""Common to `strata list layers` and `strata list workloads`."""
 
 from __future__ import annotations
 

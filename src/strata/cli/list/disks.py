@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata disks``: this machine's disks; and the options by which a run is given some of them."""
+"""``strata list disks``: this machine's disks."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.text import Text
 
-from strata.cli.output import print_json, stdout, warnings
-from strata.cli.parameters import AsJson, argument, option
+from strata.cli.output import print_json, stdout
+from strata.cli.parameters import AsJson, argument
 from strata.diagnostics.names import nearest
 from strata.disks import inventory
 from strata.disks.health import Health, health
@@ -21,20 +20,8 @@ from strata.disks.judgement import Reason, judged, judged_groups
 from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
-from strata.errors import LabError, StrataError, ToolError
-from strata.lab.cache import cache_root
-from strata.model.study import Study
-from strata.runners.disks import RealDisks, choose_disks
+from strata.errors import LabError, ToolError
 from strata.units import format_size
-
-AsDisks = Annotated[
-    list[str] | None, option("Host: a real disk for a study's device.", "--disk", "NAME=DISK")
-]
-Erase = Annotated[
-    list[str] | None, option("Host: erase the named disk with this serial.", "--erase", "SERIAL")
-]
-WORK: Final = Path("/var/lib/strata")
-"""Private folders of trials on real disks alone, which other users must be able to enter."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +65,9 @@ def disks(
     the content of the others.
 
     Examples:
-        sudo strata disks
-        sudo strata disks sda
-        sudo strata disks --json | jq '.[].path'
+        sudo strata list disks
+        sudo strata list disks sda
+        sudo strata list disks --json | jq '.[].path'
     """
     machine = Machine()
     known = inventory.disks(machine)
@@ -90,7 +77,7 @@ def disks(
         if not found:
             raise ToolError(
                 f'there is no disk "{name}"',
-                place="strata disks",
+                place="strata list disks",
                 remedy=nearest(name, [each.name for each in known]),
             )
     usage = Usage(machine)
@@ -168,62 +155,3 @@ def _print_all(console: Console, each: Examined) -> None:
 
 def _kind(disk: Disk) -> str:
     return f"{disk.transport}, {'rotating' if disk.rotational else 'not rotating'}".removeprefix(", ")
-
-
-def real_disks(
-    study: Study,
-    named: list[str] | None,
-    erase: list[str] | None,
-    *,
-    host: bool,
-    scratch: Path | None,
-    place: Path,
-) -> RealDisks:
-    """The disks of a run, after naming the content that will be lost. Raises ToolError, DiagnosticsError."""
-    if not host and (named or erase):
-        raise ToolError(
-            "real disks are for the host runner",
-            place="--disk" if named else "--erase",
-            remedy="add --runner host, or leave it out: the lab models the disks",
-        )
-    if not named:
-        if erase:
-            raise ToolError("no disk is named", place="--erase", remedy="add --disk NAME=/dev/disk/by-id/…")
-        return RealDisks()
-    if os.geteuid() != 0:
-        raise ToolError("real disks need root", place="--disk", remedy="use sudo; or leave --disk out")
-    holding = {
-        "the root filesystem": Path("/"),
-        "the files of the boot": Path("/boot"),
-        "the results": place.resolve(),
-        "the study": study.file.resolve(),
-        "Strata's cache": cache_root().resolve(),
-        "the scratch folder": (scratch or WORK).resolve(),
-    }
-    chosen = choose_disks(study, named, erase or [], holding)
-    for name, each in chosen.chosen.items():
-        for lost in each.lost:
-            warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
-    return chosen
-
-
-def scratch_beside(chosen: RealDisks, study: Study, scratch: Path | None) -> Path | None:
-    """The user's folder of private folders; else, for real disks alone, Strata's own. Raises StrataError."""
-    if scratch is not None or not chosen.chosen:
-        return scratch
-    used = {name for stack in study.stacks.values() for name in stack.all_devices}
-    if left := sorted(used - set(chosen.chosen)):
-        raise ToolError(
-            f"no disk is named for {', '.join(left)}",
-            place="--disk",
-            remedy=f"add --disk {left[0]}=…; or --scratch DIR, for a file in place of a disk",
-        )
-    try:
-        if not WORK.is_dir():
-            WORK.mkdir()
-            WORK.chmod(0o755)  # whatever the umask is
-    except OSError as error:
-        raise StrataError(
-            f"the folder cannot be made: {error.strerror}", place=str(WORK), remedy="name one by --scratch"
-        ) from error
-    return WORK
