@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from command_line import refusal, shown, shown_json
 from made_results import made_results
 from strata.cli import app
 from strata.errors import DiagnosticsError, ResultError, StudyError
@@ -129,7 +130,7 @@ def test_a_users_uses_stand_alone_and_replace_bundled_uses_of_the_same_name(
     folder: ResultsFolder, tmp_path: Path
 ) -> None:
     own = tmp_path / "uses.toml"
-    run("--write", own)
+    shown("list", "uses", "--write", own)
     text = own.read_text()
     first = text[text.index("[uses.mail-server]") : text.index("[uses.web-server]")]
     own.write_text(first.replace("Mail server", "My mail"))
@@ -145,24 +146,16 @@ def test_a_users_uses_stand_alone_and_replace_bundled_uses_of_the_same_name(
 def test_a_file_of_uses_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "uses.toml").write_text("mine")
 
-    with pytest.raises(StudyError, match="there already"):
-        run("--write", tmp_path / "uses.toml")
+    assert "there already" in refusal("list", "uses", "--write", tmp_path / "uses.toml").cause
     assert (tmp_path / "uses.toml").read_text() == "mine"
 
 
 def test_the_uses_are_listed_without_results() -> None:
-    text = run("--list").stdout
-    listed = json.loads(run("--list", "--json").stdout)
+    text, listed = shown("list", "uses", width=100), shown_json("list", "uses")
 
     assert "mail-server" in text
     assert "survival of a lost disk" in text
     assert listed[0]["weights"]["transactions"]["fits"][0] == {"workload": "pgbench"}
-
-
-def test_without_results_the_error_has_a_remedy() -> None:
-    with pytest.raises(StudyError, match="there are no results") as caught:
-        run()
-    assert "--list" in (caught.value.remedy or "")
 
 
 def test_mistakes_in_uses_are_reported_before_results_are_read(tmp_path: Path) -> None:
