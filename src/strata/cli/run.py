@@ -104,15 +104,14 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
     read, words = _read(study, runner, scale, commands=allow_commands, containers=allow_containers)
-    place, console = results or Path("results") / read.name, notes()
+    place = results or Path("results") / read.name
     disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
     for name, lost in disks.losses:
         warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
-    if disks.chosen:
-        read = load_study(study, catalogue(), disks.devices, scale=read.scale).on_host()
+    read = load_study(study, catalogue(), disks.devices, scale=read.scale).on_host() if disks.chosen else read
     where, limit_s = scratch_beside(disks, read, scratch), _stall_limit_s(stall_limit)
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
-    console.print(_begun(read, runner, place), markup=False, soft_wrap=True)
+    notes().print(_begun(read, runner, place), markup=False, soft_wrap=True)
     summary = run_study(
         read,
         place,
@@ -131,8 +130,8 @@ def run(  # noqa: PLR0917  typer makes options of them
         print_json(_plain(summary, place))
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
-        limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(console, read, summary, place, _again(study, words, {**given, **limits}))
+        given |= {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+        _conclude(read, summary, place, _again(study, words, given))
     raise typer.Exit(summary.exit_code if ended else INTERRUPTED_EXIT)
 
 
@@ -324,7 +323,7 @@ def _known(place: Path) -> Iterator[ResultRecord]:
                 yield record
 
 
-def _conclude(console: Console, study: Study, summary: Summary, place: Path, command: str) -> None:
+def _conclude(study: Study, summary: Summary, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
     # Statistics take a moment to load.
     from strata.advice.asked import answer_of  # noqa: PLC0415
@@ -334,7 +333,7 @@ def _conclude(console: Console, study: Study, summary: Summary, place: Path, com
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
-    errors = warnings()
+    console, errors = notes(), warnings()
     folder = ResultsFolder.open(place)
     results, capabilities = gather(folder), read_capabilities(folder)
     stdout().print(study_view(results, [], answer_of(results, capabilities)))
