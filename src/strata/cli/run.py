@@ -130,8 +130,8 @@ def run(  # noqa: PLR0917  typer makes options of them
         print_json(_plain(summary, place))
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
-        given |= {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(read, summary, place, _again(study, words, given))
+        limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
+        _conclude(read, summary, place, _again(study, words, {**given, **limits}))
     raise typer.Exit(summary.exit_code if ended else INTERRUPTED_EXIT)
 
 
