@@ -66,7 +66,7 @@ def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) ->
     begin, end = SOUND.index("[stacks.ext4]"), SOUND.index("[stacks.btrfs]")
     file.write_text(SOUND[:begin] + lvm + SOUND[end:])
 
-    only = ("stacks", file, "--stack", "ext4")
+    only = ("plan", file, "--stack", "ext4")
     lines = [line.strip(" │└─├") for line in shown(*only).partition("\n\n")[0].splitlines()]
     levels = shown_json(*only)[0]["levels"]
     shown(*only, "--svg", tmp_path)
