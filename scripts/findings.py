@@ -28,10 +28,10 @@ from strata.advice.uses import bundled_uses, chosen_uses
 from strata.plan.catalogue import catalogue
 from strata.report.advice_text import headline, reasons
 from strata.report.data import cells_table
+from strata.report.findings import sensitivity_sentences
 from strata.report.heat_map import heat_map
 from strata.report.survival import survival_tables
 from strata.report.table import objects
-from strata.report.tipping_text import tipping_words
 from strata.results.capabilities import read_capabilities
 from strata.results.findings import findings_of
 from strata.results.record import ResultRecord
@@ -109,7 +109,7 @@ def kept(folder: ResultsFolder) -> dict[str, Any]:
         "virtual_s": round(sum(_virtual_s(each) for each in results.records)),
         "cells": [list(_cell(results, *place)) for place in product(results.stacks, results.workloads)],
         "survival": {table.name: objects(table) for table in survival_tables(found, results)},
-        "tipping": {name: tipping_words(use) for name, use in uses.items()},
+        "tipping": {name: sensitivity_sentences(use) for name, use in uses.items()},
         "advice": {each.use.name: _in_short(each) for each in advices if each.leaders},
         **(_quoted(folder, results) if results.snapshot.name in PRINTED else {}),
     }

@@ -12,7 +12,7 @@ import pytest
 from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown
-from strata.report.why_text import why_sentence
+from strata.report.findings import what_if_sentence
 from strata.results.findings import Finding, Tried
 
 CLAIMS = """
@@ -151,7 +151,7 @@ def test_variations_without_effect_are_counted(tried: int, said: str) -> None:
     names = ("as measured", "cpu = free", "drives = exact")[: tried + 1]
     outcomes = tuple(Tried(name=each, changes={}, why="", verdict="reversed") for each in names)
 
-    assert why_sentence(Finding(kind="what-if", subject="a", tried=outcomes)) == said
+    assert what_if_sentence(Finding(kind="what-if", subject="a", tried=outcomes)) == said
 
 
 def test_the_index_of_the_published_pages_counts_their_verdicts() -> None:

@@ -19,8 +19,8 @@ from strata.experiment.experiment import VARIATIONS_NAME
 from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.experiment.strategies.weights import answered
 from strata.plan.catalogue import catalogue
+from strata.report.findings import sensitivity_sentences
 from strata.report.page import page_of
-from strata.report.tipping_text import tipping_words
 from strata.results.findings import UNTRIED, findings_of
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
@@ -103,7 +103,7 @@ def test_the_answer_stays_where_nothing_is_planted(tmp_path: Path, use: Use) -> 
 
     assert len([each for each in found.points if each.kind == "disk"]) > 10
     assert {(each.outcome, each.at) for each in found.points} == {("stays", None)}
-    assert "the answer stays" in tipping_words(found)[-1]
+    assert "the answer stays" in sensitivity_sentences(found)[-1]
 
 
 def test_whole_numbers_are_tried_of_clients_and_the_nearest_point_comes_first(
@@ -181,7 +181,7 @@ def test_the_budget_ends_the_search(tmp_path: Path, use: Use) -> None:
     assert any(each.outcome == "stays" for each in found.points)
     untried = [each for each in found.points if each.outcome == "cannot say"]
     assert {each.note for each in untried} == {UNTRIED}
-    assert any("Not tried to the end" in each for each in tipping_words(found))
+    assert any("Not tried to the end" in each for each in sensitivity_sentences(found))
 
 
 def test_what_cannot_be_asked_is_refused(tmp_path: Path, use: Use) -> None:
@@ -272,7 +272,7 @@ def test_the_command_asks_every_use_with_an_answer_and_the_report_shows_it(found
     assert found["use"] == "postgresql-server"
     [flips] = [each for each in found["points"] if each["outcome"] == "flips"]
     assert flips["quantity"] == SETTLE
-    assert "estimated range 0.4 ms to 2 ms" in flips["sentence"]
+    assert "estimated range 0.4 ms to 2 ms" in found["sentences"][0]
     assert "ext4 stays best unless" in page_of(ResultsFolder.open(found_by_command))
 
 

@@ -290,9 +290,9 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     from strata.plan.commands import build_commands  # noqa: PLC0415
     from strata.report.advice_tables import advice_plain, advices  # noqa: PLC0415
     from strata.report.document import Document  # noqa: PLC0415
+    from strata.report.findings import tipping_plain  # noqa: PLC0415
     from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
-    from strata.report.tipping_text import tipping_plain  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
 
@@ -330,12 +330,12 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
 def _print_rest(
     question: _Question, advice: Advice, changes: Finding | None, commands: Sequence[str]
 ) -> None:
-    from strata.report.tipping_text import tipping_words  # noqa: PLC0415
+    from strata.report.findings import sensitivity_sentences  # noqa: PLC0415
 
     console = stdout()
     if changes is not None:
         console.print(Text("\nWhat would change the answer, the nearest first:"))
-        for sentence in tipping_words(changes) or ["Nothing was tried in this time."]:
+        for sentence in sensitivity_sentences(changes) or ["Nothing was tried in this time."]:
             console.print(Padding(Text(f"- {sentence}"), (0, 0, 0, 2)))
         if not changes.whole:
             goes_on = f"{question.again} --sensitivity {_SENSITIVITY_LONG}"

@@ -145,13 +145,14 @@ class _Read:
 def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: bool) -> None:
     # NumPy takes a third of a second to load.
     from strata.report import claims as shown  # noqa: PLC0415
+    from strata.report.document import Document, markdown_of  # noqa: PLC0415
 
     if as_json:
         print_json(shown.claims_plain(judged, read.name, read.reasons))
     elif as_markdown:
-        print_text(shown.claims_markdown(judged))
+        print_text(markdown_of(shown.claims(judged)))
     else:
-        stdout().print(shown.claims_view(judged, read.question, read.reasons))
+        stdout().print(Document(shown.claims(judged, read.question, read.reasons)))
 
 
 def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: Asked) -> None:
@@ -212,7 +213,7 @@ def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
 def _of_results(path: Path, given: Path | None) -> _Read:
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.reading.claims import read_claims  # noqa: PLC0415
-    from strata.report.why_text import why_sentence  # noqa: PLC0415
+    from strata.report.findings import what_if_sentence  # noqa: PLC0415
     from strata.results.findings import findings_of  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
     from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
@@ -224,7 +225,7 @@ def _of_results(path: Path, given: Path | None) -> _Read:
     file = given or _existing(_beside(snapshot), str(path))
     subject = results_subject(results, catalogue().workloads)
     judged = judge(read_claims(file, subject), results, subject)
-    reasons = {name: why_sentence(each) for name, each in findings_of(folder, "what-if").items()}
+    reasons = {name: what_if_sentence(each) for name, each in findings_of(folder, "what-if").items()}
     return _Read(judged, snapshot.name, snapshot.question, subject, results, file, reasons)
 
 

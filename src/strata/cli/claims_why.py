@@ -31,7 +31,8 @@ class Asked:
 def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: Asked) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
     from strata.experiment.strategies.what_if import WhatIf  # noqa: PLC0415  numbers take a moment to load
-    from strata.report.why_text import why_plain, why_view  # noqa: PLC0415
+    from strata.report.document import Document  # noqa: PLC0415
+    from strata.report.findings import what_if, why_plain  # noqa: PLC0415
     from strata.results.declared import declared_study  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
 
@@ -48,14 +49,15 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
     if asked.as_json:
         print_json(why_plain(judged.claim, found))
     else:
-        stdout().print(why_view(judged.claim, found))
+        stdout().print(Document([*what_if(judged.claim, found)]))
     conclude(experiment, whole=found.whole)
 
 
 def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) -> None:
     """Print the variations that a search would try. The study may refuse some; print the reason."""
     from strata.experiment.strategies.candidates import candidates  # noqa: PLC0415
-    from strata.report.why_text import proposed_view  # noqa: PLC0415
+    from strata.report.document import Document  # noqa: PLC0415
+    from strata.report.findings import proposed  # noqa: PLC0415
     from strata.statistics.claims import cells_of  # noqa: PLC0415
 
     cells = [cell for each in judged.findings for cell in cells_of(each)]
@@ -66,7 +68,7 @@ def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) ->
     if as_json:
         print_json([{**each.model_dump(mode="json"), "refused": why} for each, why in wanted])
     else:
-        stdout().print(proposed_view(judged.claim, wanted))
+        stdout().print(Document([*proposed(judged.claim, wanted)]))
 
 
 def _refusal(study: Study, scale: float, changes: dict[str, object]) -> str:

@@ -54,7 +54,8 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
     """
     from strata.advice.asked import posed  # noqa: PLC0415  numbers take a moment to load
     from strata.experiment.strategies.sensitivity import sensitivities  # noqa: PLC0415
-    from strata.report.tipping_text import tipping_plain, tipping_view  # noqa: PLC0415
+    from strata.report.document import Document  # noqa: PLC0415
+    from strata.report.findings import sensitivity, tipping_plain  # noqa: PLC0415
     from strata.results.declared import declared_study  # noqa: PLC0415
 
     asked, budget_s = asked_uses(uses, use or []), seconds_of(budget, "--budget")
@@ -77,7 +78,7 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
         print_json([tipping_plain(finding) for finding in found])
     else:
         for finding in found:
-            stdout().print(tipping_view(titles[finding.subject], finding))
+            stdout().print(Document([*sensitivity(titles[finding.subject], finding)]))
     for refusal in refused:
         warnings().print(refusal.cause, markup=False, soft_wrap=True)
     conclude(experiment, whole=all(finding.whole for finding in found))

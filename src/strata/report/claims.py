@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judged claims: as a table in a terminal and in Markdown, as data."""
+"""Judged claims as blocks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from strata.model.metric import name_title
-from strata.report.spans import Tone
-from strata.report.table import Cell, Table, columns, markdown, terminal
-from strata.report.wording import between, ends_plain, interval_ends, picked, ratio_words
+from strata.report.document import Block, Paragraph
+from strata.report.spans import Amount, Times, Tone
+from strata.report.table import Cell, Table, columns
+from strata.report.wording import between, ends_plain, interval_ends, picked
 from strata.statistics.claims import Finding, Judgement, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_share, format_value, times
@@ -30,7 +28,7 @@ TONES: Final[Mapping[Verdict, Tone]] = {
     "testable": "",
 }
 _LEGEND: Final = (
-    "A claim needs all its comparisons. The table shows those that decide its verdict.\n"
+    "A claim needs all its comparisons; the table shows the one that decides its verdict. "
     "Ratios are of the metric, the first stack's to the second's, with 95 % intervals that hold together "
     "within a claim."
 )
@@ -97,10 +95,10 @@ def found_words(finding: Finding) -> str:
     interval = finding.interval
     ends = (interval.low, interval.high) if interval else (None, None)
     unit = finding.unit or "1"
-    return level_words(finding.level, ends, unit, is_ratio=finding.against is not None)
+    return level_text(finding.level, ends, unit, is_ratio=finding.against is not None)
 
 
-def level_words(
+def level_text(
     level: float | None, ends: tuple[float | None, float | None], unit: str, *, is_ratio: bool
 ) -> str:
     """A ratio or a value with its interval: ``0.49 × (0.45 to 0.53)``; empty without one."""
@@ -108,32 +106,20 @@ def level_words(
         return ""
     low, high = ends
     interval = Interval(low, high) if low is not None and high is not None else None
-    if is_ratio:
-        return ratio_words(level, interval)
-    shown = f" ({between(interval.low, interval.high, unit, 'to')})" if interval else ""
-    return f"{format_value(level, unit)}{shown}"
+    return (Times(level, interval) if is_ratio else Amount(level, unit, interval)).text
 
 
-def claims_view(
-    judged: Sequence[Judgement], question: str, reasons: Mapping[str, str] | None = None
-) -> RenderableType:
+def claims(judged: Sequence[Judgement], question: str = "", reasons: Mapping[str, str] = {}) -> list[Block]:
     """The claims; ``reasons`` has a sentence for claims whose verdict was explained, by their ids."""
-    head = Text(counts_sentence(judged), style="bold")
     is_judged = any(finding.level is not None for each in judged for finding in each.findings)
-    legend = [Text(), Text(_LEGEND, style="dim")] if is_judged else []
-    said = [Text(each) for each in reason_lines(judged, reasons or {})]
-    whys = [Text(), *said] if said else []
-    return Group(Text(question, style="dim"), head, Text(), terminal(claims_table(judged)), *whys, *legend)
-
-
-def reason_lines(judged: Sequence[Judgement], reasons: Mapping[str, str]) -> list[str]:
-    """The reasons that were found by experiment, in the order of the claims."""
-    ids = [each.claim.id for each in judged]
-    return [f"{each}: {reasons[each]}." for each in ids if each in reasons]
-
-
-def claims_markdown(judged: Sequence[Judgement]) -> str:
-    return f"{counts_sentence(judged)}\n\n{markdown(claims_table(judged))}".rstrip() + "\n"
+    explained = [each.claim.id for each in judged if each.claim.id in reasons]
+    return [
+        *([Paragraph(question, "remark")] if question else []),
+        Paragraph(counts_sentence(judged), "lead" if question else ""),
+        claims_table(judged),
+        *(Paragraph(f"{name}: {reasons[name]}.") for name in explained),
+        *([Paragraph(_LEGEND, "key")] if is_judged and question else []),
+    ]
 
 
 def claims_plain(

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from strata.report import svg
-from strata.report.claims import level_words
+from strata.report.claims import level_text
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.statistics.claims import Finding, Judgement, Verdict
@@ -123,6 +123,6 @@ def _legend() -> str:
 def _words(row: _Row) -> str:
     finding, interval = row.finding, row.finding.interval
     ends = (interval.low, interval.high) if interval else (None, None)
-    level = level_words(finding.level, ends, "1", is_ratio=True)
+    level = level_text(finding.level, ends, "1", is_ratio=True)
     published = " to ".join("∞" if math.isinf(end) else ratio_digits(end) for end in (row.low, row.high))
     return f"{row.claim}, {finding.stack} {level}, published {published}"

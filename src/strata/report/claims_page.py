@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.tree import Tree
 
 from strata.model.trial import CellKey
-from strata.report.claims import claims_markdown, found_words
-from strata.report.spans import escaped
+from strata.report.claims import claims, found_words
+from strata.report.document import Block, Bullets, Code, Heading, Paragraph, markdown_of
+from strata.report.spans import Mono, Text, Toned, escaped, joined, said
 from strata.report.stack import stack_views, study_of, text_tree
 from strata.report.terminal import cost_line
 from strata.results.declared import scale_of
@@ -49,20 +50,29 @@ def claims_page(
     The ``image`` of the ratios lies beside it; empty: there is none.
     """
     snapshot = results.snapshot
-    parts = [
-        f"# {escaped(snapshot.question)}",
-        f"The comparison `{snapshot.name}`, {_size(results)}. `strata claims RESULTS --page FILE` made this "
-        "page: figures, verdicts and reasons come from the results.",
-        remark.strip(),
-        "## What to believe today",
-        *_believed(results, judged, reasons),
-        "## The claims",
-        claims_markdown(judged).strip(),
+    made = (
+        "`strata claims RESULTS --page FILE` made this page: figures, verdicts and reasons come from the "
+        "results."
+    )
+    head = [
+        Heading(snapshot.question, 1),
+        Paragraph(said("The comparison {}, {}. {}", Mono(snapshot.name), _size(results), made)),
     ]
-    if image:
-        parts += ["## Beside the published figures", f"![{escaped(alternative)}]({image})"]
-    parts += ["## The stacks", _stacks(results), "## How it was measured", *_measured(results)]
-    return "\n\n".join(filter(None, parts)) + "\n"
+    found: list[Block] = [
+        Heading("What to believe today", 2),
+        *_believed(results, judged, reasons),
+        Heading("The claims", 2),
+        *claims(judged),
+    ]
+    drawn = f"## Beside the published figures\n\n![{escaped(alternative)}]({image})" if image else ""
+    rest: list[Block] = [
+        Heading("The stacks", 2),
+        Code(_stacks(results), "text"),
+        Heading("How it was measured", 2),
+        *_measured(results),
+    ]
+    parts = (markdown_of(head), remark, markdown_of(found), drawn, markdown_of(rest))
+    return "\n\n".join(filter(None, (part.strip() for part in parts))) + "\n"
 
 
 def _size(results: StudyResults) -> str:
@@ -75,16 +85,16 @@ def _size(results: StudyResults) -> str:
 
 def _believed(
     results: StudyResults, judged: Sequence[Judgement], reasons: Mapping[str, str]
-) -> Iterator[str]:
+) -> Iterator[Block]:
     unmeasured = {each.claim.id for each in judged if _is_unmeasured(results, each)}
     for title, verdicts in _GROUPS:
         mine = [each for each in judged if each.verdict in verdicts and each.claim.id not in unmeasured]
         if mine:
-            yield f"**{title}:**"
-            yield "\n".join(f"- {_line(each, reasons.get(each.claim.id, ''))}" for each in mine)
+            yield Paragraph(Toned(f"{title}:"))
+            yield Bullets([_line(each, reasons.get(each.claim.id, "")) for each in mine])
     if unmeasured:
-        yield "**Not measured:**"
-        yield "\n".join(f"- {_said(each)}." for each in judged if each.claim.id in unmeasured)
+        yield Paragraph(Toned("Not measured:"))
+        yield Bullets([said("{}.", _named(each)) for each in judged if each.claim.id in unmeasured])
 
 
 def _is_unmeasured(results: StudyResults, judged: Judgement) -> bool:
@@ -98,21 +108,21 @@ def _was_run(results: StudyResults, cell: CellKey) -> bool:
     return any(each.attempts for each in results.readings_of(*cell))
 
 
-def _said(judged: Judgement) -> str:
-    return f"{escaped(judged.claim.claim)} (`{judged.claim.id}`)"
+def _named(judged: Judgement) -> Text:
+    return said("{} ({})", judged.claim.claim, Mono(judged.claim.id))
 
 
-def _line(judged: Judgement, reason: str) -> str:
+def _line(judged: Judgement, reason: str) -> Text:
     found = found_words(judged.deciding[0]) if judged.deciding else ""
     if judged.verdict in {"undecided", "not testable"}:
         found = judged.why
-    more = [escaped(each) for each in (found, reason) if each and judged.verdict != "reproduced"]
-    return "; ".join([_said(judged), *more]) + "."
+    more = [each for each in (found, reason) if each and judged.verdict != "reproduced"]
+    return joined([joined([_named(judged), *more], "; "), "."], "")
 
 
 def _stacks(results: StudyResults) -> str:
     trees = (text_tree(each) for each in stack_views(results.snapshot, study_of(results.snapshot)))
-    return f"```text\n{''.join(map(_plain, trees)).rstrip()}\n```"
+    return "".join(map(_plain, trees))
 
 
 def _plain(tree: Tree) -> str:
@@ -121,18 +131,22 @@ def _plain(tree: Tree) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def _measured(results: StudyResults) -> Iterator[str]:
+def _measured(results: StudyResults) -> Iterator[Block]:
     snapshot, records = results.snapshot, results.records
+    if not records:
+        yield Paragraph("Nothing was measured yet.")
+        return
     kernels = listed(list(dict.fromkeys(each.versions.kernel for each in records)))
     of = f"Linux {kernels}" if snapshot.time_domain == "wall" else f"the lab's Linux {kernels}"
-    yield f"`{snapshot.command}`, on {of}. {cost_line(results)}." if records else "Nothing was measured yet."
+    yield Paragraph(said("{}, on {}. {}.", Mono(snapshot.command), of, cost_line(results)))
     missing = [
         f"{cell[0]}.{cell[1]}"
         for cell, each in results.cells.items()
         if not each.records and cell not in snapshot.skipped
     ]
-    if missing and records:
-        yield f"Not measured: {counted(len(missing), 'cell')} of {len(results.cells)} ({_some(missing)})."
+    if missing:
+        counts = f"{counted(len(missing), 'cell')} of {len(results.cells)}"
+        yield Paragraph(f"Not measured: {counts} ({_some(missing)}).")
 
 
 def _some(names: Sequence[str]) -> str:

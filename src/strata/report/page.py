@@ -21,6 +21,7 @@ from strata.report.answer import check_reportable, objections, overall
 from strata.report.capability_table import capability_table
 from strata.report.data import raw_values
 from strata.report.effects import curves, effects_views
+from strata.report.findings import sensitivity_sentences
 from strata.report.heat_map import cells_view
 from strata.report.origin import command, declared_seeds, options, origin, precision_notes, seeds_words
 from strata.report.palette import GAINS, ON_GAINS, PARTS, stack_colours
@@ -31,7 +32,6 @@ from strata.report.survival import TITLE as SURVIVAL_TITLE
 from strata.report.survival import survival_tables
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
-from strata.report.tipping_text import tipping_words
 from strata.report.wording import SIGNS, coded, covered_words
 from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.findings import Finding, findings_of
@@ -110,7 +110,7 @@ def _tipping(advice: Sequence[Advice], tipping: Mapping[str, Finding] | None) ->
     """The sentences under the answers that they are of: other needs or uses may have chosen another stack."""
     uses = tipping or {}
     return {
-        each.use.name: tipping_words(found)
+        each.use.name: sensitivity_sentences(found)
         for each in advice
         if (found := uses.get(each.use.name)) is not None and {*found.leaders} <= {*each.leaders}
     }
