@@ -54,7 +54,7 @@ def claims_page(
         "`strata claims RESULTS --page FILE` made this page: figures, verdicts and reasons come from the "
         "results."
     )
-    head = [
+    head: list[Block] = [
         Heading(snapshot.question, 1),
         Paragraph(said("The comparison {}, {}. {}", Mono(snapshot.name), _size(results), made)),
     ]
