@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from strata.cli import app, main
 from strata.errors import StrataError
+from strata.printable import JSON_FORMAT
 
 
 def strata(
@@ -34,7 +35,15 @@ def shown(*words: object, width: int = 160, exit_code: int = 0) -> str:
 
 
 def shown_json(*words: object, exit_code: int = 0) -> Any:
-    return json.loads(shown(*words, "--json", exit_code=exit_code))
+    """What ``--json`` prints, without the version of its format."""
+    found = json.loads(shown(*words, "--json", exit_code=exit_code))
+    assert found.pop("format") == JSON_FORMAT
+    return found
+
+
+def checked(file: object, *words: object) -> Any:
+    """What ``strata check`` finds of a sound study."""
+    return shown_json("check", file, *words)["studies"][str(file)]
 
 
 def refusal(*words: object) -> StrataError:

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
+import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, Any, Final
+from functools import cache
+from typing import IO, Any, Final, TypeVar
 
 from pydantic_core import to_jsonable_python
 
@@ -19,6 +22,10 @@ _UNFIT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
 _LAYOUT: Final = "\n\t"
+JSON_FORMAT: Final = 2
+"""The version of what ``--json`` prints, and of an exported study.json: the first key of each."""
+
+Getter = TypeVar("Getter", bound=Callable[..., Any])
 
 
 def printable(text: str) -> str:
@@ -32,17 +39,54 @@ def unfit(text: str) -> str | None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON for a terminal, with unfit characters escaped.
-
-    Records (dataclasses and models) become objects, other values that JSON lacks their text.
-    """
-    text = json.dumps(value, indent=indent, ensure_ascii=False, default=plain)
+    """A value as JSON (see `plain`) for a terminal, with unfit characters escaped."""
+    text = json.dumps(plain(value), indent=indent, ensure_ascii=False)
     return _UNFIT.sub(lambda found: found[0] if found[0] in _LAYOUT else json.dumps(found[0])[1:-1], text)
 
 
+def in_json(getter: Getter) -> Getter:
+    """Mark the getter of a record's property: it belongs to the record's JSON, as its fields do."""
+    getter.in_json = True  # type: ignore[attr-defined]
+    return getter
+
+
 def plain(value: Any) -> Any:
-    """A record as JSON types: fields by their names, tuples as lists, paths as text."""
-    return to_jsonable_python(value, fallback=str)
+    """A value as JSON types: a record as an object, a mapping by the text of its keys, a path as text.
+
+    A record is a dataclass, a model or a named tuple. Its object has the fields that its ``repr`` shows and
+    its properties marked `in_json`. A named tuple that has a text, such as a trial's key, is its text.
+    Numbers that JSON lacks are null.
+    """
+    kind: Any = type(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if (names := _shown(kind)) is not None:
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Iterable) and not isinstance(value, bytes) and not hasattr(kind, "_fields"):
+        return [plain(each) for each in value]
+    return str(value) if hasattr(kind, "_fields") else to_jsonable_python(value, fallback=str)
+
+
+@cache
+def _shown(kind: Any) -> tuple[str, ...] | None:
+    """The names of a record type's fields and properties; None for other values."""
+    if dataclasses.is_dataclass(kind):
+        names = [each.name for each in dataclasses.fields(kind) if each.repr]
+    elif (fields := getattr(kind, "model_fields", None)) is not None:
+        names = [name for name, field in fields.items() if field.repr and not field.exclude]
+    elif hasattr(kind, "_fields") and "__str__" not in vars(kind):
+        names = list(kind._fields)
+    else:
+        return None
+    for name in dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base)):
+        found = getattr(kind, name, None)
+        getter = getattr(found, "fget", None) or getattr(found, "func", None)
+        names += [name] if getattr(getter, "in_json", False) else []
+    return tuple(names)
 
 
 def _written(found: re.Match[str]) -> str:

@@ -78,9 +78,10 @@ def test_a_disk_that_is_5_percent_slower_is_found_and_named(lab: Lab, before: st
 
     found = compared(before, after, "--fail-on", "worse", exit_code=1)
 
-    (rate,) = found["comparisons"]
-    assert (rate["metric"], rate["verdict"], rate["n"]) == ("operations_per_s", "worse", 3)
-    assert rate["ratio"] == pytest.approx(SLOWER_RATE_PER_S / RATE_PER_S, abs=0.01)
+    (rate,) = (row["comparison"] for row in found["rows"])
+    ratio = rate["ratio"]
+    assert (rate["kind"]["name"], rate["verdict"], ratio["n"]) == ("operations_per_s", "worse", 3)
+    assert ratio["ratio"] == pytest.approx(SLOWER_RATE_PER_S / RATE_PER_S, abs=0.01)
     title = "Amazon EBS gp3 volume: 2 GiB, {} IOPS, 125 MiB/s"
     keys = ("title", title), ("parameters.operation_rate", "{} 1/s")
     assert {(each["name"], each["first"], each["second"]) for each in found["differences"]} == {
@@ -97,8 +98,8 @@ def test_two_runs_of_one_study_are_identical_byte_for_byte(lab: Lab, before: str
 
     found = compared(before, again, "--all-metrics")
 
-    assert found["pairs_of_trials"] == {"compared": 1, "identical": 1, "same_numbers": 0}
-    assert {each["ratio"] for each in found["comparisons"]} == {1.0}
+    assert found["likenesses"] == {"identical": 1, "the same numbers": 0, "different": 0}
+    assert {each["comparison"]["ratio"]["ratio"] for each in found["rows"]} == {1.0}
     assert [each["name"] for each in found["differences"]] == ["seeds"]
 
 
@@ -109,9 +110,10 @@ def test_an_option_that_makes_no_difference_gives_a_ratio_of_exactly_1(
 
     found = compared(before, unreserved, "--all-metrics", "--fail-on", "worse", "--fail-on", "undecided")
 
-    assert {each["ratio"] for each in found["comparisons"]} == {1.0}
-    assert {(each["ratio_low"], each["ratio_high"]) for each in found["comparisons"]} == {(1.0, 1.0)}
-    assert found["pairs_of_trials"] == {"compared": 3, "identical": 0, "same_numbers": 3}
+    assert {each["comparison"]["ratio"]["ratio"] for each in found["rows"]} == {1.0}
+    intervals = [each["comparison"]["ratio"]["interval"] for each in found["rows"]]
+    assert {(each["low"], each["high"]) for each in intervals} == {(1.0, 1.0)}
+    assert found["likenesses"] == {"identical": 0, "the same numbers": 3, "different": 0}
     assert {(each["area"], each["first"], each["second"]) for each in found["differences"]} == {
         ("stacks", "[]", '["-m", "0"]'),
         ("plans", None, "-m 0"),

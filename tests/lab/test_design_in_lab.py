@@ -85,8 +85,8 @@ def test_the_self_test_measures_one_stack_once(lab: Lab, tmp_path: Path) -> None
     first = strata(*words, env=os.environ, cwd=tmp_path, check=False)
     again = strata(*words, env=os.environ, cwd=tmp_path, check=False)
 
-    (found,) = json.loads(first.stdout)
-    assert (found["values"], found["group"], found["studies"]) == (6, 3, 2000)
+    (found,) = json.loads(first.stdout)["tests"]
+    assert (found["values"], found["found"]["n"], found["found"]["by_verdict"]["total"]) == (6, 3, 2000)
     assert "6 measured" in first.stderr
     assert "6 kept of earlier runs" in again.stderr
     assert again.stdout == first.stdout

@@ -65,8 +65,9 @@ class Ground:
 
     @property
     def serials(self) -> list[str]:
-        found = json.loads(self.strata("list", "disks", "--json", check=True).stdout)
-        return [next(each["serial"] for each in found if each["path"] == disk) for disk in self.disks]
+        found = json.loads(self.strata("list", "disks", "--json", check=True).stdout)["disks"]
+        serials = {each["disk"]["path"]: each["disk"]["serial"] for each in found}
+        return [serials[disk] for disk in self.disks]
 
     @property
     def erased(self) -> list[str]:
@@ -156,7 +157,5 @@ def test_after_a_crash_clean_takes_the_stack_down_and_leaves_the_disks_alone(gro
     assert "deleted " in done.stdout
     assert "detached" not in done.stdout
     assert left(ground.path) == []
-    content = json.loads(ground.strata("list", "disks", ground.disks[0], "--json", check=True).stdout)[
-        "signatures"
-    ]
-    assert [each["kind"] for each in content] == ["btrfs"]
+    said = ground.strata("list", "disks", ground.disks[0], "--json", check=True).stdout
+    assert [each["kind"] for each in json.loads(said)["disks"][0]["content"]] == ["btrfs"]

@@ -37,7 +37,7 @@ def test_the_planted_tipping_point_is_found_by_real_trials(lab: Lab) -> None:
         # One seed for each value: the drives are exact, so that seeds differ by the spindles' angles alone.
         words = (*asked, "--parameter", "one.command_overhead", "--seeds", "1", "--json")
 
-        [found] = json.loads(strata(*words, env=env, cwd=folder).stdout)
+        [found] = json.loads(strata(*words, env=env, cwd=folder).stdout)["findings"]
 
         assert found["leaders"] == ["one"]
         [above] = [each for each in found["points"] if each["end"] == END_MS]
@@ -49,6 +49,6 @@ def test_the_planted_tipping_point_is_found_by_real_trials(lab: Lab) -> None:
         assert below["outcome"] == "stays"
         before = {path.name: hashes(path) for path in (folder / "results" / "variations").iterdir()}
 
-        assert json.loads(strata(*words, env=env, cwd=folder).stdout) == [found]
+        assert json.loads(strata(*words, env=env, cwd=folder).stdout)["findings"] == [found]
         after = {path.name: hashes(path) for path in (folder / "results" / "variations").iterdir()}
         assert after == before

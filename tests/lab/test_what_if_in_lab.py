@@ -52,10 +52,10 @@ def test_the_planted_reason_is_found_by_real_trials(lab: Lab) -> None:
 
         found = json.loads(strata(*words, env=env, cwd=folder).stdout)
 
-        assert found["turned_by"] == ["devices.two.model = one.toml"]
-        untried = [each["name"] for each in found["variations"] if "budget" in each["note"]]
+        assert [each["name"] for each in found["flipping"]] == ["devices.two.model = one.toml"]
+        untried = [each["name"] for each in found["tried"] if "budget" in each["note"]]
         assert untried == ["kernel = 6.12"]  # compiling it would take more
-        verdicts = {each["name"]: each["verdict"] for each in found["variations"] if each["verdict"]}
+        verdicts = {each["name"]: each["verdict"] for each in found["tried"] if each["verdict"]}
         assert verdicts.pop("devices.two.model = one.toml") == "reproduced"
         assert set(verdicts.values()) == {"not reproduced"}
         assert {

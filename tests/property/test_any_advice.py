@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advice_studies import Values, study, use, weight
 from strata.advice.advise import advise
 from strata.advice.model import Advice
-from strata.report.advice_tables import advice_plain
+from strata.printable import plain
 
 USE = use(weight("database", 3), weight("mail", 2))
 LOADS = ("database", "mail")
@@ -106,7 +106,7 @@ def test_a_stack_that_is_worse_everywhere_does_not_change_who_leads(values: Valu
 @given(any_values())
 @settings(max_examples=10)
 def test_the_same_results_give_the_same_advice_to_the_last_digit(values: Values) -> None:
-    assert advice_plain(advice_on(values)) == advice_plain(advice_on(values))
+    assert plain(advice_on(values)) == plain(advice_on(values))
 
 
 @given(any_values())

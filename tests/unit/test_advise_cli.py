@@ -35,7 +35,7 @@ def run(*words: object, code: int = 0) -> Result:
 
 
 def plain(*words: object) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(run(*words, "--json").stdout)
+    found: list[dict[str, Any]] = json.loads(run(*words, "--json").stdout)["advices"]
     return found
 
 
@@ -77,16 +77,17 @@ def test_json_has_the_ranking_the_evidence_and_what_is_not_known(folder: Results
     [advice] = plain(folder.path, "--use", "postgresql-server")
 
     assert (advice["conclusion"], advice["leaders"], advice["time_domain"]) == ("clear", ["xfs"], "virtual")
-    assert [each["stack"] for each in advice["ranking"]] == ["xfs", "ext4", "btrfs"]
-    behind = advice["ranking"][1]
+    assert [each["stack"] for each in advice["standings"]] == ["xfs", "ext4", "btrfs"]
+    behind = advice["standings"][1]
     score = behind["score"]
-    assert 1 < score["interval_low"] < score["ratio"] < score["interval_high"]
+    ratio = score["ratio"]
+    assert 1 < ratio["interval"]["low"] < ratio["ratio"] < ratio["interval"]["high"]
     assert (advice["baseline"], behind["waiting"]) == ("ext4", pytest.approx(1))
-    assert behind["geometric_mean"]["verdict"] == "worse"
+    assert behind["geometric"]["verdict"] == "worse"
     assert sum(advice["weightings"].values()) == pytest.approx(1)
-    assert {each["metric"] for each in behind["evidence"]} == {"transactions_per_s", "latency_ns_p99"}
+    assert {each["kind"]["name"] for each in behind["evidence"]} == {"transactions_per_s", "latency_ns_p99"}
     assert advice["durability"] == {}
-    assert [each["capability"] for each in advice["not_probed"][:2]] == ["durable", "disk-loss"]
+    assert [each["capability"] for each in advice["unprobed"][:2]] == ["durable", "disk-loss"]
     assert advice["headline"] == "choose xfs"
     assert advice["reasons"]["How sure"].startswith("Over 6 seeds")
 
@@ -121,7 +122,7 @@ def test_what_a_stack_must_have_is_required_of_any_use(folder: ResultsFolder) ->
         ("send", "required"),
         ("durable", "required"),
     ]
-    assert "send" in [each["capability"] for each in advice["not_probed"]]
+    assert "send" in [each["capability"] for each in advice["unprobed"]]
     with pytest.raises(StudyError, match='there is no capability "flying"'):
         run(folder.path, "--must", "flying")
 
@@ -151,11 +152,11 @@ def test_a_file_of_uses_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_the_uses_are_listed_without_results() -> None:
-    text, listed = shown("list", "uses", width=100), shown_json("list", "uses")
+    text, listed = shown("list", "uses", width=100), shown_json("list", "uses")["uses"]
 
     assert "mail-server" in text
     assert "survival of a lost disk" in text
-    assert listed[0]["weights"]["transactions"]["fits"][0] == {"workload": "pgbench"}
+    assert listed[0]["weights"][0]["fits"][0]["declared"] == {"workload": "pgbench"}
 
 
 def test_mistakes_in_uses_are_reported_before_results_are_read(tmp_path: Path) -> None:

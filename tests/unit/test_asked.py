@@ -66,12 +66,12 @@ def views(folder: Path) -> dict[str, str]:
         "serve, report": client.get("/study/results/report").text,
         "serve": client.get("/study/results/results").text,
         "show": shown("show", folder, width=2000),
-        "show --json": shown_json("show", folder)["answer"]["lead"],
+        "show --json": shown_json("show", folder)["lead"],
         "advise": shown("advise", folder, width=2000),
         "advise --markdown": shown("advise", folder, "--markdown"),
-        "advise --json": shown_json("advise", folder)[0]["lead"],
+        "advise --json": shown_json("advise", folder)["advices"][0]["lead"],
         "export": (folder / "export" / "report.md").read_text(),
-        "study.json": json.loads((folder / "export" / "study.json").read_text())["answer"]["lead"],
+        "study.json": json.loads((folder / "export" / "study.json").read_text())["lead"],
     }
     return {
         view: of_page(text) if view.startswith(("report", "serve")) else text for view, text in found.items()

@@ -335,10 +335,10 @@ def test_compare_goes_on_with_the_seeds_that_both_have(
 
     ended = ground.run(("compare", "GOOD", "RESULTS", "--json"), capsys)
 
-    rows = {row["stack"]: row for row in json.loads(ended.out)["comparisons"]}
-    assert rows["ext4"]["seeds"] == [1, 2, 3]
-    assert rows["xfs"]["seeds"] == [1, 3]
-    assert rows["xfs"]["seeds_a"] == [1, 2, 3]
+    cells = {row["cell"]["stack"]: row["cell"] for row in json.loads(ended.out)["rows"]}
+    assert cells["ext4"]["seeds"] == [1, 2, 3]
+    assert cells["xfs"]["seeds"] == [1, 3]
+    assert cells["xfs"]["first_seeds"] == [1, 2, 3]
 
 
 def test_virtual_and_wall_time_are_never_compared(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:

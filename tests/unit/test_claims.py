@@ -212,26 +212,31 @@ def test_results_are_judged_in_a_terminal_and_as_data(made: Path, file: Path) ->
     assert "Of 2 claims: 1 reproduced and 1 not testable." in said
     assert "the lab has no FreeBSD" in said
     first, second = found["claims"]
-    assert (first["id"], first["verdict"], second["verdict"]) == ("mail.btrfs", "reproduced", "not testable")
-    [compared] = first["comparisons"]
-    assert compared["ratio_low"] <= compared["ratio"] <= compared["ratio_high"] < 1
+    assert (first["claim"]["id"], first["verdict"], second["verdict"]) == (
+        "mail.btrfs",
+        "reproduced",
+        "not testable",
+    )
+    [compared] = first["findings"]
+    assert compared["interval"]["low"] <= compared["level"] <= compared["interval"]["high"] < 1
     assert "| **mail.btrfs** (btrfs is slower than ext4) |" in shown(
         "claims", made, "--claims", file, "--markdown"
     )
 
 
 def test_the_ratio_is_the_one_that_strata_compare_prints(made: Path, file: Path) -> None:
-    [row] = shown_json("compare", f"{made}:ext4", f"{made}:btrfs")["comparisons"]
-    [compared] = shown_json("claims", made, "--claims", file)["claims"][0]["comparisons"]
+    [row] = shown_json("compare", f"{made}:ext4", f"{made}:btrfs")["rows"]
+    [compared] = shown_json("claims", made, "--claims", file)["claims"][0]["findings"]
 
-    assert (compared["ratio"], compared["ratio_low"]) == (row["ratio"], row["ratio_low"])
+    ratio = row["comparison"]["ratio"]
+    assert (compared["level"], compared["interval"]) == (ratio["ratio"], ratio["interval"])
 
 
 def test_a_metric_of_a_stack_without_results_yet_is_no_mistake(made: Path, file: Path) -> None:
     metric = "fragmentation_ext4_extents_per_file_mean"
     file.write_text(SOUND.replace("transactions_per_s", metric))
 
-    [pair] = shown_json("claims", made, "--claims", file)["claims"][0]["comparisons"]
+    [pair] = shown_json("claims", made, "--claims", file)["claims"][0]["findings"]
 
     assert (pair["verdict"], pair["why"]) == ("undecided", "btrfs.postgresql: no such metric")
 
@@ -246,7 +251,7 @@ def test_a_verdict_can_end_with_exit_code_1(made: Path, file: Path) -> None:
 def test_one_claim_can_be_chosen(made: Path, file: Path) -> None:
     found = shown_json("claims", made, "--claims", file, "--only", "bsd")
 
-    assert [each["id"] for each in found["claims"]] == ["bsd"]
+    assert [each["claim"]["id"] for each in found["claims"]] == ["bsd"]
     assert "mail.btrfs" in (refusal("claims", made, "--claims", file, "--only", "mail.btfs").remedy or "")
 
 

@@ -49,7 +49,9 @@ def plain(*words: str) -> dict[str, Any]:
 
 
 def verdicts(found: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    return {(row["stack"], row["workload"]): row["verdict"] for row in found["comparisons"]}
+    return {
+        (row["cell"]["stack"], row["cell"]["workload"]): row["comparison"]["verdict"] for row in found["rows"]
+    }
 
 
 def rewrite(folder: str, trial: TrialKey, changes: Callable[[ResultRecord], dict[str, Any]]) -> None:
@@ -62,9 +64,9 @@ def rewrite(folder: str, trial: TrialKey, changes: Callable[[ResultRecord], dict
 def test_a_result_compared_with_itself_is_identical_and_exactly_1(made: Made) -> None:
     found = plain(made(), made(), "--all-metrics")
 
-    assert found["identical"]
-    assert {row["ratio"] for row in found["comparisons"]} == {1.0}
-    assert {row["verdict"] for row in found["comparisons"]} == {"equal"}
+    assert found["likenesses"] == {"identical": found["trials"], "the same numbers": 0, "different": 0}
+    assert {row["comparison"]["ratio"]["ratio"] for row in found["rows"]} == {1.0}
+    assert {row["comparison"]["verdict"] for row in found["rows"]} == {"equal"}
     assert found["differences"] == found["absent"] == []
     assert "identical byte for byte" in invoke(made(), made()).stdout
     assert "exactly 1" in invoke(made(), made()).stdout
@@ -83,16 +85,22 @@ def test_what_got_worse_and_better_is_found_where_it_is(made: Made) -> None:
         ("xfs", "mail"): "equal",
         ("btrfs", "mail"): "equal",
     }
-    (worse,) = [row for row in found["comparisons"] if row["verdict"] == "worse"]
-    assert worse["ratio"] == pytest.approx(0.9)
-    assert worse["b"] / worse["a"] == pytest.approx(0.9)
+    (worse,) = [row for row in found["rows"] if row["comparison"]["verdict"] == "worse"]
+    assert worse["comparison"]["ratio"]["ratio"] == pytest.approx(0.9)
+    assert worse["second"] / worse["first"] == pytest.approx(0.9)
 
 
 def test_a_latency_that_grows_is_worse_although_its_ratio_is_above_1(made: Made) -> None:
     found = plain(made(), made(gains={"ext4": 0.8}), "--metric", "latency_ns_p9?", "--stack", "ext4")
 
-    assert {row["metric"] for row in found["comparisons"]} == {"latency_ns_p95", "latency_ns_p99"}
-    assert all(row["ratio"] > 1.2 and row["verdict"] == "worse" for row in found["comparisons"])
+    assert {row["comparison"]["kind"]["name"] for row in found["rows"]} == {
+        "latency_ns_p95",
+        "latency_ns_p99",
+    }
+    assert all(
+        row["comparison"]["ratio"]["ratio"] > 1.2 and row["comparison"]["verdict"] == "worse"
+        for row in found["rows"]
+    )
 
 
 def test_the_first_is_the_baseline(made: Made) -> None:
@@ -153,7 +161,7 @@ def test_two_seeds_are_too_few_to_decide(made: Made) -> None:
     found = plain(made(), two)
 
     assert set(verdicts(found).values()) == {"too few seeds"}
-    assert {(row["n"], tuple(row["seeds_a"])) for row in found["comparisons"]} == {(2, (1, 2, 3, 4, 5, 6))}
+    assert {row["comparison"]["ratio"]["n"] for row in found["rows"]} == {2}
     assert invoke(made(), two, "--fail-on", "undecided").exit_code == 1
     assert "2 of 6" in invoke(made(), two).stdout
 
@@ -168,10 +176,9 @@ def test_trials_are_paired_by_their_seeds(made: Made) -> None:
 def test_results_that_share_no_seed_are_compared_without_pairs(made: Made) -> None:
     found = plain(made(), made(seeds=range(11, 17), gains={"ext4": 0.5}))
 
-    assert not any(row["paired"] for row in found["comparisons"])
+    assert not any(row["comparison"]["ratio"]["paired"] for row in found["rows"])
     assert verdicts(found)["ext4", "mail"] == "worse"
-    assert found["pairs_of_trials"]["compared"] == 0
-    assert not found["identical"]
+    assert found["trials"] == 0
 
 
 def test_one_stack_is_compared_with_another(made: Made) -> None:
@@ -179,8 +186,10 @@ def test_one_stack_is_compared_with_another(made: Made) -> None:
 
     found = plain(f"{results}:ext4", f"{results}:btrfs")
 
-    assert [(row["stack"], row["stack_b"]) for row in found["comparisons"]] == [("ext4", "btrfs")] * 2
-    assert all(row["ratio"] < 0.9 for row in found["comparisons"])
+    assert [(row["cell"]["stack"], row["cell"]["other_stack"]) for row in found["rows"]] == [
+        ("ext4", "btrfs")
+    ] * 2
+    assert all(row["comparison"]["ratio"]["ratio"] < 0.9 for row in found["rows"])
     assert found["absent"] == []
     [layers] = [each for each in found["differences"] if each["area"] == "stacks"]
     assert (layers["name"], layers["first"]) == (
@@ -212,7 +221,7 @@ def test_the_error_about_an_unknown_stack_lists_the_known_ones(made: Made) -> No
 def test_a_folder_with_a_colon_in_its_name_is_a_folder(made: Made, tmp_path: Path) -> None:
     folder = made_results(tmp_path / "day:ext4", stacks=STACKS, workloads=WORKLOADS)
 
-    assert len(plain(made(), str(folder.path))["comparisons"]) == 6
+    assert len(plain(made(), str(folder.path))["rows"]) == 6
 
 
 def test_what_is_named_differently_is_paired_by_map(made: Made) -> None:
@@ -226,13 +235,15 @@ def test_what_is_named_differently_is_paired_by_map(made: Made) -> None:
         "the stack ext4-new": "only in B",
     }
     assert mapped["absent"] == []
-    assert ("ext4", "ext4-new") in {(row["stack"], row["stack_b"]) for row in mapped["comparisons"]}
+    assert ("ext4", "ext4-new") in {
+        (row["cell"]["stack"], row["cell"]["other_stack"]) for row in mapped["rows"]
+    }
 
 
 def test_a_name_that_stands_for_another_does_not_stand_for_itself_as_well(made: Made) -> None:
     found = plain(made(), made(), "--map", "ext4=xfs")
 
-    assert [(row["stack"], row["stack_b"]) for row in found["comparisons"]] == [
+    assert [(row["cell"]["stack"], row["cell"]["other_stack"]) for row in found["rows"]] == [
         ("ext4", "xfs"),
         ("btrfs", "btrfs"),
     ] * 2
@@ -265,11 +276,11 @@ def test_the_whole_is_the_geometric_mean_of_how_much_better_the_cells_are(made: 
 
     overall = {each["workload"]: each for each in plain(made(), after)["overall"]}
 
-    assert overall["mail"]["gain"] == pytest.approx(2 ** (1 / 3))
-    assert overall["postgresql"]["gain"] == 1.0
-    assert overall[None]["gain"] == pytest.approx(2 ** (1 / 6))
+    assert overall["mail"]["comparison"]["gain"] == pytest.approx(2 ** (1 / 3))
+    assert overall["postgresql"]["comparison"]["gain"] == 1.0
+    assert overall[None]["comparison"]["gain"] == pytest.approx(2 ** (1 / 6))
     assert (overall["mail"]["cells"], overall[None]["cells"]) == (3, 6)
-    assert overall["mail"]["verdict"] == "better"
+    assert overall["mail"]["comparison"]["verdict"] == "better"
 
 
 def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
@@ -282,9 +293,9 @@ def test_in_the_mean_a_shorter_latency_is_a_gain(tmp_path: Path) -> None:
 
     found = plain(*folders)
 
-    assert {row["ratio"] for row in found["comparisons"]} == {0.5}
-    assert {row["verdict"] for row in found["comparisons"]} == {"better"}
-    assert [each["gain"] for each in found["overall"]] == [pytest.approx(2.0)]
+    assert {row["comparison"]["ratio"]["ratio"] for row in found["rows"]} == {0.5}
+    assert {row["comparison"]["verdict"] for row in found["rows"]} == {"better"}
+    assert [each["comparison"]["gain"] for each in found["overall"]] == [pytest.approx(2.0)]
 
 
 def _latency_alone(record: ResultRecord, factor: float) -> dict[str, Any]:
@@ -295,9 +306,9 @@ def _latency_alone(record: ResultRecord, factor: float) -> dict[str, Any]:
 
 
 def test_the_cells_are_in_the_studys_order(made: Made) -> None:
-    rows = plain(made(), made())["comparisons"]
+    rows = plain(made(), made())["rows"]
 
-    assert [(row["workload"], row["stack"]) for row in rows] == [
+    assert [(row["cell"]["workload"], row["cell"]["stack"]) for row in rows] == [
         (workload, stack) for workload in WORKLOADS for stack in STACKS
     ]
 
@@ -305,10 +316,13 @@ def test_the_cells_are_in_the_studys_order(made: Made) -> None:
 def test_worst_first_is_one_table_from_the_worst_on(made: Made) -> None:
     after = made(gains={"xfs.mail": 0.7, "btrfs.postgresql": 0.8, "ext4.mail": 1.3})
 
-    rows = plain(made(), after, "--worst-first")["comparisons"]
+    rows = plain(made(), after, "--worst-first")["rows"]
 
-    assert [(row["stack"], row["workload"]) for row in rows[:2]] == [("xfs", "mail"), ("btrfs", "postgresql")]
-    assert (rows[-1]["stack"], rows[-1]["workload"]) == ("ext4", "mail")
+    assert [(row["cell"]["stack"], row["cell"]["workload"]) for row in rows[:2]] == [
+        ("xfs", "mail"),
+        ("btrfs", "postgresql"),
+    ]
+    assert (rows[-1]["cell"]["stack"], rows[-1]["cell"]["workload"]) == ("ext4", "mail")
     assert invoke(made(), after, "--worst-first").stdout.index("xfs under mail") > 0
 
 

@@ -101,8 +101,8 @@ def test_a_gate_goes_red_when_a_fsync_flushes_once_more(tmp_path: Path) -> None:
     assert "+12 %" in said or "+13 %" in said
     assert "Counts per operation that differ" in said
     [change] = found["changes"]
-    assert (change["metric"], change["is_count"]) == (FLUSHES, True)
-    assert change["b"] / change["a"] == pytest.approx(1.125, abs=0.001)  # one of four disks
+    assert (change["kind"]["name"], change["is_count"]) == (FLUSHES, True)
+    assert change["second"] / change["first"] == pytest.approx(1.125, abs=0.001)  # one of four disks
     shown("compare", before, after, "--fail-on", "worse")
 
 
@@ -110,11 +110,13 @@ def test_what_has_not_changed_passes_and_is_exactly_1(tmp_path: Path) -> None:
     folder = made(tmp_path / "a")
 
     said = shown("compare", folder, folder, "--fail-on", "changed")
-    rows = shown_json("compare", folder, folder, "--metric", "*_per_operation")["comparisons"]
+    rows = shown_json("compare", folder, folder, "--metric", "*_per_operation")["rows"]
 
     assert "Counts per operation" not in said
-    assert {row["metric"] for row in rows} >= {FLUSHES, "write_bytes_per_operation"}
-    assert {(row["ratio"], row["verdict"]) for row in rows} == {(1.0, "equal")}
+    assert {row["comparison"]["kind"]["name"] for row in rows} >= {FLUSHES, "write_bytes_per_operation"}
+    assert {(row["comparison"]["ratio"]["ratio"], row["comparison"]["verdict"]) for row in rows} == {
+        (1.0, "equal")
+    }
 
 
 def test_a_metric_that_a_load_no_longer_yields_is_a_change_a_count_of_newer_results_is_none(
@@ -131,7 +133,7 @@ def test_a_metric_that_a_load_no_longer_yields_is_a_change_a_count_of_newer_resu
 
     [change] = shown_json("compare", before, after)["changes"]
 
-    assert (change["metric"], change["b"]) == ("latency_ns_max", None)
+    assert (change["kind"]["name"], change["second"]) == ("latency_ns_max", None)
 
 
 def test_a_count_of_0_on_both_sides_is_equal_and_not_missing(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_counts_are_shown_when_they_are_asked_for(tmp_path: Path) -> None:
     assert "What one transaction cost" in shown("show", folder, "--counts")
     assert "flushes per operation" in shown("show", folder, "--metric", FLUSHES)
     assert "no workload has the metric" in str(refusal("show", folder, "--metric", "flushes_per_op"))
-    rows = shown_json("query", folder, f"select value from metrics where metric = '{FLUSHES}'")
+    rows = shown_json("query", folder, f"select value from metrics where metric = '{FLUSHES}'")["rows"]
     assert len(rows) == 3
 
 

@@ -187,7 +187,7 @@ def test_what_the_driver_would_refuse_is_refused_here(wrong: dict[str, object]) 
 
 
 def test_the_commands_show_devices_with_their_sources() -> None:
-    listed = shown_json("list", "devices")
+    listed = shown_json("list", "devices")["devices"]
     sheet = shown_json("list", "devices", RE4)
 
     assert [device["name"] for device in listed] == bundled_devices()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from disk_machine import BY_ID, GIB, Tree
 
-from command_line import refusal, shown
+from command_line import refusal, shown, shown_json
 from strata.cli import parameters
 from strata.disks.health import health
 from strata.disks.inventory import Disk, disks
@@ -28,7 +28,7 @@ def only(tree: Tree, name: str) -> Disk:
 
 
 def as_json(*words: str) -> Any:
-    return json.loads(shown("list", "disks", *words, "--json"))
+    return shown_json("list", "disks", *words)["disks"]
 
 
 def test_a_sata_disk_is_known_by_what_sysfs_and_udev_say_of_it(tree: Tree) -> None:
@@ -89,9 +89,9 @@ def test_the_list_says_of_each_disk_whether_a_study_could_have_it(tree: Tree) ->
 def test_a_disk_in_use_is_not_opened(tree: Tree) -> None:
     tree.disk("sdb", "S2").mount("/dev/sdb", "/srv")
 
-    found = as_json("sdb")
+    [found] = as_json("sdb")
 
-    assert found["signatures"] is None
+    assert found["content"] is None
     assert not [
         words for words in tree.called if words[0] == "wipefs" and words[-1] in ("/dev/sdb", "/dev/vdz")
     ]
@@ -112,12 +112,12 @@ def test_json_has_everything_that_the_text_says(tree: Tree) -> None:
     tree.disk("sda", "S1").has("sda", "ext4", "home")
     tree.disk("sdb", "S2").swap("/dev/sdb")
 
-    found = {each["name"]: each for each in as_json()}
+    found = {each["disk"]["name"]: each for each in as_json()}
 
-    assert found["sda"]["path"] == f"{BY_ID}/ata-DISK_S1"
-    assert (found["sda"]["usable"], found["sda"]["erase"]) == (True, "S1")
-    assert found["sda"]["signatures"][0]["label"] == "home"
-    assert (found["sdb"]["usable"], found["sdb"]["uses"][0]["kind"]) == (False, "swap")
+    assert found["sda"]["disk"]["path"] == f"{BY_ID}/ata-DISK_S1"
+    assert (found["sda"]["reasons"], found["sda"]["erase"]) == ([], "S1")
+    assert found["sda"]["content"][0]["label"] == "home"
+    assert (found["sdb"]["erase"], found["sdb"]["uses"][0]["kind"]) == (None, "swap")
     assert found["sdb"]["reasons"][0]["remedy"].startswith("switch it off")
 
 
@@ -190,7 +190,7 @@ def test_many_mounts_and_processes_of_one_disk_are_one_reason_each(tree: Tree) -
     for number in range(9):
         tree.mount("/dev/sda", f"/srv/{number}").opened(str(700 + number), "/dev/sda", "qemu")
 
-    uses = [each["clause"] for each in as_json("sda")["uses"]]
+    uses = [each["clause"] for each in as_json("sda")[0]["uses"]]
 
     assert uses == [
         "is mounted at /srv/0, /srv/1, /srv/2 and 6 more",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, fake_runner, run_tiny, study_in
 
-from command_line import shown, shown_json
+from command_line import checked, shown
 from strata.execution import estimate as estimates
 from strata.execution.estimate import Past, estimate_of, past_trials
 from strata.execution.forecast import Took
@@ -132,7 +132,7 @@ def test_check_finds_the_trials_of_the_results_folders(
 
 
 def _bases() -> set[str]:
-    return {each["basis"] for each in shown_json("check", "tiny.toml")["estimate"]["cells"].values()}
+    return {each["basis"] for each in checked("tiny.toml")["estimate"]["cells"]}
 
 
 # What these trials took at 5de71145 in seconds of one processor: 3 to 4 (command), 8 to 20 (5 s of window).

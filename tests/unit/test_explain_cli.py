@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import shutil
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def test_a_trial_is_named_by_its_path_or_by_its_folder_and_its_id(results: Path)
 
 
 def test_json_holds_the_figures(results: Path) -> None:
-    found = json.loads(shown("explain", results / "btrfs.oltp.s1", "--json"))
+    found = shown_json("explain", results / "btrfs.oltp.s1")
 
     kinds = {kind["name"]: kind for kind in found["disks"][0]["kinds"]}
     assert (kinds["write_journal"]["requests"], kinds["flush"]["requests"]) == (30, 10)
@@ -81,7 +80,7 @@ def test_two_trials_are_compared_in_sentences(results: Path) -> None:
 
     assert "ext4 is" in said
     assert "on journal writes and commits" in said
-    plain = json.loads(shown("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1", "--json"))
+    plain = shown_json("explain", results, "ext4.oltp.s1", "btrfs.oltp.s1")
     total = sum(each["difference_ns"] for each in plain["contributions"])
     assert total == pytest.approx(plain["difference_ns"])
 
@@ -93,7 +92,7 @@ def test_what_the_slow_requests_waited_for_is_said_of_each_trial_in_their_order(
     assert said.index("btrfs.oltp.s1: The load keeps no log") < said.index(
         "ext4.oltp.s1: The load keeps no log"
     )
-    plain = json.loads(shown(*words, "--json"))
+    plain = shown_json(*words)["trials"]
     assert [*plain] == ["btrfs.oltp.s1", "ext4.oltp.s1"]
     assert plain["ext4.oltp.s1"]["slow"]["percentile"] == 90
 
@@ -187,7 +186,7 @@ def test_a_trace_can_be_had_as_csv_and_as_parquet(results: Path, tmp_path: Path)
 def test_a_table_alone_can_be_replayed(results: Path, tmp_path: Path) -> None:
     shown("trace", results / "ext4.oltp.s1", "--format", "parquet", "-o", tmp_path / "t.parquet")
 
-    plain = json.loads(shown("trace", tmp_path / "t.parquet", "--on", "wd-re4-500gb", "--json"))
+    plain = shown_json("trace", tmp_path / "t.parquet", "--on", "wd-re4-500gb")["result"]
 
-    assert plain["latency_ns"]["all"]["recorded"]["requests"] == 20
-    assert plain["latency_ns"]["flush"]["recorded"]["max"] == 2 * MS
+    assert plain["recorded"]["all"]["requests"] == 20
+    assert plain["recorded"]["flush"]["max"] == 2 * MS

@@ -11,7 +11,8 @@ from explanation_factory import SCATTERED, SLOW, explained
 from results_factory import S
 
 from strata.explanation.page import address_map
-from strata.explanation.tables import explanation_plain, tables
+from strata.explanation.tables import tables
+from strata.printable import plain
 from strata.traces.attribution import attribute
 from strata.traces.kinds import KINDS, TIME_PARTS
 from strata.traces.table import RECORD
@@ -156,7 +157,7 @@ def test_seeks_are_counted_whether_a_request_or_the_write_cache_needed_them() ->
     assert rows["seeks, of both kinds"] == (10, 5.0)
     assert rows["seeks that requests waited for"] == (4, 2.0)
     assert rows["seeks to empty the write caches"] == (6, 3.0)
-    assert explanation_plain(found)["seeks"] == 10
+    assert plain(found)["seeks"] == 10
 
 
 def test_emptying_the_write_cache_divides_into_what_the_head_does() -> None:
@@ -167,7 +168,7 @@ def test_emptying_the_write_cache_divides_into_what_the_head_does() -> None:
     at = names.index("mechanism: emptying the write cache")
     assert [row[1] for row in window.rows[at : at + 4]] == [40 * MS, 20 * MS, 16 * MS, 4 * MS]
     assert names[at + 1 : at + 4] == ["  of which seek", "  of which rotation", "  of which transfer"]
-    parts = explanation_plain(found)["disks"][0]["destage_parts_ns"]
+    parts = plain(found)["disks"][0]["destage_parts_ns"]
     assert parts == {"seek": 20 * MS, "rotation": 16 * MS, "transfer": 4 * MS}
 
 

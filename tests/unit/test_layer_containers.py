@@ -9,7 +9,7 @@ import pytest
 from execution_factory import TEXT as TINY
 from execution_factory import fake_runner, run_tiny
 
-from command_line import shown_json
+from command_line import checked, shown_json
 from strata.errors import DiagnosticsError
 from strata.lab.image import ImageSpec
 from strata.lab.recipe import project_root
@@ -118,7 +118,7 @@ def test_a_host_says_why_it_runs_no_incus(tmp_path: Path) -> None:
 def test_a_check_names_the_stacks_that_no_host_can_run(tmp_path: Path) -> None:
     file = study_of(tmp_path, '{ layer = "incus" }').file
 
-    (found,) = shown_json("check", str(file))["lab_only"].items()
+    (found,) = checked(file)["lab_only"].items()
 
     assert 'layer = "nspawn"' in found[0]
     assert found[1] == ["stack"]
@@ -180,6 +180,6 @@ def test_a_container_is_compared_with_its_host(tmp_path: Path) -> None:
 
     found = shown_json("compare", *(f"{tmp_path}/results:{stack}" for stack in ("ext4", "inside")))
 
-    assert [row["ratio"] for row in found["comparisons"]] == [1.0]
+    assert [row["comparison"]["ratio"]["ratio"] for row in found["rows"]] == [1.0]
     [layers] = [each["second"] for each in found["differences"] if each["area"] == "stacks"]
     assert "ext4 / incus-dir" in layers

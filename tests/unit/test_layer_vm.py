@@ -13,7 +13,7 @@ import pytest
 from execution_factory import study_in
 from results_factory import EventLog
 
-from command_line import shown_json
+from command_line import checked
 from strata.errors import DiagnosticsError
 from strata.execution.agenda import plan_study
 from strata.execution.estimate import estimate_of
@@ -227,7 +227,7 @@ def test_the_lab_says_why_a_machine_has_one_processor(tmp_path: Path, cpus: int)
     layers = f'{{ layer = "vm", cpus = {cpus} }}'
     file = written(tmp_path / "study.toml", TEXT.format(layers=layers, memory="1GiB"))
 
-    refused = shown_json("check", str(file)).get("host_only", {})
+    refused = checked(file)["host_only"]
 
     assert [("virtual time stands" in why, stacks) for why, stacks in refused.items()] == [
         (True, ["stack"])

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from command_line import shown
+from command_line import shown, shown_json
 from strata.cli.parameters import complete_layer
 from strata.diagnostics.mistakes import keys_of
 from strata.errors import StudyError
@@ -63,11 +62,11 @@ def test_options_of_other_programs_are_shown_with_their_parts_and_the_remedy() -
 
 
 def test_json_holds_the_same() -> None:
-    plain = json.loads(shown("list", "layers", "crypt", "--json"))
+    [plain] = shown_json("list", "layers", "crypt")["layers"]
 
     assert (plain["family"], plain["gives"]) == ("caches, encryption, integrity", "a block device")
     assert {each["name"] for each in plain["keys"]} == {*keys_of(catalogue().layers["crypt"])} - {"layer"}
-    assert [each["name"] for each in json.loads(shown("list", "layers", "--json"))] == LAYERS
+    assert [each["name"] for each in shown_json("list", "layers")["layers"]] == LAYERS
 
 
 def test_an_unknown_layer_is_refused_with_the_nearest() -> None:

@@ -328,7 +328,7 @@ def test_page_terminal_and_json_show_the_effects(tmp_path: Path) -> None:
     assert "The largest effect: clients 16" in page
     assert "Effects on transactions per second, zfs under oltp" in said
     (recordsize,) = [
-        each for each in plain["effects"] if each["factor"] == "recordsize" and not each["where"]
+        each["comparison"] for each in plain["effects"][0]["found"] if each["factor"] == "recordsize"
     ]
-    assert recordsize["ratio"] == pytest.approx(0.5)
+    assert recordsize["ratio"]["ratio"] == pytest.approx(0.5)
     assert recordsize["verdict"] == "worse"

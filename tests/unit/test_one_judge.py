@@ -56,12 +56,17 @@ def results(path: Path, *checks: Check, gain: float = 1.2) -> Path:
 def verdicts(path: Path) -> dict[str, str]:
     """What each place says of the slower stack against the faster, or of B against A."""
     folder, found = ResultsFolder.open(path), {}
-    rows = shown_json("show", path, "--metric", METRIC)["metrics"]
+    rows = shown_json("show", path, "--metric", METRIC)["cells"]
     [found["show"]] = (row["verdict"] for row in rows if row["verdict"] != "best")
-    [found["matrix"]] = (effect["verdict"] for effect in shown_json("show", path)["effects"])
+    [found["matrix"]] = (
+        effect["comparison"]["verdict"]
+        for view in shown_json("show", path)["effects"]
+        for effect in view["found"]
+        if view["kind"]["name"] == METRIC
+    )
     for a, b in (("ext4", "xfs"), ("xfs", "ext4")):
-        [found[f"compare {a} {b}"]] = (row["verdict"] for row in compared(path, a, b)["comparisons"])
-    [_, behind] = shown_json("advise", path, "--use", "postgresql-server")[0]["ranking"]
+        [found[f"compare {a} {b}"]] = (row["comparison"]["verdict"] for row in compared(path, a, b)["rows"])
+    [_, behind] = shown_json("advise", path, "--use", "postgresql-server")["advices"][0]["standings"]
     found["advise"] = behind["score"]["verdict"]
     found["its evidence"] = behind["evidence"][0]["verdict"]
     shown("export", path, "--output", path.parent / "export", "--format", "csv", "--force")
@@ -118,8 +123,11 @@ def test_a_ratio_has_one_direction_in_show_report_compare_and_advice(tmp_path: P
     assert f"{times(gain)} (" in page_of(ResultsFolder.open(path)).replace("\u00a0", " ")
     options = ("--metric", kind.name, "--threshold", "3%")
     assert f"{gain:.3f}" in shown("compare", f"{path}:xfs", f"{path}:ext4", *options)
-    [row] = compared(path, "xfs", "ext4", *options)["comparisons"]
-    assert (row["gain"], row["ratio"]) == (pytest.approx(gain), pytest.approx(1 / gain))
+    [row] = compared(path, "xfs", "ext4", *options)["rows"]
+    assert (row["comparison"]["gain"], row["comparison"]["ratio"]["ratio"]) == (
+        pytest.approx(gain),
+        pytest.approx(1 / gain),
+    )
 
 
 def test_a_gate_fails_by_no_number_that_the_report_doubts(tmp_path: Path) -> None:
@@ -137,9 +145,9 @@ def test_a_gate_fails_by_no_number_that_the_report_doubts(tmp_path: Path) -> Non
 
 def test_what_is_exactly_equal_stays_equal_although_it_is_doubtful(tmp_path: Path) -> None:
     path = results(tmp_path / "r", DISTURBED)
-    [same, _] = shown_json("compare", path, path)["comparisons"]
+    [same, _] = shown_json("compare", path, path)["rows"]
 
-    assert same["verdict"] == "equal"
+    assert same["comparison"]["verdict"] == "equal"
     shown("compare", path, path, "--fail-on", "worse", "--fail-on", "undecided")
 
 
@@ -149,4 +157,6 @@ def test_the_mean_over_cells_is_as_doubtful_as_they_are(tmp_path: Path) -> None:
         for name, gain in (("a", 1.0), ("b", 0.5))
     ]
 
-    assert {each["verdict"] for each in shown_json("compare", *folders)["overall"]} == {"doubtful"}
+    assert {each["comparison"]["verdict"] for each in shown_json("compare", *folders)["overall"]} == {
+        "doubtful"
+    }

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from command_line import shown
+from command_line import checked, shown
 from strata.model.study import Study
 from strata.plan.aspects.restart import parts_of
 from strata.plan.compile import compile_trial, skipped
@@ -86,11 +85,11 @@ def test_check_and_plan_say_who_shares(tmp_path: Path) -> None:
     study_of(EXT4 + LOADS, tmp_path)
     file = str(tmp_path / "study.toml")
 
-    checked = shown("check", file)
+    said = shown("check", file)
     planned = shown("plan", file, "--trial", "ext4.few.s1")
-    plain = json.loads(shown("check", file, "--json"))
+    plain = checked(file)
 
-    assert "prepared once for each seed: 2 sets of disks for 3 cells" in checked
+    assert "prepared once for each seed: 2 sets of disks for 3 cells" in said
     assert "[restart]" in planned
     assert "up to the restart shared with: ext4.many" in planned
     assert sorted(map(len, plain["shared"])) == [1, 2]

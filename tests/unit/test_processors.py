@@ -108,7 +108,7 @@ def test_an_unknown_processor_gets_the_nearest_name() -> None:
 
 
 def test_processors_are_listed_and_shown() -> None:
-    assert [each["name"] for each in shown_json("list", "processors")] == bundled_processors()
+    assert [each["name"] for each in shown_json("list", "processors")["processors"]] == bundled_processors()
     assert shown_json("list", "processors", SERVER)["parameters"]["copy_time"]["unit"] == "ps/B"
     assert "unit_time" in shown("list", "processors", SERVER)
 

@@ -46,8 +46,8 @@ def test_a_claim_that_the_study_skips_says_so_in_its_file(study: Path) -> None:
     found = shown_json("claims", study)["claims"]
 
     stated = {each.id for each in claims_of(study) if each.untestable}
-    assert {each["id"] for each in found if each["verdict"] == "not testable"} == stated
-    skipped_pairs = [pair["why"] for each in found for pair in each["comparisons"] if pair["why"]]
+    assert {each["claim"]["id"] for each in found if each["verdict"] == "not testable"} == stated
+    skipped_pairs = [pair["why"] for each in found for pair in each["findings"] if pair["why"]]
     assert skipped_pairs == []
 
 
@@ -67,9 +67,13 @@ def test_a_tenth_of_it_is_sound_and_says_what_it_can_no_longer_judge(study: Path
     full, tenth = (shown_json("claims", study, *words)["claims"] for words in ((), ("--scale", "10%")))
 
     lost = {
-        each["id"] for each in tenth if any(pair["verdict"] == "not testable" for pair in each["comparisons"])
+        each["claim"]["id"]
+        for each in tenth
+        if any(pair["verdict"] == "not testable" for pair in each["findings"])
     }
-    values = {each["id"] for each in full if any(pair["expected"] == "value" for pair in each["comparisons"])}
+    values = {
+        each["claim"]["id"] for each in full if any(pair["against"] is None for pair in each["findings"])
+    }
     assert lost & values == values - {"raid.frag.untar"}  # the same source is unpacked at any scale
 
 

@@ -94,10 +94,10 @@ def test_the_command_prints_tables_json_and_csv(folder: ResultsFolder) -> None:
     def run(*words: str) -> str:
         return shown("query", folder.path, *words)
 
-    assert json.loads(run(sql, "--json")) == [{"trial": "btrfs.oltp.s1", "valid": True}]
+    assert json.loads(run(sql, "--json"))["rows"] == [{"trial": "btrfs.oltp.s1", "valid": True}]
     assert run(sql, "--csv") == "trial,valid\nbtrfs.oltp.s1,true\n"
     assert "btrfs.oltp.s1" in run(sql)
-    assert {row["table"] for row in json.loads(run("--tables", "--json"))} == set(TABLES)
+    assert {row["table"] for row in json.loads(run("--tables", "--json"))["rows"]} == set(TABLES)
     with pytest.raises(ResultError, match="there is no query"):
         run()
 

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from made_results import made_results
 from strata.model.trial import CellKey
-from strata.report.data import study_plain
+from strata.printable import plain
+from strata.report.data import study_data
 from strata.report.export import to_markdown
 from strata.report.origin import declared_seeds, precision_notes, seeds_words
 from strata.report.page import render
@@ -82,10 +83,10 @@ def test_the_report_the_terminal_and_markdown_say_it(results: StudyResults) -> N
 
 
 def test_json_has_both(results: StudyResults) -> None:
-    plain = study_plain(results)
+    found = plain(study_data(results))
 
-    assert plain["added_seeds"] == {"postgresql": [4]}
-    assert plain["not_converged"] == {"xfs.postgresql": 0.041, "ext4.mail": None}
+    assert found["added_seeds"] == {"postgresql": [4]}
+    assert found["not_converged"] == {"xfs.postgresql": 0.041, "ext4.mail": None}
 
 
 def test_the_served_page_says_it(tmp_path: Path) -> None:

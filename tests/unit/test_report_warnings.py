@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from results_factory import good_log, metrics_of, plan_of, snapshot_of, store_trial
 
-from command_line import shown
+from command_line import shown, shown_json
 from strata.model.warning import Check
 from strata.report.page import render
 from strata.results.store import ResultsFolder
@@ -61,10 +60,10 @@ def test_a_trial_shows_each_check_as_a_question(folder: ResultsFolder) -> None:
 
 
 def test_json_holds_the_checks(folder: ResultsFolder) -> None:
-    trials = {each["trial"]: each for each in json.loads(shown("show", str(folder.path), "--json"))["trials"]}
+    trials = {each["trial"]: each for each in shown_json("show", str(folder.path))["trials"]}
 
-    assert trials["ext4.oltp.s2"]["checks"][0]["verdict"] == "no"
-    assert trials["ext4.oltp.s1"]["checks"][0]["verdict"] == "yes"
+    assert trials["ext4.oltp.s2"]["record"]["checks"][0]["verdict"] == "no"
+    assert trials["ext4.oltp.s1"]["record"]["checks"][0]["verdict"] == "yes"
 
 
 def test_the_report_warns_beside_the_answer(folder: ResultsFolder) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from execution_factory import TEXT, fake_runner
 
-from command_line import shown, shown_json
+from command_line import checked, shown
 from strata.cli import run as run_command
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
@@ -50,9 +50,7 @@ def test_a_share_keeps_one_unit_at_least(file: Path) -> None:
 
 
 def test_check_counts_the_time_of_the_share(file: Path) -> None:
-    full, tenth = (
-        shown_json("check", file, *words)["estimate"]["real_s"] for words in ((), ("--scale", "10%"))
-    )
+    full, tenth = (checked(file, *words)["estimate"]["real_s"] for words in ((), ("--scale", "10%")))
 
     assert tenth < full
 

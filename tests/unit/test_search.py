@@ -22,7 +22,8 @@ from strata.model.trial import CellKey, TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Trial
-from strata.report.data import study_plain
+from strata.printable import plain
+from strata.report.data import study_data
 from strata.report.knee import search_table
 from strata.report.page import page_of
 from strata.results.record import ResultRecord
@@ -229,20 +230,15 @@ def test_the_report_draws_the_knee_and_tables_have_the_rates(tmp_path: Path) -> 
     page = page_of(ResultsFolder.open(tmp_path / "results"))
     assert "Latency p99 over the rate" in page
     assert "ext4-oltp" not in page
-    plain = study_plain(found)["searches"]
-    assert {(each["stack"], each["seed"]) for each in plain} == {
-        (s, n) for s in ("ext4", "xfs") for n in (1, 2, 3)
-    }
-    for each in plain:
-        assert each["ended"]
-        assert (
-            each["kept_per_s"]
-            < each["missed_per_s"]
-            <= max(each["kept_per_s"] * 1.05, each["kept_per_s"] + 1)
-        )
-        assert [probe["kept"] for probe in each["probes"]] == sorted(
-            [p["kept"] for p in each["probes"]], reverse=True
-        )
+    searches = plain(study_data(found)["searches"])
+    assert set(searches) == {f"{stack}.oltp.s{seed}" for stack in ("ext4", "xfs") for seed in (1, 2, 3)}
+    for search in searches.values():
+        assert search["is_ended"]
+        kept = [probe["kept"] for probe in search["probes"]]
+        assert kept == sorted(kept, reverse=True)
+        below = max(probe["rate"] for probe in search["probes"] if probe["kept"])
+        above = min(probe["rate"] for probe in search["probes"] if not probe["kept"])
+        assert below < above <= max(below * 1.05, below + 1)
     table = search_table(found, "oltp")
     assert [row[0] for row in table.rows] == ["ext4", "xfs"]
 

@@ -54,17 +54,18 @@ def test_what_was_measured_is_measured_once(runner: FakeRunner) -> None:
     again = invoke("--seeds", "14", "--json")
 
     assert sorted(runner.begun) == sorted(f"ext4.random-read.s{seed}" for seed in range(1, 15))
-    assert json.loads(first.stdout)[0]["values"] == 12
-    assert json.loads(again.stdout)[0]["values"] == 14
+    assert json.loads(first.stdout)["tests"][0]["values"] == 12
+    assert json.loads(again.stdout)["tests"][0]["values"] == 14
     assert Path("results/selftest/study.json").is_file()
 
 
 def test_the_figures_are_there_for_a_program(runner: FakeRunner) -> None:
-    (found,) = json.loads(invoke("--json").stdout)
+    (tested,) = json.loads(invoke("--json").stdout)["tests"]
+    found = tested["found"]
 
-    assert (found["group"], found["studies"], found["verdict"]) == (6, 2000, "at most 5 %")
+    assert (found["n"], found["by_verdict"]["total"], tested["verdict"]) == (6, 2000, "at most 5 %")
     rate = found["by_interval"]
-    assert rate["low"] < rate["share"] < rate["high"]
+    assert rate["interval"][0] < rate["share"] < rate["interval"][1]
     assert rate["share"] == rate["count"] / 2000
 
 
@@ -87,7 +88,7 @@ def test_a_stack_and_a_workload_of_ones_own_study_can_be_taken(runner: FakeRunne
 
     done = invoke(str(file), "--stack", "xfs", "--workload", "mix", "--seeds", "12", "--json")
 
-    assert json.loads(done.stdout)[0]["of"].endswith("of xfs under mix")
+    assert json.loads(done.stdout)["tests"][0]["of"].endswith("of xfs under mix")
     assert sorted(runner.begun) == sorted(f"xfs.mix.s{seed}" for seed in range(5, 17))
     assert Path("results/selftest-tiny/study.json").is_file()
 
@@ -123,7 +124,7 @@ def test_known_distributions_need_no_lab(tmp_path: Path, monkeypatch: pytest.Mon
 
     done = invoke("--synthetic", "--json")
 
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+    found: list[dict[str, Any]] = json.loads(done.stdout)["tests"]
     assert done.exit_code == 0
     normal = next(each for each in found if each["of"].startswith("normal"))
     assert normal["verdict"] == "at most 5 %"
@@ -133,8 +134,10 @@ def test_known_distributions_need_no_lab(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_stack_that_is_really_slower_is_found_in_a_share_of_studies() -> None:
     words = ("--synthetic", "--stacks", "3", "--spread", "2", "--slower", "20", "--json")
-    found: list[dict[str, Any]] = json.loads(invoke(*words).stdout)
+    found: list[dict[str, Any]] = json.loads(invoke(*words).stdout)["tests"]
 
     assert all(
-        each["found"]["share"] > 0.95 for each in found if each["of"].startswith(("normal", "uniform"))
+        each["found"]["found"]["share"] > 0.95
+        for each in found
+        if each["of"].startswith(("normal", "uniform"))
     )

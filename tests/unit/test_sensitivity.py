@@ -267,12 +267,13 @@ def test_the_command_asks_every_use_with_an_answer_and_the_report_shows_it(found
     words = ("sensitivity", found_by_command, "--parameter", SETTLE, "--jobs", 1)
 
     assert "ext4 stays best unless" in " ".join(shown(*words).split())
-    [found] = shown_json(*words)
+    printed = shown_json(*words)
+    [found] = printed["findings"]
 
-    assert found["use"] == "postgresql-server"
+    assert found["subject"] == "postgresql-server"
     [flips] = [each for each in found["points"] if each["outcome"] == "flips"]
     assert flips["quantity"] == SETTLE
-    assert "estimated range 0.4 ms to 2 ms" in found["sentences"][0]
+    assert "estimated range 0.4 ms to 2 ms" in printed["sentences"]["postgresql-server"][0]
     assert "ext4 stays best unless" in page_of(ResultsFolder.open(found_by_command))
 
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from results_factory import STACKS, good_log, make_study, metrics_of, plan_of, snapshot_of, store_trial
 
-from command_line import shown
+from command_line import shown, shown_json
 from strata.errors import ResultError
 from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
@@ -53,27 +52,27 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
 
 
 def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) -> None:
-    plain = json.loads(shown("show", results, "--json"))
+    plain = shown_json("show", results)
 
-    best = [row for row in plain["metrics"] if row["metric"] == "transactions_per_s"]
+    best = [row for row in plain["cells"] if row["metric"] == "transactions_per_s"]
     assert [row["stack"] for row in best] == ["xfs", "ext4", "btrfs"]
     assert best[2]["verdict"] == "worse"
     assert best[2]["ratio_to_best"] == pytest.approx(75 / 344, rel=0.05)
     assert len(plain["trials"]) == 18
-    assert all(trial["valid"] for trial in plain["trials"])
+    assert all(trial["usable"] for trial in plain["trials"])
 
 
 def test_csv_is_the_same_table(results: str) -> None:
     rows = list(csv.DictReader(io.StringIO(shown("show", results, "--csv"))))
-    plain = json.loads(shown("show", results, "--json"))
+    plain = shown_json("show", results)
 
-    assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in plain["metrics"]]
+    assert [float(row["estimate"]) for row in rows] == [row["estimate"] for row in plain["cells"]]
 
 
 def test_another_metric_can_be_shown(results: str) -> None:
     assert "latency, median" in shown("show", results, "--metric", "latency_ns_p50")
-    plain = json.loads(shown("show", results, "--metric", "latency_ns_p50", "--json"))
-    assert {row["metric"] for row in plain["metrics"]} == {"latency_ns_p50"}
+    plain = shown_json("show", results, "--metric", "latency_ns_p50")
+    assert {row["metric"] for row in plain["cells"]} == {"latency_ns_p50"}
 
 
 def test_the_error_about_an_unknown_metric_lists_the_known_ones(results: str) -> None:
@@ -99,8 +98,8 @@ def test_one_trial_is_shown_with_where_its_disks_time_went(results: str) -> None
         "4.8 ×",
     ):
         assert text in said
-    plain = json.loads(shown("show", results, "--trial", "xfs.oltp.s1", "--json"))
-    assert plain["result"]["record_sha256"] in said
+    plain = shown_json("show", results, "--trial", "xfs.oltp.s1")
+    assert plain["record_sha256"] in said
 
 
 def test_one_trial_is_shown_with_what_memory_and_processors_did(results: str) -> None:
@@ -152,7 +151,7 @@ def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> 
         reading.attempt.result_path.unlink()
 
     assert "0 of 6 trials are valid" in shown("show", str(folder.path))
-    assert json.loads(shown("show", str(folder.path), "--json"))["metrics"] == []
+    assert shown_json("show", str(folder.path))["cells"] == []
 
 
 def test_a_report_is_written_beside_the_results_or_where_asked(results: str, tmp_path: Path) -> None:

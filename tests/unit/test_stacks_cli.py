@@ -34,13 +34,13 @@ def test_each_level_stands_above_what_it_stands_on_with_its_keys_and_size(study:
 def test_a_stack_that_is_named_twice_is_drawn_once(study: Path) -> None:
     words = ["plan", study, "--stack", "ext4", "--stack", "ext4"]
 
-    assert len(shown_json(*words)) == 1
+    assert len(shown_json(*words)["stacks"]) == 1
 
 
 def test_json_has_every_stack_with_sizes_in_bytes(study: Path) -> None:
-    drawn = shown_json("plan", study, "--stacks")
+    drawn = shown_json("plan", study, "--stacks")["stacks"]
 
-    assert [each["stack"] for each in drawn] == ["ext4", "btrfs"]
+    assert [each["name"] for each in drawn] == ["ext4", "btrfs"]
     assert drawn[1]["levels"][0]["keys"] == {"data": "raid1"}
     assert [disk["name"] for disk in drawn[1]["disks"]] == ["disk0", "disk1"]
     assert drawn[0]["levels"][0]["capacity_bytes"] == drawn[0]["disks"][0]["capacity_bytes"]
@@ -68,7 +68,7 @@ def test_shared_layers_and_each_tenants_own_are_distinguished(tmp_path: Path) ->
 
     only = ("plan", file, "--stack", "ext4")
     lines = [line.strip(" │└─├") for line in shown(*only).partition("\n\n")[0].splitlines()]
-    levels = shown_json(*only)[0]["levels"]
+    levels = shown_json(*only)["stacks"][0]["levels"]
     shown(*only, "--svg", tmp_path)
 
     assert [line.partition("  ")[0].partition(" (")[0] for line in lines] == [

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from command_line import refusal, shown, shown_json, strata
+from command_line import checked, refusal, shown, shown_json, strata
 from strata.lab.disk import driver_config
 from strata.lab.model import ModelledDisk
 from strata.plan.catalogue import catalogue
@@ -62,7 +63,7 @@ def test_a_program_without_a_price_is_named_unless_computing_is_free(file: Path)
 
     for cpu in ("generic-server-2024", "free"):
         file.write_text(in_machine.replace("[study]", f'[study]\ncpu = "{cpu}"'))
-        warnings = shown_json("check", file)["warnings"]
+        warnings = checked(file)["warnings"]
         found[cpu] = [each["text"] for each in warnings if each["code"] == "default-price"]
 
     [text] = found["generic-server-2024"]
@@ -75,9 +76,7 @@ def test_the_program_that_emulates_a_machine_is_named(file: Path) -> None:
     emulated = '{ layer = "vm", emulator = "qemu", memory = "384MiB" }, { layer = "ext4"'
     file.write_text(SOUND.replace('{ layer = "ext4"', emulated, 1))
 
-    [text] = [
-        each["text"] for each in shown_json("check", file)["warnings"] if each["code"] == "default-price"
-    ]
+    [text] = [each["text"] for each in checked(file)["warnings"] if each["code"] == "default-price"]
 
     assert "default price: qemu-system-x86_64 in ext4." in text
 
@@ -86,7 +85,7 @@ def test_the_programs_that_hold_a_container_are_not_named(file: Path) -> None:
     plain = '{ layer = "ext4", mount = ["noatime"] }'
     for layers in (f'{plain}, {{ layer = "nspawn" }}', '{ layer = "incus" }'):
         file.write_text(SOUND.replace(plain, layers, 1))
-        found = shown_json("check", file)
+        found = checked(file)
 
         assert layers in file.read_text()
         assert [each for each in found["warnings"] if each["code"] == "default-price"] == []
@@ -98,7 +97,7 @@ def test_mistakes_end_with_exit_code_2_and_no_traceback(
     file.write_text(SOUND.replace("mount = [", "mout = [").replace("scale = 10", "scale = 0"))
 
     code, _, said = strata(monkeypatch, capsys, "check", file)
-    (mistake, _) = shown_json("check", file, exit_code=2)["mistakes"]
+    (mistake, _) = shown_json("check", file, exit_code=2)["mistakes"][str(file)]
 
     assert code == 2
     assert "Traceback" not in said
@@ -117,11 +116,11 @@ def test_a_plan_shows_every_step_with_what_it_destroys_and_undoes(file: Path) ->
 
 
 def test_the_json_of_a_trial_is_a_plan(file: Path) -> None:
-    one = shown("plan", file, "--trial", "btrfs.mix.s2", "--json")
+    [one] = shown_json("plan", file, "--trial", "btrfs.mix.s2")["plans"]
     listed = shown("plan", file, "--list").split()
 
-    assert Plan.model_validate_json(one).trial.id == "btrfs.mix.s2"
-    assert [plan["trial"]["id"] for plan in shown_json("plan", file)] == listed
+    assert Plan.model_validate_json(json.dumps(one)).trial.id == "btrfs.mix.s2"
+    assert [plan["trial"]["id"] for plan in shown_json("plan", file)["plans"]] == listed
 
 
 def test_a_list_has_the_chosen_trial_alone(file: Path) -> None:
@@ -133,7 +132,7 @@ def test_the_design_is_printed_before_anything_is_run(file: Path) -> None:
     design = 'order = "abba"\norder_seed = 7\nprecision = "5%"\n\n[devices.disk0]'
     file.write_text(SOUND.replace("[devices.disk0]", design, 1))
 
-    described = shown_json("check", file)["study"]
+    described = checked(file)["declared"]
 
     assert "mirrored in the next seed's, drawn from the study's name and order_seed 7" in shown("plan", file)
     assert "up to 20 seeds a workload, until ratios are within ±5 %" in shown("check", file)
@@ -148,7 +147,7 @@ def test_a_folder_of_studies_is_checked_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("no study")
 
     said = shown("check", tmp_path, exit_code=2)
-    plain = shown_json("check", tmp_path, exit_code=2)
+    found = shown_json("check", tmp_path, exit_code=2)
 
     lines = said.splitlines()
     assert lines[0].startswith(
@@ -157,5 +156,6 @@ def test_a_folder_of_studies_is_checked_as_a_whole(tmp_path: Path) -> None:
     assert "sedes" in said
     assert "durration" in said
     assert any(line.startswith(f"{tmp_path}/c.toml") for line in lines)
-    assert [each["valid"] for each in plain] == [True, False, False]
-    assert len(plain[1]["mistakes"]) >= 2
+    assert [*found["studies"]] == [f"{tmp_path}/a.toml"]
+    assert [*found["mistakes"]] == [f"{tmp_path}/b.toml", f"{tmp_path}/c.toml"]
+    assert len(found["mistakes"][f"{tmp_path}/b.toml"]) >= 2

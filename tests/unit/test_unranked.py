@@ -130,4 +130,4 @@ def test_two_results_of_such_a_cell_are_neither_better_nor_worse(tmp_path: Path)
 
     found = shown_json("compare", tmp_path / "before", tmp_path / "after", "--fail-on", "worse")
 
-    assert {row["verdict"] for row in found["comparisons"]} == {"not ranked"}
+    assert {row["comparison"]["verdict"] for row in found["rows"]} == {"not ranked"}

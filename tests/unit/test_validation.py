@@ -175,7 +175,7 @@ def test_the_same_checks_give_the_same_page() -> None:
 
 def test_a_failure_is_the_commands_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "new" / "page.html"
-    (good,) = shown_json("lab", "validate", "flush", "--quick", "-o", page)
+    (good,) = shown_json("lab", "validate", "flush", "--quick", "-o", page)["subjects"]
     monkeypatch.setitem(SUBJECTS, "flush", lambda _: failing())
 
     assert good["name"] == "flush"
@@ -212,7 +212,8 @@ def test_a_slower_drive_has_a_larger_demerit_figure(tmp_path: Path) -> None:
     slower = 1.5 * model_ns(find_device(RE4), load)
     file.write_text(json.dumps({"rw": "randread", "bs": 4096, "latencies_ns": slower.tolist()}))
 
-    (section,) = shown_json("lab", "validate", "--measured", file, "--device", RE4, "-o", tmp_path / "m.html")
+    words = ("lab", "validate", "--measured", file, "--device", RE4, "-o", tmp_path / "m.html")
+    (section,) = shown_json(*words)["subjects"]
 
     assert [check["verdict"] for check in section["checks"]] == ["noted", "noted"]
     assert float(section["checks"][0]["found"].split()[0]) == pytest.approx(100 / 3 * 1.05, rel=0.1)

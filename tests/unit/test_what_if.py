@@ -83,7 +83,7 @@ def words(folder: Path, *more: str, claim: str = "oltp.ext4") -> tuple[object, .
 
 
 def named(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(each for each in found["variations"] if each["name"] == name)
+    return next(each for each in found["tried"] if each["name"] == name)
 
 
 def test_the_suspect_that_turns_the_verdict_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +92,12 @@ def test_the_suspect_that_turns_the_verdict_is_found(folder: Path, monkeypatch: 
     found = shown_json(*words(folder))
 
     assert named(found, "as measured")["verdict"] == "not reproduced"
-    assert found["turned_by"] == ["workloads.oltp.clients = 40"]
+    assert [each["name"] for each in found["flipping"]] == ["workloads.oltp.clients = 40"]
     assert found["sentence"].startswith("not reproduced → reproduced with workloads.oltp.clients = 40")
     [compared] = named(found, "workloads.oltp.clients = 40")["compared"]
     assert compared["low"] <= 2 <= compared["high"]
     assert found["whole"]
-    run = [each for each in found["variations"] if each["verdict"]]
+    run = [each for each in found["tried"] if each["verdict"]]
     assert len(runner.begun) == 6 * (len(run) - 1)  # two stacks, three seeds; not "as measured" again
 
 
@@ -113,9 +113,9 @@ def test_every_other_variation_is_tried_by_itself(folder: Path, monkeypatch: pyt
 
     found = shown_json(*words(folder))
 
-    assert found["turned_by"] == ["precondition = steady"]
+    assert [each["name"] for each in found["flipping"]] == ["precondition = steady"]
     assert named(found, "precondition = fresh")["verdict"] == "reversed"
-    tried = {each["name"] for each in found["variations"] if each["verdict"]}
+    tried = {each["name"] for each in found["tried"] if each["verdict"]}
     assert {"cpu = free", "memory = 4GiB", "oltp.scale = 5", "oltp.scale = 80"} <= tried
     assert kernels.count("6.12") == 6  # two stacks, three seeds: the other kernel's results are not its own
 
@@ -125,7 +125,7 @@ def test_a_variation_that_is_refused_says_why(folder: Path, monkeypatch: pytest.
 
     found = shown_json(*words(folder))
 
-    notes = [each["note"] for each in found["variations"] if not each["verdict"]]
+    notes = [each["note"] for each in found["tried"] if not each["verdict"]]
     assert 'refused: unknown key "nonsense"' in notes
     assert 'refused: there is no "ext3" in stacks' in notes
     assert "refused: it changes nothing in these trials" in notes
@@ -143,7 +143,7 @@ def test_nothing_is_run_twice_and_the_findings_are_kept(
     assert shown_json(*words(folder, "--budget", "1ns")) == first
     assert again.begun == []
     kept = findings_of(ResultsFolder.open(folder / "results"), "what-if")
-    assert [each.name for each in kept["oltp.ext4"].flipping] == first["turned_by"]
+    assert [each.name for each in kept["oltp.ext4"].flipping] == [each["name"] for each in first["flipping"]]
     said = " ".join(shown("claims", folder / "results", "--claims", folder / "my.claims.toml").split())
     assert "oltp.ext4: not reproduced → reproduced with workloads.oltp.clients = 40" in said
 
@@ -185,7 +185,7 @@ def test_comparisons_without_results_are_left_out(folder: Path, monkeypatch: pyt
 
     found = shown_json(*words(folder))
 
-    assert found["turned_by"] == ["workloads.oltp.clients = 40"]
+    assert [each["name"] for each in found["flipping"]] == ["workloads.oltp.clients = 40"]
     assert not [each for each in runner.begun if ".scan." in each]
 
 
@@ -250,7 +250,7 @@ def test_of_a_study_the_variations_are_listed(folder: Path) -> None:
 
     found = shown_json("claims", folder / "my.toml", "--what-if", "oltp.ext4")
 
-    refused = {each["name"]: each["refused"] for each in found if each["refused"]}
+    refused = {each["name"]: each["refused"] for each in found["variations"] if each["refused"]}
     assert refused == {
         "stacks.ext4.layers.ext4.nonsense = 1": 'unknown key "nonsense"',
         "stacks.ext3.layers.ext4.mount = []": 'there is no "ext3" in stacks',
@@ -265,5 +265,5 @@ def test_every_other_kernel_is_a_variation(folder: Path) -> None:
 
     found = shown_json("claims", folder / "my.toml", "--what-if", "oltp.ext4")
 
-    kernels = [each for each in found if each["name"].startswith("kernel")]
+    kernels = [each for each in found["variations"] if each["name"].startswith("kernel")]
     assert [(each["changes"], each["refused"]) for each in kernels] == [({"study.kernel": "6.12"}, "")]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from command_line import shown
+from command_line import shown, shown_json
 from strata.cli.parameters import complete_workload
 from strata.errors import StudyError
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs, undeclared
@@ -44,13 +43,13 @@ def test_its_example_is_a_sound_study(name: str, tmp_path: Path) -> None:
 
 
 def test_json_holds_the_metrics_with_their_units_and_directions() -> None:
-    plain = json.loads(shown("list", "workloads", "pgbench", "--json"))
+    [plain] = shown_json("list", "workloads", "pgbench")["workloads"]
 
-    found = {each["names"]: each for each in plain["metrics"]}
+    found = {each["names"]: each for each in plain["metric_specs"]}
     assert found["transactions_per_s"]["unit"] == "1/s"
     assert found["transactions_per_s"]["better"] == "higher"
     assert {"warmup", "measure"} <= set(plain["phases"])
-    assert [each["name"] for each in json.loads(shown("list", "workloads", "--json"))] == WORKLOADS
+    assert [each["name"] for each in shown_json("list", "workloads")["workloads"]] == WORKLOADS
 
 
 def test_a_workloads_checks_and_the_checks_of_every_trial_are_shown_by_name_and_meaning() -> None:
@@ -58,8 +57,9 @@ def test_a_workloads_checks_and_the_checks_of_every_trial_are_shown_by_name_and_
 
     assert "no-transaction-failed did all transactions succeed?" in said
     assert "did-io-in-window did the measured window reach the disks?" in said
-    plain = json.loads(shown("list", "workloads", "pgbench", "--json"))
-    assert plain["checks"].keys() == catalogue().workloads["pgbench"].check_questions.keys()
+    plain = shown_json("list", "workloads", "pgbench")
+    [sheet], kind = plain["workloads"], catalogue().workloads["pgbench"]
+    assert sheet["check_questions"].keys() == kind.check_questions.keys()
     assert "steady" in plain["common_checks"]
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from strata.advice.uses import Need, Use, Weight
 from strata.model.warning import ResultWarning
+from strata.printable import in_json
 from strata.results.capabilities import Verdict
 from strata.results.record import TimeDomain
 from strata.statistics.comparison import Comparison, MetricKind
@@ -200,6 +201,7 @@ class Advice:
     failures: Mapping[str, str]
 
     @property
+    @in_json
     def take_either(self) -> bool:
         """Whether it does not matter which of the leaders is taken, even where the zone's edge is open."""
         return self.conclusion == "even" or (
@@ -217,6 +219,7 @@ class Advice:
         return {each.stack: each for each in self.out if each.why == "requirement"}
 
     @property
+    @in_json
     def leader(self) -> str | None:
         return self.leaders[0] if self.conclusion == "clear" else None
 

@@ -12,6 +12,7 @@ from strata.cli.parameters import AsJson, AsMarkdown, FromResults, Musts, option
 from strata.errors import StudyError
 from strata.model.asked import REQUIREMENTS, Requirement
 from strata.plan.catalogue import catalogue
+from strata.printable import plain
 from strata.results.store import ResultsFolder
 
 if TYPE_CHECKING:
@@ -61,13 +62,24 @@ def _print_advice(
     # NumPy takes a third of a second to load.
     from strata.advice.advise import advise as advise_on  # noqa: PLC0415
     from strata.report import advice_tables as tables  # noqa: PLC0415
+    from strata.report.advice_text import headline, lead, reasons  # noqa: PLC0415
     from strata.report.document import Document, markdown_of  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
     from strata.statistics.study import gather  # noqa: PLC0415
 
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if as_json:
-        print_json([tables.advice_plain(each) for each in advices])
+        print_json(
+            advices=[
+                {
+                    **plain(each),
+                    "lead": lead(each),
+                    "headline": headline(each),
+                    "reasons": dict(reasons(each)),
+                }
+                for each in advices
+            ]
+        )
     elif as_markdown:
         print_text(markdown_of(tables.advices(advices, in_full=True)))
     else:

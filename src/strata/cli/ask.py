@@ -288,9 +288,9 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     """Print the answer, then look for what would change it, then print that and the commands."""
     from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.plan.commands import build_commands  # noqa: PLC0415
-    from strata.report.advice_tables import advice_plain, advices  # noqa: PLC0415
+    from strata.report.advice_tables import advices  # noqa: PLC0415
+    from strata.report.advice_text import lead  # noqa: PLC0415
     from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.findings import tipping_plain  # noqa: PLC0415
     from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
     from strata.report.table import terminal  # noqa: PLC0415
     from strata.results.capabilities import read_capabilities  # noqa: PLC0415
@@ -311,14 +311,8 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
     commands = build_commands(study, chosen) if chosen else []
     changes, interrupted = _changes(question, folder, results, advice)
     if as_json:
-        found: dict[str, Any] = {
-            "study": str(question.file),
-            "results": str(place),
-            "advice": advice_plain(advice),
-            "facts": facts,
-            "tipping": None if changes is None else tipping_plain(changes),
-        }
-        print_json({**found, "stack": chosen, "commands": commands})
+        found = {"study": question.file, "results": place, "advice": advice, "facts": facts}
+        print_json(found, lead=lead(advice), tipping=changes, stack=chosen, commands=commands)
     else:
         _print_rest(question, advice, changes, commands)
         every = f"strata advise {place} --use {advice.use.name} --evidence; strata report {place}"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -63,7 +63,7 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     except Cancelled:
         raise typer.Exit(INTERRUPTED_EXIT) from None
     if as_json:
-        print_json(_plain(found, chosen.id))
+        print_json(found, trial=chosen.id)
         return
     stdout().print(_sentence(found), markup=False, soft_wrap=True)
     explain([f"{each.folder}/{chosen.id}" for each in (found.before, found.first)])
@@ -74,14 +74,3 @@ def _sentence(found: Found) -> str:
     unsure = f", or one of {len(found.unsure)} before it that cannot be tried" if found.unsure else ""
     changed = f"{first.commit[:12]} changed it from {before.value:.12g} to {first.value:.12g}"
     return f"{changed}{unsure}: {first.subject}"
-
-
-def _plain(found: Found, trial: str) -> dict[str, Any]:
-    steps = [{**vars(each), "folder": str(each.folder)} for each in found.steps]
-    return {
-        "trial": trial,
-        "first": found.first.commit,
-        "before": found.before.commit,
-        "unsure": list(found.unsure),
-        "steps": steps,
-    }

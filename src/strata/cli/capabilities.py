@@ -75,7 +75,7 @@ def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) ->
     from strata.report.table import markdown  # noqa: PLC0415
 
     if form == "json":
-        print_json({"time_domain": found.time_domain, "probes": found.probes, "cells": found.cells})
+        print_json(found)
     elif form == "markdown":
         print_text(markdown(tables.capability_table(found, stacks, has_bytes=True, has_questions=False)))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -28,7 +28,7 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped, trials
 from strata.plan.model import Plan
 from strata.plan.unpriced import unpriced_warnings
-from strata.printable import printable
+from strata.printable import in_json, printable
 from strata.reading.claims import SUFFIX
 from strata.reading.load import load_study
 from strata.rules.direct_io import direct_io_warnings
@@ -47,8 +47,8 @@ _LONGEST: Final = 3
 class _Sound:
     """A study file without a mistake."""
 
-    study: Study
-    runnable: int
+    study: Study = field(repr=False)
+    trials: int  # that can be run
     skipped: dict[CellKey, str]
     warnings: list[ResultWarning]
     estimate: Estimate
@@ -56,11 +56,36 @@ class _Sound:
     lab_only: dict[str, list[str]]  # the stacks that no host can run, by the reason
     host_only: dict[str, list[str]]  # the stacks that the lab cannot run
 
+    @property
+    @in_json
+    def declared(self) -> dict[str, Any]:
+        return self.study.describe()
+
+    @property
+    @in_json
+    def remarks(self) -> dict[str, list[str]]:
+        """What workloads and tenants say of themselves, with their names."""
+        found: dict[str, dict[str, None]] = {}
+        for name, workload in self.study.workloads.items():
+            loads = {f"{name}.{tenant}": each.load for tenant, each in workload.tenants().items()}
+            for stack in self.study.stacks.values():
+                on = stack.at(workload.place).provides
+                for whose, load in (loads or {name: workload}).items():
+                    for text in load.remarks(on):
+                        found.setdefault(text, {})[whose] = None
+        return {text: [*names] for text, names in found.items()}
+
+    @property
+    @in_json
+    def uncut(self) -> dict[str, str]:
+        """The workloads under which the power is not cut, with the reason."""
+        return dict(uncut(self.study))
+
 
 def check(
     study: Annotated[Path, argument("A study file, or a folder of study files.", "STUDY")],
     scale: AtScale = WHOLE,
-    as_json: Annotated[bool, option("The mistakes or the study; for a folder, a list.", "--json")] = False,
+    as_json: Annotated[bool, option("The studies and the mistakes, by their files.", "--json")] = False,
 ) -> None:
     """Find every mistake in a study file: key, line and remedy.
 
@@ -72,7 +97,7 @@ def check(
         strata check studies/quickstart.toml
         strata check studies
         strata check studies/showcase.toml --scale 10%
-        strata check studies/quickstart.toml --json | jq -r '.mistakes[].remedy'
+        strata check studies/quickstart.toml --json | jq -r '.mistakes[][].remedy'
     """
     beside = (each for each in sorted(study.glob("*.toml")) if not each.name.endswith(SUFFIX))
     if study.name.endswith(SUFFIX):
@@ -86,9 +111,10 @@ def check(
     if not found:
         raise StudyError("a folder without a .toml file", place=str(study), remedy="name a study file")
     if as_json:
-        plain = [_plain(each) for each in found.values()]
-        named = [{"file": str(file), **each} for file, each in zip(found, plain, strict=True)]
-        print_json(named if study.is_dir() else plain[0])
+        print_json(
+            studies={file: each for file, each in found.items() if isinstance(each, _Sound)},
+            mistakes={file: _mistakes(each) for file, each in found.items() if isinstance(each, StrataError)},
+        )
     elif errors and not study.is_dir():
         raise errors[0]
     else:
@@ -142,27 +168,10 @@ def _by_reason(plans: Iterable[Plan], unmet: Callable[[Plan], Iterable[str]]) ->
     return {why: [*stacks] for why, stacks in found.items()}
 
 
-def _plain(checked: _Sound | StrataError) -> dict[str, Any]:
-    if isinstance(checked, _Sound):
-        left_out = {str(cell): why for cell, why in checked.skipped.items()}
-        warnings = [
-            {"code": each.code, "text": each.text, "remedy": each.remedy} for each in checked.warnings
-        ]
-        head = {"valid": True, "trials": checked.runnable, "skipped": left_out, "warnings": warnings}
-        shared = {"shared": [[*map(str, group)] for group in checked.shared]} if checked.shared else {}
-        lacking = {"lab_only": checked.lab_only, "host_only": checked.host_only}
-        only = {key: stacks for key, stacks in lacking.items() if stacks}
-        estimate = _estimate_plain(checked.estimate)
-        said = {"remarks": _remarks(checked.study), "uncut": uncut(checked.study)}
-        remarks = {key: found for key, found in said.items() if found}
-        return {**head, **shared, **only, **remarks, "estimate": estimate, "study": checked.study.describe()}
-    mistakes = checked.diagnostics if isinstance(checked, DiagnosticsError) else [checked]
-    described = []
-    for each in mistakes:
-        key, line = (each.key, each.line) if isinstance(each, StudyError) else (None, None)
-        fields = {"place": each.place, "cause": each.cause, "remedy": each.remedy}
-        described.append({"key": key, "line": line, **fields})
-    return {"valid": False, "mistakes": described}
+def _mistakes(error: StrataError) -> list[dict[str, Any]]:
+    """The mistakes of a file as records: cause, place, remedy, and where they are known key and line."""
+    found = error.diagnostics if isinstance(error, DiagnosticsError) else [error]
+    return [vars(each) for each in found]
 
 
 def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
@@ -172,7 +181,7 @@ def _print(file: Path, checked: _Sound | StrataError, *, in_full: bool) -> None:
     study = checked.study
     sizes = ((study.stacks, "stack"), (study.workloads, "workload"), (study.seeds, "seed"))
     factors = " × ".join(counted(len(each), word) for each, word in sizes)
-    rest = f", of which {checked.runnable} can be run" if checked.skipped else ""
+    rest = f", of which {checked.trials} can be run" if checked.skipped else ""
     print(printable(f"{file}: no mistakes; {factors} = {counted(study.trial_count, 'trial')}{rest}"))
     if in_full:
         _print_more(checked)
@@ -187,7 +196,7 @@ def _print_more(checked: _Sound) -> None:
         if (find := find_of(load)) is not None:
             text = f"{name}: on each stack with each seed the highest rate with {find}: several trials each"
             print(printable(f"  {text}"))
-    for text, names in _remarks(study).items():
+    for text, names in checked.remarks.items():
         print(printable(f"  {listed(names)} {text}"))
     for name, kept in study.matrix.same.items():
         print(printable(f"  {name} is the same as {kept}, which is run for both"))
@@ -205,21 +214,8 @@ def _print_more(checked: _Sound) -> None:
 def _print_left_out(checked: _Sound) -> None:
     for cell, why in checked.skipped.items():
         print(printable(f"  {cell} will be skipped: {why}"))
-    for name, why in uncut(checked.study).items():
+    for name, why in checked.uncut.items():
         print(printable(f"  the power is not cut under {name}: {why}"))
-
-
-def _remarks(study: Study) -> dict[str, list[str]]:
-    """What workloads and tenants say of themselves, with their names."""
-    found: dict[str, dict[str, None]] = {}
-    for name, workload in study.workloads.items():
-        loads = {f"{name}.{tenant}": each.load for tenant, each in workload.tenants().items()}
-        for stack in study.stacks.values():
-            on = stack.at(workload.place).provides
-            for whose, load in (loads or {name: workload}).items():
-                for text in load.remarks(on):
-                    found.setdefault(text, {})[whose] = None
-    return {text: [*names] for text, names in found.items()}
 
 
 def _print_only(where: str, stacks: dict[str, list[str]]) -> None:
@@ -264,17 +260,3 @@ def _print_estimate(estimate: Estimate) -> None:
         print(
             "    less memory is available than one lab takes: lower `memory` under [study], or end programs"
         )
-
-
-def _estimate_plain(estimate: Estimate) -> dict[str, Any]:
-    cells = {
-        str(each.cell): {
-            "trials": each.trials,
-            "trial_virtual_s": round(each.trial_ns / NS_PER_S, 1),
-            "trial_real_s": round(each.trial_real_s, 1),
-            "basis": each.basis,
-        }
-        for each in estimate.cells
-    }
-    memory = {"lab_bytes": estimate.lab_bytes, "available_bytes": estimate.available_bytes}
-    return {"real_s": round(estimate.real_s, 1), "jobs": estimate.jobs, **memory, "cells": cells}

@@ -148,7 +148,7 @@ def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: 
     from strata.report.document import Document, markdown_of  # noqa: PLC0415
 
     if as_json:
-        print_json(shown.claims_plain(judged, read.name, read.reasons))
+        print_json(study=read.name, claims=judged, reasons=read.reasons)
     elif as_markdown:
         print_text(markdown_of(shown.claims(judged)))
     else:

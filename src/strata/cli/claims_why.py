@@ -32,7 +32,7 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
     from strata.experiment.strategies.what_if import WhatIf  # noqa: PLC0415  numbers take a moment to load
     from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.findings import what_if, why_plain  # noqa: PLC0415
+    from strata.report.findings import what_if, what_if_sentence  # noqa: PLC0415
     from strata.results.declared import declared_study  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
     experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs)
     found = experiment.answer(WhatIf(judged, results, subject, asked.study, asked.seeds))
     if asked.as_json:
-        print_json(why_plain(judged.claim, found))
+        print_json(found, claim=judged.claim, sentence=what_if_sentence(found))
     else:
         stdout().print(Document([*what_if(judged.claim, found)]))
     conclude(experiment, whole=found.whole)
@@ -66,7 +66,7 @@ def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) ->
         (each, _refusal(study, scale, each.changes)) for each in candidates(study, judged.claim, *names)
     ]
     if as_json:
-        print_json([{**each.model_dump(mode="json"), "refused": why} for each, why in wanted])
+        print_json(variations=[{**each.model_dump(), "refused": why} for each, why in wanted])
     else:
         stdout().print(Document([*proposed(judged.claim, wanted)]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -82,7 +83,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
         strata compare results/old results/new --all-metrics --worst-first
     """
     # NumPy takes a third of a second to load.
-    from strata.report.comparison import pair_markdown, pair_plain, pair_view  # noqa: PLC0415
+    from strata.report.comparison import pair_markdown, pair_view  # noqa: PLC0415
     from strata.statistics.pair import ComparisonOptions, compare_sets  # noqa: PLC0415
 
     if as_json and as_markdown:
@@ -97,7 +98,7 @@ def compare(  # noqa: PLR0917  typer makes options of them
     pair = compare_sets(*_sides(first, second), options)
     rows = pair.worst_first() if worst_first else list(pair.rows)
     if as_json:
-        print_json(pair_plain(pair, rows))
+        print_json(replace(pair, rows=tuple(rows)))
     elif as_markdown:
         print_text(pair_markdown(pair, rows))
     else:

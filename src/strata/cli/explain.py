@@ -52,6 +52,7 @@ def explain(
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.explanation import analysis, source, tables  # noqa: PLC0415
     from strata.explanation.comparison import compare  # noqa: PLC0415
+    from strata.explanation.sentences import sentences  # noqa: PLC0415
 
     named = source.find_trials(trials)
     _refuse_names(named)
@@ -74,8 +75,7 @@ def explain(
     if percentile is not None:
         _print_slow(sources, traces, found, percentile, as_json=as_json)
     elif as_json:
-        made = tables.comparison_plain(comparison) if comparison else tables.explanation_plain(found[0])
-        print_json(made)
+        print_json(comparison or found[0], sentences=sentences(comparison) if comparison else [])
     elif output is None:
         view = tables.comparison_view(comparison) if comparison else tables.explanation_view(found[0])
         stdout().print(view)
@@ -120,7 +120,7 @@ def _print_slow(
         if not as_json:
             stdout().print(f"{trial.name}: {' '.join(sentences)}")
     if as_json:
-        print_json(made)
+        print_json(trials=made)
 
 
 def folder_names(paths: Sequence[Path]) -> list[str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,7 +66,7 @@ def export(
         gather(source), target, chosen, reference=reference, capabilities=known, force=force
     )
     if as_json:
-        print_json({"folder": str(target), "files": [asdict(each) for each in written]})
+        print_json(folder=target, files=written)
         return
     for kind in _FORMATS:
         if files := [each for each in written if each.format == kind]:

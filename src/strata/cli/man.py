@@ -46,7 +46,7 @@ def man(
         write_durably(path, manual_page(command, root).encode())
         wrote.append(str(path))
     if as_json:
-        print_json({"wrote": wrote})
+        print_json(wrote=wrote)
     else:
         notes().print(f"wrote {len(wrote)} pages; the first: man -l {wrote[0]}", soft_wrap=True)
 

@@ -135,7 +135,7 @@ def _say_wrote(written: Study, *, as_json: bool) -> None:
     """Print the file of a new study, how long it will take, and what to type next."""
     real_s = forecast(written)
     if as_json:
-        print_json({"wrote": [str(written.file)], "estimate_real_s": round(real_s, 1)})
+        print_json(wrote=[written.file], estimate_real_s=round(real_s, 1))
         return
     print_wrote(written.file)
     following = "strata run" if written.use is None else f"strata ask {written.name}; strata run"
@@ -226,7 +226,7 @@ def _write(what: str, name: str, *, as_json: bool, **values: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, rendered(template, name, **values).encode())
     if as_json:
-        print_json({"wrote": [str(path) for path in paths]})
+        print_json(wrote=list(paths))
         return
     for path in paths:
         print_wrote(path)

@@ -63,10 +63,12 @@ def setup_progress() -> SetupProgress:
     return SILENCE if is_quiet() else console_progress()
 
 
-def print_json(value: object) -> None:
-    from strata.printable import json_text  # noqa: PLC0415
+def print_json(record: object = None, **named: object) -> None:
+    """Print the version of the format, a record's fields, and further records by name, as one JSON object."""
+    from strata.printable import JSON_FORMAT, json_text, plain  # noqa: PLC0415
 
-    print(json_text(value, indent=2))
+    fields = {} if record is None else plain(record)
+    print(json_text({"format": JSON_FORMAT, **fields, **named}, indent=2))
 
 
 def print_text(text: str) -> None:

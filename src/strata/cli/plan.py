@@ -19,7 +19,6 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
 from strata.plan.render import plan_lines
-from strata.printable import plain
 from strata.reading.load import load_study
 
 _LINE: Final = 1000
@@ -37,7 +36,7 @@ def plan(  # noqa: PLR0917  typer makes options of them
         bool, option("The commands that build the stacks on a real machine.", "--commands")
     ] = False,
     as_json: Annotated[
-        bool, option("As JSON: the plan of --trial, or an array of all; or the stacks.", "--json")
+        bool, option("As JSON: the plan of --trial, or all; or the stacks.", "--json")
     ] = False,
 ) -> None:
     """Print what a trial would do, or draw its stacks. Runs nothing.
@@ -51,7 +50,7 @@ def plan(  # noqa: PLR0917  typer makes options of them
     Examples:
         strata plan studies/quickstart.toml --list
         strata plan studies/quickstart.toml --trial xfs.oltp.s1
-        strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.steps[].id'
+        strata plan studies/quickstart.toml --trial xfs.oltp.s1 --json | jq '.plans[].steps[].id'
         strata plan studies/layers.toml --stacks
         strata plan studies/home-server.toml --stack hdds --commands
         strata plan studies/layers.toml --stack ext4-lvm --svg drawings
@@ -69,13 +68,11 @@ def plan(  # noqa: PLR0917  typer makes options of them
         return
     plans = [compile_trial(read, each.stack, each.workload, each.seed) for each in chosen]
     if not only_list:
-        plain = [each.model_dump(mode="json") for each in plans]
-        print_json(plain if trial is None else plain[0])
+        print_json(plans=[each.model_dump(mode="json") for each in plans])
     elif as_json:
         hashes = (sha256_hex(each.to_json()) for each in plans)
-        print_json(
-            [{**each.model_dump(), "plan_sha256": sha} for each, sha in zip(chosen, hashes, strict=True)]
-        )
+        listed = [{**each.model_dump(), "plan_sha256": sha} for each, sha in zip(chosen, hashes, strict=True)]
+        print_json(trials=listed)
     else:
         for each in chosen:
             print(each.id)
@@ -119,7 +116,7 @@ def _draw(read: Study, names: list[str], svg: Path | None, *, commands: bool, as
     drawn = [drawings.draw(read, name) for name in names]
     facts = [each for each in facts_of(read, None) if each.stack in [one.name for one in drawn]]
     if as_json:
-        print_json([each.plain() | {"facts": plain(one)} for each, one in zip(drawn, facts, strict=True)])
+        print_json(stacks=drawn, facts=facts)
     elif commands:
         print("\n\n".join("\n".join([f"# {each.name}", *each.commands]) for each in drawn))
     elif svg is None:

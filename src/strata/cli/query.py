@@ -47,7 +47,7 @@ def query(
         answer = queries.query(folder, sql)
     table = _table(answer)
     if as_json:
-        print_json(objects(table))
+        print_json(rows=objects(table))
     elif as_csv:
         print_text(csv_text(table))
     else:

@@ -45,7 +45,7 @@ def report(
     page = page_of(folder, reference)
     write_page(target, page)
     if as_json:
-        print_json({"file": str(target), "bytes": len(page.encode())})
+        print_json(file=target, bytes=len(page.encode()))
     else:
         print_wrote(target)
     if open_it:

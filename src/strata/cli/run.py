@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -32,7 +32,7 @@ from strata.cli.parameters import (
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
-from strata.execution.precision import Unconverged, stated
+from strata.execution.precision import Unconverged
 from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
@@ -127,7 +127,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     )
     ended = trial is not None or summary.signal_number is not None or _survive(read, carrier, place, jobs)
     if as_json:
-        print_json(_plain(summary, place))
+        print_json(summary, results=place)
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
@@ -374,21 +374,3 @@ def _print_precision(console: Console, study: Study, summary: Summary) -> None:
     if summary.not_converged and summary.signal_number is None:
         remedy = f"  raise study.seeds_max ({study.seeds_max}) or study.precision, and run it again"
         console.print(Text(remedy, style="yellow"), soft_wrap=True)
-
-
-def _plain(summary: Summary, place: Path) -> dict[str, Any]:
-    prepared = {"made": summary.prepared, "found": summary.found_prepared}
-    return {
-        "results": str(place),
-        "kept": list(map(str, summary.kept)),
-        "valid": list(map(str, summary.valid)),
-        "invalid": {str(trial): list(reasons) for trial, reasons in summary.invalid.items()},
-        "unrun": list(map(str, summary.unrun)),
-        "skipped": {str(cell): why for cell, why in summary.skipped.items()},
-        "added_seeds": {workload: list(seeds) for workload, seeds in summary.added_seeds.items()},
-        "not_converged": {str(cell): width for cell, width in stated(summary.not_converged).items()},
-        "given_up": {str(cell): why for cell, why in summary.given_up.items()},
-        **({"prepared": prepared} if any(prepared.values()) else {}),
-        "interrupted": summary.signal_number is not None,
-        "duration_s": round(summary.duration_s, 3),
-    }

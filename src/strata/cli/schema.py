@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from strata.cli.output import print_json
 from strata.plan.catalogue import catalogue
+from strata.printable import json_text
 from strata.reading.schema import study_schema
 
 
@@ -17,4 +17,4 @@ def schema() -> None:
     Examples:
         strata schema > study.schema.json
     """
-    print_json(study_schema(catalogue()))
+    print(json_text(study_schema(catalogue()), indent=2))

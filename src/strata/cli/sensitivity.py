@@ -55,7 +55,7 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
     from strata.advice.asked import posed  # noqa: PLC0415  numbers take a moment to load
     from strata.experiment.strategies.sensitivity import sensitivities  # noqa: PLC0415
     from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.findings import sensitivity, tipping_plain  # noqa: PLC0415
+    from strata.report.findings import sensitivity, sensitivity_sentences  # noqa: PLC0415
     from strata.results.declared import declared_study  # noqa: PLC0415
 
     asked, budget_s = asked_uses(uses, use or []), seconds_of(budget, "--budget")
@@ -75,7 +75,8 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
     found, refused = experiment.answer_each(strategies)
     titles = {strategy.advice.use.name: strategy.advice.use.title for strategy in strategies}
     if as_json:
-        print_json([tipping_plain(finding) for finding in found])
+        sentences = {finding.subject: sensitivity_sentences(finding) for finding in found}
+        print_json(findings=found, sentences=sentences)
     else:
         for finding in found:
             stdout().print(Document([*sensitivity(titles[finding.subject], finding)]))

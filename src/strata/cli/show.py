@@ -30,12 +30,12 @@ def show(  # noqa: PLR0917  typer makes options of them
         strata show results/quickstart --metric latency_ns_p99
         strata show results/quickstart --counts
         strata show results/quickstart --trial xfs.oltp.s1
-        strata show results/quickstart --json | jq '.metrics[] | select(.headline)'
+        strata show results/quickstart --json | jq '.cells[] | select(.headline)'
     """
     # NumPy takes a third of a second to load.
     from strata.advice.asked import answer_of  # noqa: PLC0415
     from strata.report.answer import chosen_metrics  # noqa: PLC0415
-    from strata.report.data import cells_table, study_plain  # noqa: PLC0415
+    from strata.report.data import cells_table, study_data  # noqa: PLC0415
     from strata.report.survival import survival_tables  # noqa: PLC0415
     from strata.report.table import csv_text, objects, terminal  # noqa: PLC0415
     from strata.report.terminal import study_view  # noqa: PLC0415
@@ -56,7 +56,7 @@ def show(  # noqa: PLR0917  typer makes options of them
     survival = [] if as_csv else survival_tables(capabilities, found)
     if as_json:
         rows = {table.name: objects(table) for table in survival}
-        print_json({**study_plain(found, wanted, asked), "survival": rows})
+        print_json(study_data(found, wanted, asked), survival=rows)
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted, asked=asked)))
     else:
@@ -66,7 +66,7 @@ def show(  # noqa: PLR0917  typer makes options of them
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
-    from strata.report.data import trial_metrics, trial_plain  # noqa: PLC0415
+    from strata.report.data import trial_metrics  # noqa: PLC0415
     from strata.report.table import csv_text  # noqa: PLC0415
     from strata.report.terminal import trial_view  # noqa: PLC0415
 
@@ -77,7 +77,7 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
         )
     reading = folder.read_trial(*known[trial])
     if as_json:
-        print_json(trial_plain(reading))
+        print_json(reading)
     elif as_csv:
         print_text(csv_text(trial_metrics(reading)))
     else:

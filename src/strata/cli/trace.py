@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -93,7 +92,7 @@ def trace(  # noqa: PLR0917  typer makes options of them
         return
     replayed = replay_trace(trial, device, disk, mode or Mode.OPEN, whole=whole)
     if as_json:
-        print_json(_plain(replayed))
+        print_json(replayed)
     else:
         _print(replayed)
 
@@ -131,21 +130,6 @@ def _write(trial: list[str], form: Format, output: Path | None, *, whole: bool) 
     else:
         with explained(output, "write the trace"), output.open("w") as file:
             file.writelines(blkparse_lines(found, None if whole else source.window_ns))
-
-
-def _plain(replayed: Replayed) -> dict[str, object]:
-    found = replayed.result
-    named = {"disk": replayed.disk, "device": replayed.device, "mode": replayed.mode.value}
-    rows = {
-        kind: {
-            "recorded": asdict(found.recorded[kind]) if replayed.has_latencies else None,
-            "replayed": asdict(found.replayed[kind]),
-        }
-        for kind in found.recorded
-    }
-    spans = {"recorded_span_ns": found.recorded_span_ns, "replayed_span_ns": found.replayed_span_ns}
-    load = {"overloaded": found.carried_share is not None, "carried_share": found.carried_share}
-    return {**named, **spans, **load, "latency_ns": rows}
 
 
 def _print(replayed: Replayed) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from strata.datasheet.measure import (
 from strata.devices.device import Device
 from strata.devices.kind import Parameter
 from strata.lab.model import READ, WRITE, Trace
+from strata.printable import in_json
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US, SECTOR_BYTES
 
 WRITES: Final = 200_000
@@ -46,14 +47,11 @@ class Rating:
     published: Parameter | None = None
 
     @property
+    @in_json
     def ratio(self) -> float | None:
         if self.published is None or isinstance(self.published.value, str) or not self.published.value:
             return None
         return self.value / self.published.value
-
-    def plain(self) -> dict[str, Any]:
-        published = self.published.model_dump(mode="json") if self.published else None
-        return {**vars(self), "published": published, "ratio": self.ratio}
 
 
 Found = Iterator[tuple[str, str, str, float]]

@@ -19,6 +19,7 @@ from strata.devices.provisioning import PROVISIONED, Machine, Rule, provision
 from strata.diagnostics.mistakes import Diagnostics, read_toml
 from strata.diagnostics.names import Diagnostic, is_kebab, nearest
 from strata.errors import StudyError
+from strata.printable import in_json
 from strata.units import SECTOR_BYTES
 
 DEFAULT_SOURCE: Final = "not stated: the kind's default"
@@ -80,6 +81,7 @@ class Device:
         return str(self.parameters[name].value)
 
     @property
+    @in_json
     def capacity_bytes(self) -> int:
         return self.whole("capacity")
 

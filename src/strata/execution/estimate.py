@@ -24,6 +24,7 @@ from strata.model.trial import CellKey
 from strata.model.workload import Workload, loads_of
 from strata.plan.model import Trial
 from strata.plan.placement import is_read_alike
+from strata.printable import in_json
 from strata.results.store import ResultsFolder
 from strata.rules.fit import capacity_bytes
 from strata.units import NS_PER_S
@@ -72,6 +73,7 @@ class CellEstimate:
     basis: Basis
 
     @property
+    @in_json
     def real_s(self) -> float:
         return self.trials * self.trial_real_s
 
@@ -90,10 +92,12 @@ class Estimate:
     failures_real_s: float = 0.0
 
     @property
+    @in_json
     def real_s(self) -> float:
         return (sum(each.real_s for each in self.cells) + self.failures_real_s) / self.jobs
 
     @property
+    @in_json
     def fits(self) -> bool:
         return self.jobs * self.lab_bytes <= self.available_bytes
 

@@ -35,6 +35,7 @@ from strata.model.step import MEMORY_BYTES
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.model.workload import loads_of
+from strata.printable import in_json
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
@@ -75,6 +76,7 @@ class Summary:
     found_prepared: int = 0
 
     @property
+    @in_json
     def exit_code(self) -> int:
         """For the command line: interrupted, something failed, or all well."""
         if self.signal_number is not None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strata.errors import ResultError
 from strata.explanation.source import Source
 from strata.model.metric import tenant_prefix
+from strata.printable import in_json
 from strata.results.record import COUNTS, ProcessorUse, ResultRecord, VolumeUse
 from strata.traces.attribution import Attribution, attribute, completed
 from strata.traces.kinds import KINDS, TIME_PARTS
@@ -80,10 +81,12 @@ class DiskTime:
     traced: int | None
 
     @property
+    @in_json
     def requests(self) -> int:
         return sum(self.account.get(name, 0) for name in ("reads", "writes", "flushes", "discards"))
 
     @property
+    @in_json
     def destage_parts_ns(self) -> dict[str, int]:
         """The time spent emptying the write cache, by part; empty for a disk without a head."""
         parts = {part: self.account.get(f"destage_{part}_ns", 0) for part in DESTAGE_PARTS}
@@ -155,6 +158,7 @@ class Explanation:
         return f"{self.operation or 'operation'} {self.whose}".rstrip()
 
     @property
+    @in_json
     def name(self) -> str:
         return f"{self.folder}/{self.trial_id}" if self.folder else self.trial_id
 
@@ -168,6 +172,7 @@ class Explanation:
         return sum(int(getattr(each, name)) for each in kinds)
 
     @property
+    @in_json
     def seeks(self) -> int:
         return self.count("seeks") + self.sum("destage_seeks")
 
@@ -175,6 +180,7 @@ class Explanation:
         return amount / self.operations if self.operations else None
 
     @property
+    @in_json
     def missing(self) -> int:
         """Requests of the window that came when the trace was full."""
         traced = (disk for disk in self.disks if self.left_out and disk.traced is not None)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from strata.errors import ResultError
 from strata.explanation.analysis import PARTS, Explanation
+from strata.printable import in_json
 from strata.traces.kinds import KINDS
 
 IDLE = "idle"
@@ -47,10 +48,12 @@ class Contribution:
     second: Side
 
     @property
+    @in_json
     def difference_ns(self) -> float:
         return self.second.total_ns - self.first.total_ns
 
     @property
+    @in_json
     def by_count_ns(self) -> float:
         """The effect of their number, each at the mean of both costs."""
         if not (self.second.count and self.first.count):
@@ -58,10 +61,12 @@ class Contribution:
         return (self.second.count - self.first.count) * (self.second.each_ns + self.first.each_ns) / 2
 
     @property
+    @in_json
     def by_cost_ns(self) -> float:
         return self.difference_ns - self.by_count_ns
 
     @property
+    @in_json
     def parts_ns(self) -> dict[str, float]:
         """The difference by part of the mechanism, the largest first."""
         gained = {
@@ -84,14 +89,17 @@ class Comparison:
     differing: tuple[str, ...] = ()
 
     @property
+    @in_json
     def first_ns(self) -> float:
         return self.first.window_ns / self.first.operations
 
     @property
+    @in_json
     def second_ns(self) -> float:
         return self.second.window_ns / self.second.operations
 
     @property
+    @in_json
     def difference_ns(self) -> float:
         return self.second_ns - self.first_ns
 

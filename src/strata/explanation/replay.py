@@ -9,7 +9,7 @@ gets more work. A full queue holds requests back in both modes; the latency of a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
@@ -57,9 +57,9 @@ class Replay:
             carries; None if the disk is not overloaded.
     """
 
-    records: Records
-    complete_ns: Times
-    latency_ns: Times
+    records: Records = field(repr=False)
+    complete_ns: Times = field(repr=False)
+    latency_ns: Times = field(repr=False)
     recorded: Mapping[str, Latencies]
     replayed: Mapping[str, Latencies]
     recorded_span_ns: int

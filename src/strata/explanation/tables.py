@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -208,30 +207,3 @@ def comparison_view(comparison: Comparison) -> RenderableType:
     """Why one trial is faster, a paragraph for each sentence."""
     first, *others = sentences(comparison)
     return Group(Text(first, style="bold"), *(Text(f"\n{sentence}") for sentence in others))
-
-
-def _with(record: Any, *derived: str) -> dict[str, Any]:
-    return asdict(record) | {name: getattr(record, name) for name in derived}
-
-
-def explanation_plain(found: Explanation) -> dict[str, Any]:
-    """One trial for JSON: times in ns, sizes in bytes, counts over the measured window."""
-    disks = [_with(disk, "requests", "destage_parts_ns") for disk in found.disks]
-    return _with(found, "missing", "seeks") | {"disks": disks}
-
-
-def comparison_plain(comparison: Comparison) -> dict[str, Any]:
-    """For JSON: both trials, and what each kind of request contributes to the difference per operation.
-
-    A difference is the second minus the first.
-    """
-    effects = ("difference_ns", "by_count_ns", "by_cost_ns", "parts_ns")
-    return {
-        "first": explanation_plain(comparison.first),
-        "second": explanation_plain(comparison.second),
-        "operation": comparison.first.operation,
-        "differing": comparison.differing,
-        **{name: getattr(comparison, name) for name in ("first_ns", "second_ns", "difference_ns")},
-        "contributions": [_with(each, *effects) for each in comparison.contributions],
-        "sentences": sentences(comparison),
-    }

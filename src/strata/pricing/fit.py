@@ -18,6 +18,7 @@ from scipy.optimize import least_squares
 
 from strata.devices.processor import PRICES, PROCESSOR_PARAMETERS, Processor, ProcessorParameter
 from strata.pricing.benchmark import Operation
+from strata.printable import in_json
 from strata.units import times
 
 COUNTED: Final = {name: PRICES[name] for name in PRICES if name not in {"ios", "clock_reads"}}
@@ -43,6 +44,7 @@ class Residual:
     lab_ns: float
 
     @property
+    @in_json
     def ratio(self) -> float:
         """The lab's time over the host's."""
         return self.lab_ns / self.host_ns

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from strata.advice.model import Advice, Conclusion, Part, Settling, Standing, Worse
+from strata.advice.model import Advice, Conclusion, Settling
 from strata.advice.uses import Use
 from strata.model.metric import metric_title
-from strata.printable import plain
-from strata.report.advice_text import ability, headline, lacks_words, lead, reasons
+from strata.report.advice_text import ability, headline, lead, reasons
 from strata.report.document import (
     PAGES,
     WRITTEN,
@@ -26,8 +25,8 @@ from strata.report.document import (
     Terms,
 )
 from strata.report.spans import Text, Tone, Toned, said
-from strata.report.table import Cell, Column, Table, columns, objects
-from strata.report.wording import ends_plain, gain_cells, picked
+from strata.report.table import Cell, Column, Table, columns
+from strata.report.wording import gain_cells
 from strata.statistics.comparison import Comparison
 from strata.units import percent
 from strata.words import listed, sentence_case
@@ -222,118 +221,3 @@ def uses_blocks(uses: Sequence[Use]) -> Iterator[Block]:
         yield Table(columns("weight", ("share", "share"), "why"), weights, is_headed=False)
         yield Table(columns("capability", "level", "why"), needs, is_headed=False)
         yield Paragraph(f"Weights: {use.source}", "remark")
-
-
-def advice_plain(advice: Advice) -> dict[str, Any]:
-    parts = []
-    for part, measured in zip(advice.parts, advice.measured, strict=True):
-        values = {
-            stack: {"estimate": each.estimate, **ends_plain(each.interval), "seeds": each.n}
-            for stack, each in measured.items()
-        }
-        parts.append({**_part_plain(part), "measured": values})
-    lacks = [
-        {**picked(each, "stack", "capability", "title", "verdict"), "held_by": list(each.held_by)}
-        | {"asked_for": each.need.level if each.need is not None else None}
-        for each in advice.missing
-    ]
-    weights = columns("weight", "share", "workloads", "without_results")
-    covered = [
-        (each.weight.name, each.share, list(each.workloads), list(each.lacking)) for each in advice.coverage
-    ]
-    return {
-        "use": use_plain(advice.use),
-        **picked(advice, "study", "time_domain", "conclusion", "candidates", "leaders", "take_either"),
-        "headline": headline(advice),
-        "lead": lead(advice),
-        "reasons": dict(reasons(advice)),
-        "baseline": advice.baseline,
-        "ranking": [_standing_plain(each, advice) for each in advice.standings],
-        "out": [
-            {**plain(picked(each, "stack", "why", "text", "capability")), "price": _time_plain(each.price)}
-            for each in advice.out
-        ],
-        "covered": advice.covered,
-        "coverage": objects(Table(weights, covered)),
-        "parts": parts,
-        "seeds": list(advice.seeds),
-        "lacks": lacks,
-        "worse": [*map(_worse_plain, advice.worse)],
-        "apart": [*map(_worse_plain, advice.apart)],
-        "not_probed": plain(advice.unprobed),
-        "durability": dict(advice.durability),
-        "power_cuts": dict(advice.power_cuts),
-        "failures": dict(advice.failures),
-        "weightings": dict(advice.weightings),
-        **plain(picked(advice, "warnings", "settling")),
-    }
-
-
-def _standing_plain(standing: Standing, advice: Advice) -> dict[str, Any]:
-    return {
-        "stack": standing.stack,
-        "in_front": standing.stack in advice.leaders,
-        "best_share": standing.best_share,
-        "waiting": standing.waiting,
-        "score": _time_plain(standing.score),
-        "geometric_mean": _time_plain(standing.geometric),
-        "evidence": [
-            {"workload": each.workload, "metric": each.kind.name, **_comparison_plain(each)}
-            for each in standing.evidence
-        ],
-    }
-
-
-def use_plain(use: Use) -> dict[str, Any]:
-    weights = {
-        each.name: {
-            **picked(each, "weight", "why"),
-            "fits": [dict(pattern.declared) for pattern in each.fits],
-            "metrics": dict(each.metrics),
-        }
-        for each in use.weights
-    }
-    about = picked(use, "name", "title", "about", "source")
-    return {**about, "weights": weights, "needs": plain(use.needs), "adjusted": list(use.adjusted)}
-
-
-def answer_plain(advice: Advice | None) -> dict[str, Any] | None:
-    """The answer to what the study asks, in short."""
-    if advice is None:
-        return None
-    return {
-        "lead": lead(advice),
-        "use": advice.use.name,
-        "requires": list(advice.use.required),
-        **plain(picked(advice, "conclusion", "candidates", "leaders", "take_either")),
-        "ruled_out": {stack: lacks_words(each) for stack, each in advice.ruled_out.items()},
-    }
-
-
-def _worse_plain(each: Worse) -> dict[str, Any]:
-    part, found = _part_plain(each.part), _comparison_plain(each.comparison)
-    return {"stack": each.comparison.stack, **part, **found}
-
-
-def _comparison_plain(score: Comparison) -> dict[str, Any]:
-    """Above 1 is better, whatever the metric's direction."""
-    return {
-        "against": score.baseline,
-        "gain": score.gain,
-        **ends_plain(score.gain_interval),
-        "seeds": score.ratio.n,
-        "verdict": score.verdict,
-    }
-
-
-def _time_plain(score: Comparison | None) -> dict[str, Any] | None:
-    """The waiting against the leader's; above 1 is worse."""
-    if score is None:
-        return None
-    ratio = {"ratio": score.ratio.ratio, **ends_plain(score.ratio.interval)}
-    return {"against": score.baseline, **ratio, "seeds": score.ratio.n, "verdict": score.verdict}
-
-
-def _part_plain(part: Part) -> dict[str, Any]:
-    kind = {"metric": part.kind.name, **picked(part.kind, "unit", "better")}
-    return {**picked(part, "weight", "workload"), **kind, "share": part.share}

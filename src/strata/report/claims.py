@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from strata.model.metric import name_title
 from strata.report.document import Block, Paragraph
 from strata.report.spans import Amount, Times, Tone
 from strata.report.table import Cell, Table, columns
-from strata.report.wording import between, ends_plain, interval_ends, picked
+from strata.report.wording import between, interval_ends
 from strata.statistics.claims import Finding, Judgement, Verdict
 from strata.statistics.interval import Interval
 from strata.units import format_share, format_value, times
@@ -120,40 +120,3 @@ def claims(judged: Sequence[Judgement], question: str = "", reasons: Mapping[str
         *(Paragraph(f"{name}: {reasons[name]}.") for name in explained),
         *([Paragraph(_LEGEND, "key")] if is_judged and question else []),
     ]
-
-
-def claims_plain(
-    judged: Sequence[Judgement], study: str, reasons: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    return {
-        "study": study,
-        "verdicts": dict(Counter(each.verdict for each in judged)),
-        "claims": [
-            {
-                **picked(each.claim, "id", "claim", "source"),
-                **picked(each, "verdict", "why"),
-                "reason": (reasons or {}).get(each.claim.id, ""),
-                "comparisons": [_plain(finding) for finding in each.findings],
-            }
-            for each in judged
-        ],
-    }
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    each, is_value = finding.expectation, finding.against is None
-    ends = each.value if is_value else each.ratio
-    name = "value" if is_value else "ratio"
-    return {
-        **picked(each, "workload", "metric"),
-        **picked(finding, "unit", "stack", "against"),
-        "against_workload": each.other_workload,
-        "expected": each.direction or name,
-        "expected_low": ends[0] if ends else None,
-        "expected_high": ends[1] if ends and math.isfinite(ends[1]) else None,
-        name: finding.level,
-        **ends_plain(finding.interval, name),
-        "seeds": finding.seeds,
-        "verdict": finding.verdict,
-        "why": finding.why,
-    }

@@ -14,13 +14,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from strata.model.metric import metric_title
-from strata.printable import plain
 from strata.report.spans import Tone, escaped
 from strata.report.table import Cell, Column, Table, columns, markdown, terminal
-from strata.report.wording import ends_plain, heading, picked
+from strata.report.wording import heading
 from strata.results.differences import Difference
 from strata.statistics.comparison import Comparison, Verdict
-from strata.statistics.pair import Change, Overall, Pair, Row
+from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side
 from strata.statistics.survival_pair import SurvivalRow
 from strata.statistics.survival_pair import Verdict as SurvivalVerdict
@@ -281,77 +280,3 @@ def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
         absent = (f"- {escaped(each.what)}: {escaped(each.why)}" for each in pair.absent)
         blocks += ["## Not compared", "\n".join(absent)]
     return "\n\n".join(block.rstrip() for block in blocks if block) + "\n"
-
-
-def pair_plain(pair: Pair, rows: Sequence[Row]) -> dict[str, Any]:
-    return {
-        "a": _side_plain(pair.first),
-        "b": _side_plain(pair.second),
-        "time_domain": pair.first.results.snapshot.time_domain,
-        "zone": pair.zone,
-        "verdicts": dict(Counter(row.comparison.verdict for row in rows)),
-        "identical": pair.trials > 0 and pair.count("identical") == pair.trials,
-        "pairs_of_trials": {
-            "compared": pair.trials,
-            "identical": pair.count("identical"),
-            "same_numbers": pair.count("the same numbers"),
-        },
-        "comparisons": [_row_plain(row) for row in rows],
-        "overall": [_overall_plain(each) for each in pair.overall],
-        "changes": [_change_plain(each) for each in pair.changes],
-        "survival": plain(pair.survival),
-        "absent": plain(pair.absent),
-        "differences": plain(pair.differences),
-    }
-
-
-def _side_plain(side: Side) -> dict[str, Any]:
-    snapshot = side.results.snapshot
-    return {"results": side.name, "study": snapshot.name, "stack": side.stack, "runner": snapshot.runner}
-
-
-def _row_plain(row: Row) -> dict[str, Any]:
-    cell, comparison, kind = row.cell, row.comparison, row.comparison.kind
-    return {
-        "workload": cell.workload,
-        "workload_b": cell.other_workload,
-        "stack": cell.stack,
-        "stack_b": cell.other_stack,
-        "seeds": cell.seeds,
-        "seeds_a": sorted(cell.first),
-        "seeds_b": sorted(cell.second),
-        "likeness": cell.likeness,
-        "metric": kind.name,
-        **picked(kind, "unit", "better", "headline"),
-        "a": row.first,
-        "b": row.second,
-        "ratio": comparison.ratio.ratio,
-        **ends_plain(comparison.ratio.interval, "ratio"),
-        "gain": comparison.gain,
-        **ends_plain(comparison.gain_interval, "gain"),
-        **picked(comparison.ratio, "n", "paired", "shift"),
-        **picked(comparison, "verdict", "doubt", "unranked"),
-    }
-
-
-def _change_plain(change: Change) -> dict[str, Any]:
-    return {
-        **picked(change.cell, "workload", "stack"),
-        "metric": change.kind.name,
-        **picked(change.kind, "unit", "better"),
-        "a": change.first,
-        "b": change.second,
-        **picked(change, "ratio", "is_count"),
-    }
-
-
-def _overall_plain(overall: Overall) -> dict[str, Any]:
-    comparison = overall.comparison
-    return {
-        "workload": overall.workload,
-        "cells": overall.cells,
-        "gain": comparison.gain,
-        **ends_plain(comparison.gain_interval, "gain"),
-        "n": comparison.ratio.n,
-        "verdict": comparison.verdict,
-    }

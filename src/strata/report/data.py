@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from strata.advice.model import Advice
-from strata.printable import plain
-from strata.report.advice_tables import answer_plain
+from strata.report.advice_text import lead
 from strata.report.answer import objections
-from strata.report.effects import effects_objects
-from strata.report.knee import searches_plain
+from strata.report.effects import effects_views
 from strata.report.table import Column, Table, columns, objects
 from strata.report.wording import ends_plain, picked
 from strata.results.counts import every_metric
@@ -131,64 +130,30 @@ def _head(results: StudyResults) -> dict[str, Any]:
     return {"study": results.snapshot.name, **picked(results.snapshot, "question", "time_domain", "runner")}
 
 
-def study_plain(
+def study_data(
     results: StudyResults, names: Sequence[str] = (), asked: Advice | None = None
 ) -> dict[str, Any]:
+    """A study for ``--json`` and the export's study.json: the answer to what it asks, and its tables.
+
+    ``names`` are the metrics of its cells, by default all.
+    """
     snapshot = results.snapshot
     return {
-        **_head(results),
-        "answer": answer_plain(asked),
-        "metrics": objects(cells_table(results, names, asked=asked)),
-        "trials": [
-            {
-                "trial": reading.trial_id,
-                "valid": reading.usable,
-                "problem": reading.problem,
-                "attempts": reading.attempts,
-                "incomplete_attempts": reading.incomplete,
-                "checks": plain(reading.record.checks) if reading.record else [],
-                "record_sha256": reading.record_sha256,
-                "real_time": plain(reading.record.real_time) if reading.record else None,
-            }
-            for reading in results.readings
-        ],
-        "skipped": {str(cell): why for cell, why in snapshot.skipped.items()},
-        "effects": effects_objects(results),
-        "searches": searches_plain(results),
-        "added_seeds": plain(snapshot.added_seeds),
-        "not_converged": {str(cell): width for cell, width in snapshot.not_converged.items()},
-    }
-
-
-def export_plain(results: StudyResults, asked: Advice | None, trials: Table, cells: Table) -> dict[str, Any]:
-    """The study with the answer to what it asks, both tables, and the meanings of their columns."""
-    snapshot = results.snapshot
-    return {
-        **_head(results),
-        "answer": answer_plain(asked),
-        "stacks": {choice.name: choice.title for choice in snapshot.stacks},
-        "workloads": {choice.name: choice.title for choice in snapshot.workloads},
-        "seeds": list(snapshot.seeds),
-        "columns": {each.key: each.meaning for each in (*TRIALS, *CELLS)},
+        "study": snapshot.name,
+        **picked(snapshot, "question", "time_domain", "runner", "seeds", "stacks", "workloads", "skipped"),
+        **picked(snapshot, "added_seeds", "not_converged", "given_up"),
+        "lead": lead(asked) if asked else None,
+        "answer": asked,
         "warnings": [
-            {"workload": workload, "stack": stack, **picked(each, "code", "text", "remedy")}
+            replace(each, stack=stack, workload=workload)
             for workload in results.workloads
             for stack in results.stacks
             for each in results.warnings(stack, workload)
         ],
-        "cells": objects(cells),
-        "trials": objects(trials),
-    }
-
-
-def trial_plain(reading: Reading) -> dict[str, Any]:
-    return {
-        "trial": reading.trial_id,
-        "attempt": reading.attempt.path.name if reading.attempt else None,
-        "attempts": reading.attempts,
-        "incomplete_attempts": reading.incomplete,
-        "problem": reading.problem,
-        "result": reading.record.to_plain() if reading.record else None,
+        "cells": objects(cells_table(results, names, asked=asked)),
+        "trials": results.readings,
+        "effects": effects_views(results),
+        "searches": results.searches,
     }
 
 

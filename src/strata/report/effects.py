@@ -15,7 +15,7 @@ from strata.report.figures import NamedFigure
 from strata.report.palette import STACKS, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table
-from strata.report.wording import SIGNS, ends_plain, gain_cells, picked
+from strata.report.wording import SIGNS, gain_cells
 from strata.report.xy import Axis, Line, xy_chart
 from strata.statistics.comparison import MetricKind
 from strata.statistics.effects import Design, Effect, Levels, designs, effects, interactions, means
@@ -112,28 +112,6 @@ def effects_table(design: Design, kind: MetricKind, found: Sequence[Effect]) -> 
         else "over all combinations of the other factors"
     )
     return Table(heads, rows, f"{title} on {metric_title(kind)}, {design.name}", note)
-
-
-def effects_objects(results: StudyResults) -> list[dict[str, Any]]:
-    """For JSON: every effect and interaction on every headline."""
-    rows = []
-    for view in effects_views(results):
-        for each in (*view.found, *view.mixed):
-            place = {"stack": view.design.stack, "workload": view.design.workload, "metric": view.kind.name}
-            where = dict(zip(("factor", "level", "baseline"), each.where or (), strict=False))
-            ratio = each.comparison.ratio
-            rows.append(
-                {
-                    **place,
-                    **picked(each, "factor", "level", "baseline"),
-                    "where": where,
-                    "ratio": ratio.ratio,
-                    **ends_plain(ratio.interval, "ratio"),
-                    "verdict": each.comparison.verdict,
-                    "combinations": each.combinations,
-                }
-            )
-    return rows
 
 
 def curves(results: StudyResults, view: EffectsView) -> list[NamedFigure]:

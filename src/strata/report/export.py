@@ -21,11 +21,12 @@ from strata.errors import ResultError
 from strata.files import explained, make_folder, open_plain, read_plain, refuse_link, write_durably
 from strata.model.study import Study
 from strata.plan.commands import build_commands
+from strata.printable import JSON_FORMAT, json_text
 from strata.report.advice_tables import advice_section, is_said
 from strata.report.advice_text import lead
 from strata.report.answer import Answer, answer, check_reportable, objections, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
-from strata.report.data import cells_table, export_plain, trials_table
+from strata.report.data import CELLS, TRIALS, cells_table, study_data, trials_table
 from strata.report.document import markdown_of
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
@@ -36,7 +37,7 @@ from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.report.survival import TITLE as SURVIVAL_TITLE
 from strata.report.survival import survival_tables
 from strata.report.svg import to_png
-from strata.report.table import Table, csv_text, markdown, parquet
+from strata.report.table import Table, csv_text, markdown, objects, parquet
 from strata.report.warnings import grouped_warnings
 from strata.report.wording import covered_words
 from strata.results.capabilities import Capabilities
@@ -119,8 +120,10 @@ def _files(
             if "parquet" in wanted:
                 yield f"{name}.parquet", parquet(table)
         if "json" in wanted:
-            text = json.dumps(export_plain(results, asked, **tables), indent=1, ensure_ascii=False)
-            yield "study.json", f"{text}\n".encode()
+            found = study_data(results, asked=asked)
+            meanings = {each.key: each.meaning for each in (*TRIALS, *CELLS)}
+            data = {"format": JSON_FORMAT, **found, "metrics": objects(tables["trials"]), "columns": meanings}
+            yield "study.json", f"{json_text(data, indent=1)}\n".encode()
     for figure in figures(results, reference) if wanted & {"svg", "png"} else ():
         drawn = to_svg(figure)
         if "svg" in wanted:

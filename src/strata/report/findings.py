@@ -11,7 +11,6 @@ from strata.report.claims import TONES, level_text
 from strata.report.document import Block, Heading, Paragraph
 from strata.report.spans import Tone
 from strata.report.table import Cell, Column, Table, columns
-from strata.report.wording import picked
 from strata.results.findings import BreakEven, Finding, Outcome, Tried, Variation
 from strata.units import times
 from strata.words import counted, listed
@@ -170,28 +169,3 @@ def proposed(claim: Claim, wanted: Sequence[tuple[Variation, str]]) -> Iterator[
     ]
     yield Heading(claim.id, note=claim.claim)
     yield Table(columns("variation", "why"), rows)
-
-
-def tipping_plain(found: Finding) -> dict[str, Any]:
-    return {
-        "use": found.subject,
-        **picked(found, "leaders", "whole"),
-        "sentences": sensitivity_sentences(found),
-        "points": [
-            {
-                **point.model_dump(mode="json"),
-                **picked(point, "outcome", "note", "at", "between", "rival", "is_shown"),
-            }
-            for point in found.points
-        ],
-    }
-
-
-def why_plain(claim: Claim, found: Finding) -> dict[str, Any]:
-    return {
-        **picked(claim, "id", "claim", "source"),
-        "sentence": what_if_sentence(found),
-        "turned_by": [each.name for each in found.flipping],
-        "whole": found.whole,
-        "variations": [each.model_dump(mode="json") for each in found.tried],
-    }

@@ -8,7 +8,6 @@ from typing import Any
 
 from strata.model.find import Find
 from strata.model.metric import name_title
-from strata.model.trial import TrialKey
 from strata.report.palette import stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table, columns
@@ -60,37 +59,6 @@ def search_table(results: StudyResults, workload: str) -> Table:
     find = next(iter(found.values()))[0][1].find if found else None
     note = f"{find.target}; found within {format_share(find.within)}" if find else ""
     return Table((Column("stack", "stack"), *heads, *columns(("missed from", "figure"))), rows, "Rates", note)
-
-
-def searches_plain(results: StudyResults) -> list[dict[str, Any]]:
-    """For JSON: every search with its probes."""
-    return [
-        {
-            **_place(key),
-            "metric": search.find.metric,
-            "below_ns": search.find.below_ns,
-            "at_most": search.find.at_most,
-            "ended": search.is_ended,
-            "rate_per_s": search.rate_per_s if search.is_ended else None,
-            "kept_per_s": search.kept.rate if search.kept else None,
-            "missed_per_s": search.missed.rate if search.missed else None,
-            "probes": [
-                {
-                    "trial": each.record.trial.id,
-                    "rate_per_s": each.rate,
-                    "value_ns" if search.find.unit == "ns" else "value": each.value,
-                    "reached_per_s": each.reached,
-                    "kept": each.kept,
-                }
-                for each in search.probes
-            ],
-        }
-        for key, search in results.searches.items()
-    ]
-
-
-def _place(key: TrialKey) -> dict[str, Any]:
-    return {"stack": key.stack, "workload": key.workload, "seed": key.seed}
 
 
 def _between(rates: Sequence[int]) -> str:

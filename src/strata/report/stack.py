@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from rich.text import Text
 from rich.tree import Tree
@@ -17,7 +17,6 @@ from strata.model.layer import Interface
 from strata.model.stack import PLACE, Stack
 from strata.model.study import Study
 from strata.plan.commands import build_commands
-from strata.printable import plain
 from strata.report import svg as drawn
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.results.declared import declared_study
@@ -96,19 +95,6 @@ class Drawing:
     """The stack's further filesystems."""
     commands: tuple[str, ...] = ()
     """The commands that build it on a real machine."""
-
-    def plain(self) -> dict[str, Any]:
-        levels = [plain(level) | {"disks": _plain_disks(level.disks)} for level in self.levels]
-        found = {"stack": self.name, "levels": levels, "disks": _plain_disks(self.disks)}
-        found |= {"single_points": [*self.single_points]} if self.single_points else {}
-        found |= {"commands": [*self.commands]} if self.commands else {}
-        return found | (
-            {"filesystems": [each.plain() for each in self.filesystems]} if self.filesystems else {}
-        )
-
-
-def _plain_disks(disks: Sequence[Disk]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in plain(disk).items() if value != ""} for disk in disks]
 
 
 def draw(study: Study, stack: str) -> Drawing:

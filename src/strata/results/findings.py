@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from strata.plan.model import canonical_json, sha256_hex
+from strata.printable import in_json
 from strata.results.reading import read_findings, write_model
 from strata.results.record import Frozen, StudySnapshot
 from strata.results.store import ResultsFolder
@@ -178,6 +179,7 @@ class BreakEven(Uncertain):
         return tuple(each for each in self.every if each.verdict)
 
     @property
+    @in_json
     def outcome(self) -> Outcome:
         """``cannot say``: not everything was tried, or a trial failed; `note` says why."""
         if self.note:
@@ -185,6 +187,7 @@ class BreakEven(Uncertain):
         return "flips" if self._at_end[0].ratio < 1 else "stays"
 
     @property
+    @in_json
     def note(self) -> str:
         notes = (each.note for each in self.every if not each.verdict and each.note != UNTRIED)
         return next(notes, "" if self._at_end else UNTRIED)
@@ -198,6 +201,7 @@ class BreakEven(Uncertain):
         return self.end > self.stated
 
     @property
+    @in_json
     def between(self) -> tuple[float, float] | None:
         """The last value at which the answer stays, and the nearest at which another stack is best."""
         flipped = [each.value for each in self.tried if each.ratio < 1]
@@ -215,6 +219,7 @@ class BreakEven(Uncertain):
         return abs(value - self.stated)
 
     @property
+    @in_json
     def at(self) -> float | None:
         """About where the answer changes: the middle of the two."""
         ends = self.between
@@ -223,12 +228,14 @@ class BreakEven(Uncertain):
         return math.sqrt(ends[0] * ends[1]) if min(ends) > 0 else sum(ends) / 2
 
     @property
+    @in_json
     def rival(self) -> str | None:
         """The stack that becomes best."""
         ends = self.between
         return next((each.compared[0].stack for each in self.tried if ends and each.value == ends[1]), None)
 
     @property
+    @in_json
     def is_shown(self) -> bool:
         """Whether an interval shows the other stack to be better somewhere beyond the point."""
         highs = (each.compared[0].high for each in self.tried)
@@ -272,6 +279,7 @@ class Finding(Frozen):
     quantities: tuple[Uncertain, ...] = ()
 
     @property
+    @in_json
     def points(self) -> list[BreakEven]:
         """The nearest break-even point first, then by how near the rival came, last what nobody can say."""
         rank = {"flips": 0, "stays": 1, "cannot say": 2}
@@ -287,9 +295,10 @@ class Finding(Frozen):
         return self.tried[0]
 
     @property
+    @in_json
     def flipping(self) -> list[Tried]:
         """The variations with which the claim is reproduced though it is not without them."""
-        if self.as_measured.verdict == REPRODUCED:
+        if not self.tried or self.as_measured.verdict == REPRODUCED:
             return []
         return [each for each in self.tried[1:] if each.verdict == REPRODUCED]
 

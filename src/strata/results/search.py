@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 from strata.model.find import RATE_MAX, REACHED, Find, probed
 from strata.model.metric import Metric
 from strata.model.trial import TrialKey
 from strata.plan.model import Trial
+from strata.printable import in_json
 from strata.results.counts import metric_of
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.units import NS_PER_S
@@ -31,10 +32,15 @@ class Probe:
     """
 
     rate: int
-    record: ResultRecord
+    record: ResultRecord = field(repr=False)
     value: float | None
     reached: float | None
     kept: bool
+
+    @property
+    @in_json
+    def trial(self) -> TrialKey:
+        return self.record.trial.key
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Search:
         return next((each for each in reversed(self.probes) if each.kept and each.rate < limit), None)
 
     @property
+    @in_json
     def is_ended(self) -> bool:
         kept, missed = self.kept, self.missed
         if kept is None:
@@ -65,6 +72,7 @@ class Search:
         return missed.rate <= max(kept.rate * (1 + self.find.within), kept.rate + 1)
 
     @property
+    @in_json
     def rate_per_s(self) -> float | None:
         """Where the metric meets the limit, between the highest rate that kept it and the lowest that missed.
 

@@ -35,6 +35,7 @@ from strata.files import (
     write_durably,
 )
 from strata.model.trial import TrialKey
+from strata.printable import in_json
 from strata.results.reading import Sealed, read_record, read_snapshot, result_text, write_model
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
 from strata.words import counted
@@ -174,6 +175,7 @@ class Reading:
         return str(self.trial)
 
     @property
+    @in_json
     def usable(self) -> bool:
         return self.record is not None and self.record.validity.valid
 

@@ -11,6 +11,7 @@ from strata.model.metric import COMMON
 from strata.model.study import reduced, unlike
 from strata.model.trial import CellKey
 from strata.model.workload import Workload
+from strata.printable import in_json
 from strata.reading.claims import Claim, Expectation, Subject, Yield
 from strata.results.declared import declared_study, scale_of
 from strata.statistics.comparison import Comparison, MetricKind
@@ -69,6 +70,7 @@ class Judgement:
     findings: Sequence[Finding] = ()
 
     @property
+    @in_json
     def verdict(self) -> Verdict:
         found = {each.verdict for each in self.findings}
         return next((verdict for verdict in _WEAKEST if verdict in found), "not testable")
@@ -79,6 +81,7 @@ class Judgement:
         return [each for each in self.findings if each.verdict == self.verdict]
 
     @property
+    @in_json
     def why(self) -> str:
         """The reason for a verdict that says nothing; empty for the others."""
         return self.claim.untestable or next((each.why for each in self.deciding), "")

@@ -12,6 +12,7 @@ import numpy as np
 
 from strata.model.metric import LATENCY, Better, Metric
 from strata.model.step import Phase
+from strata.printable import in_json
 from strata.statistics.family import Family
 from strata.statistics.interval import (
     HALF_WIDTH_TARGET,
@@ -96,11 +97,13 @@ class Comparison:
     doubt: str
 
     @property
+    @in_json
     def gain(self) -> float:
         """How many times better the stack is than the baseline: above 1 is better, whatever the metric."""
         return self.ratio.ratio if self.kind.better == "higher" else 1 / self.ratio.ratio
 
     @property
+    @in_json
     def gain_interval(self) -> Interval | None:
         found = self.ratio.interval
         if found is None or self.kind.better == "higher":
@@ -108,6 +111,7 @@ class Comparison:
         return Interval(1 / found.high, 1 / found.low, found.method)
 
     @property
+    @in_json
     def verdict(self) -> Verdict:
         """The place of the interval of ``gain`` relative to the practical zone around 1.
 

@@ -9,7 +9,7 @@ Montgomery, Design and Analysis of Experiments, chapter 5, on logarithms).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from pydantic import ValidationError
@@ -31,7 +31,7 @@ class Design:
     stack: str
     workload: str
     factors: tuple[Factor, ...]
-    cells: Mapping[Levels, tuple[str, str]]
+    cells: Mapping[Levels, tuple[str, str]] = field(repr=False)
 
     @property
     def name(self) -> str:

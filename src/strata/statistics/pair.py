@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, get_args
 
 from strata.errors import ResultError
 from strata.model.trial import CellKey
+from strata.printable import in_json
 from strata.results.differences import Difference, Naming, differences
 from strata.statistics import pairing
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, judge
@@ -77,6 +78,7 @@ class Change:
     is_count: bool
 
     @property
+    @in_json
     def ratio(self) -> float | None:
         """The second to the first; None if one is 0 or missing."""
         return self.second / self.first if self.first and self.second else None
@@ -113,7 +115,7 @@ class Pair:
     first: pairing.Side
     second: pairing.Side
     zone: float
-    cells: tuple[pairing.PairedCell, ...]
+    cells: tuple[pairing.PairedCell, ...] = field(repr=False)
     rows: tuple[Row, ...]
     overall: tuple[Overall, ...]
     absent: tuple[pairing.Absence, ...]
@@ -121,10 +123,17 @@ class Pair:
     changes: tuple[Change, ...]
     survival: tuple[SurvivalRow, ...] = ()
 
+    @property
+    @in_json
+    def likenesses(self) -> dict[pairing.Likeness, int]:
+        """The number of pairs of trials by how alike they are."""
+        return {likeness: self.count(likeness) for likeness in get_args(pairing.Likeness)}
+
     def count(self, likeness: pairing.Likeness) -> int:
         return sum(len(cell.seeds) for cell in self.cells if cell.likeness == likeness)
 
     @property
+    @in_json
     def trials(self) -> int:
         return sum(len(cell.seeds) for cell in self.cells)
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from strata.errors import ResultError
+from strata.printable import in_json
 from strata.results.capabilities import Capabilities
 from strata.results.differences import Naming
 from strata.results.store import Reading
@@ -21,10 +22,25 @@ Likeness = Literal["identical", "the same numbers", "different"]
 class Side:
     """One of the two sets; ``name`` is of the command line, ``stack`` the only one to compare, if given."""
 
-    results: StudyResults
+    results: StudyResults = field(repr=False)
     name: str
     stack: str | None = None
-    capabilities: Capabilities | None = None
+    capabilities: Capabilities | None = field(default=None, repr=False)
+
+    @property
+    @in_json
+    def study(self) -> str:
+        return self.results.snapshot.name
+
+    @property
+    @in_json
+    def runner(self) -> str:
+        return self.results.snapshot.runner
+
+    @property
+    @in_json
+    def time_domain(self) -> str:
+        return self.results.snapshot.time_domain
 
 
 @dataclass(frozen=True)
@@ -42,8 +58,19 @@ class PairedCell:
     second: Mapping[int, Reading] = field(repr=False)
 
     @property
+    @in_json
     def seeds(self) -> list[int]:
         return sorted(self.first.keys() & self.second.keys())
+
+    @property
+    @in_json
+    def first_seeds(self) -> list[int]:
+        return sorted(self.first)
+
+    @property
+    @in_json
+    def second_seeds(self) -> list[int]:
+        return sorted(self.second)
 
     @property
     def pairs(self) -> list[tuple[Reading, Reading]]:
@@ -56,6 +83,7 @@ class PairedCell:
         return list(zip(*sides, strict=False))
 
     @property
+    @in_json
     def likeness(self) -> Likeness:
         """Whether its pairs are identical by their hashes, or at least in every number."""
         if not self.seeds:

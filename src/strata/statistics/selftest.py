@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from strata.printable import in_json
 from strata.statistics.family import family_of
 from strata.statistics.interval import (
     CONFIDENCE,
@@ -84,10 +85,12 @@ class Rate:
     total: int
 
     @property
+    @in_json
     def share(self) -> float:
         return self.count / self.total
 
     @property
+    @in_json
     def interval(self) -> tuple[float, float]:
         """Its 95 % interval by E. B. Wilson (Journal of the American Statistical Association 22, 1927)."""
         from scipy import stats  # noqa: PLC0415 - takes a second to load, which no other command should pay

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from strata.printable import in_json
 from strata.statistics.interval import PRACTICAL_ZONE, STUDENT, Interval, prediction
 from strata.statistics.level import (
     Level,
@@ -157,6 +158,7 @@ class Summary:
         return Interval(float(np.exp(low)), float(np.exp(high)), STUDENT)
 
     @property
+    @in_json
     def n(self) -> int:
         return len(self.values)
 

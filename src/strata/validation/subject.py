@@ -7,12 +7,13 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from strata.datasheet.measure import Picture
 from strata.devices.device import Device, bundled_devices, find_device
 from strata.lab.model import Trace
+from strata.printable import in_json
 from strata.units import NS_PER_MS, format_share, significant
 
 Verdict = Literal["passed", "failed", "noted"]
@@ -53,9 +54,10 @@ class Section:
     title: str
     text: str
     checks: tuple[ModelCheck, ...]
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[Picture, ...] = field(default=(), repr=False)
 
     @property
+    @in_json
     def failures(self) -> int:
         return sum(check.verdict == "failed" for check in self.checks)
 

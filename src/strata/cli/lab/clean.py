@@ -34,7 +34,7 @@ def clean(
     for path in results or [each.parent for each in sorted(Path("results").glob("*/study.json"))]:
         removed += _clean_results(path, asked=bool(results))
     if as_json:
-        print_json({"removed": removed})
+        print_json(removed=removed)
         return
     for line in removed:
         typer.echo(printable(line))

@@ -72,7 +72,7 @@ def power_cut(  # noqa: PLR0917  each is an option of the command line
             runner, read, *cell, cut=cut, after_step=step, folder=Path(folder), report=report
         )
     if as_json:
-        print_json(result.describe())
+        print_json(result)
     else:
         _print_cut(result)
     raise typer.Exit(0 if result.verdict == "sound" else _DAMAGED_EXIT)

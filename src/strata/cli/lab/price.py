@@ -64,9 +64,7 @@ def price(
     write_page(output, processor_toml(f"Measured on {machine()}", found.parameters))
     doubts = list(_doubts(found))
     if as_json:
-        residuals = [{**vars(each), "ratio": each.ratio} for each in found.residuals]
-        said = {"file": str(output), "parameters": found.parameters, "residuals": residuals}
-        print_json({**said, "wakeup_ns": found.wakeup_ns, "warnings": doubts})
+        print_json(found, file=output, warnings=doubts)
     else:
         console = stdout()
         console.print(terminal(_residuals(found)))
@@ -140,7 +138,7 @@ def _price(name: str, command: list[str], as_json: bool) -> None:
     count = f"{len(loads)} load{'s' if len(loads) > 1 else ''}"
     found = price_program(measured, f"{count} on {machine()}")
     if as_json:
-        print_json({"program": name, **found.model_dump()})
+        print_json(found, program=name)
     else:
         print_text(program_toml(name, found))
 

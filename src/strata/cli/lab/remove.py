@@ -23,6 +23,6 @@ def remove(
     """
     freed_bytes = clean_caches(everything=everything)
     if as_json:
-        print_json({"freed_bytes": freed_bytes})
+        print_json(freed_bytes=freed_bytes)
     else:
         print(f"freed {format_size(freed_bytes)}")

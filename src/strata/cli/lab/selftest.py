@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
@@ -20,12 +20,13 @@ from strata.model.design import further_seeds
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
+from strata.printable import in_json
 from strata.reading.load import load_study
 from strata.results.store import ResultsFolder
 from strata.units import NS_PER_S, format_duration, percent
 
 if TYPE_CHECKING:
-    from strata.statistics.selftest import BestOf, Rate
+    from strata.statistics.selftest import BestOf
 
 SEEDS: Final = 48
 """Four times the seeds of a comparison; `strata.statistics.selftest` has the reason."""
@@ -48,6 +49,7 @@ class Tested:
     found: BestOf
 
     @property
+    @in_json
     def verdict(self) -> str:
         """Whether either rate is surely above 5 %, by the interval of the rate."""
         rates = (self.found.by_interval, self.found.by_verdict)
@@ -103,7 +105,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         _measure(one, place, runner, scratch, jobs)
         tested = [_measured(one, place, group, stacks, workloads)]
     if as_json:
-        print_json([_plain(each) for each in tested])
+        print_json(tests=tested)
     else:
         for each in tested:
             _print(each)
@@ -201,21 +203,3 @@ def _print(tested: Tested) -> None:
     console.print(terminal(Table(heads, rows)))
     if tested.verdict == _TOO_OFTEN:
         console.print(Text(f"{_TOO_OFTEN}: {_REMEDY.format(n=found.n)}", style="yellow"), soft_wrap=True)
-
-
-def _plain(tested: Tested) -> dict[str, Any]:
-    found = tested.found
-    rates = {}
-    for name in ("by_interval", "by_verdict", "found"):
-        rate: Rate | None = getattr(found, name)
-        if rate is not None:
-            low, high = rate.interval
-            rates[name] = {"count": rate.count, "share": rate.share, "low": low, "high": high}
-    head = {"of": tested.of, "values": tested.values, "group": found.n, "studies": found.by_verdict.total}
-    return {
-        **head,
-        "stacks": found.stacks,
-        "workloads": found.workloads,
-        **rates,
-        "verdict": tested.verdict,
-    }

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +46,7 @@ def validate(
     """
     sections = _sections(subjects or [], quick=quick, measured=measured, device=device)
     if as_json:
-        print_json([_plain(section) for section in sections])
+        print_json(subjects=sections)
     else:
         _print(sections)
     # Altair and its renderer take a second to load.
@@ -79,15 +78,6 @@ def _sections(
         return [compare(found, each) for each in read_measured(measured)]
     with task_bar("", len(subjects) or len(SUBJECTS)) as update:
         return list(examine(subjects, quick=quick, step=lambda name: update(advance=1, description=name)))
-
-
-def _plain(section: Section) -> dict[str, object]:
-    return {
-        "name": section.name,
-        "title": section.title,
-        "failures": section.failures,
-        "checks": [asdict(check) for check in section.checks],
-    }
 
 
 def _print(sections: Sequence[Section]) -> None:

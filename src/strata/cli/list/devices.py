@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.text import Text
@@ -58,8 +58,7 @@ def devices(  # noqa: PLR0917  typer makes options of them
         raise StudyError("only one device is drawn or sized", place="DEVICE", remedy="name the device")
     found = [find_device(each) for each in bundled_devices()]
     if as_json:
-        keys = ("name", "title", "kind", "capacity_bytes")
-        print_json([{key: getattr(d, key) for key in keys} | {"interface": _interface(d)} for d in found])
+        print_json(devices=found)
         return
     # Two lines a device, because a title does not fit beside the name and the interface.
     width = max(len(device.name) for device in found)
@@ -89,7 +88,8 @@ def _show(device: Device, plot: Path | None, as_json: bool, quick: bool) -> None
     ratings = _measure(sheet)
     drawn = () if as_json and plot is None else sheet.pictures()
     if as_json:
-        print_json(_describe(device, ratings))
+        meanings = {name: spec.meaning for name, spec in device.model.parameters.items()}
+        print_json(device, meanings=meanings | TEXT_PARAMETERS, data_sheet=ratings)
     else:
         _print_sheet(console, ratings, sheet.note)
         _print_curves(console, drawn)
@@ -187,18 +187,3 @@ def _print_curves(console: Console, drawn: Sequence[Picture]) -> None:
         console.print(terminal(table))
     if drawn:
         console.print(Text("\n`--plot FILE.svg` draws these curves.", "dim"))
-
-
-def _describe(device: Device, ratings: Sequence[Rating]) -> dict[str, Any]:
-    meanings = {name: spec.meaning for name, spec in device.model.parameters.items()}
-    meanings |= TEXT_PARAMETERS
-    return {
-        "name": device.name,
-        "title": device.title,
-        "kind": device.kind,
-        "parameters": {
-            name: {"meaning": meanings[name], **dict(stated)} for name, stated in device.parameters.items()
-        },
-        "published": device.published,
-        "data_sheet": [each.plain() for each in ratings],
-    }

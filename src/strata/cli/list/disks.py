@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
@@ -21,6 +21,7 @@ from strata.disks.machine import Machine
 from strata.disks.signatures import Signature, signatures
 from strata.disks.usage import Usage, Use
 from strata.errors import LabError, ToolError
+from strata.printable import in_json
 from strata.units import format_size
 
 
@@ -33,6 +34,7 @@ class Examined:
     reasons: tuple[Reason, ...]
 
     @property
+    @in_json
     def verdict(self) -> str:
         if self.reasons:
             more = f" (and {len(self.reasons) - 1} more)" if len(self.reasons) > 1 else ""
@@ -43,16 +45,11 @@ class Examined:
         others = f"; all {members} devices of its filesystem must be named" if members > 1 else ""
         return f"can be used with --erase {self.disk.erase_name}, which destroys what is on it{others}"
 
-    def plain(self) -> dict[str, Any]:
-        return {
-            **asdict(self.disk),
-            "uses": [asdict(use) for use in self.uses],
-            "signatures": None if self.content is None else [asdict(each) for each in self.content],
-            "health": asdict(self.health),
-            "usable": not self.reasons,
-            "reasons": [asdict(reason) for reason in self.reasons],
-            "erase": self.disk.erase_name if self.content and not self.reasons else None,
-        }
+    @property
+    @in_json
+    def erase(self) -> str | None:
+        """The name that ``--erase`` takes, of a usable disk with content."""
+        return self.disk.erase_name if self.content and not self.reasons else None
 
 
 def disks(
@@ -83,8 +80,7 @@ def disks(
     usage = Usage(machine)
     examined = [_examined(machine, each, usage) for each in found]
     if as_json:
-        plain = [each.plain() for each in examined]
-        print_json(plain if name is None else plain[0])
+        print_json(disks=examined)
         return
     console = stdout()
     for each in examined:

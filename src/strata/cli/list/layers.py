@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 from strata.cli.list.sheets import chosen, print_head, print_keys
@@ -27,8 +26,7 @@ def layers(
     """
     sheets = [layer_sheet(each) for each in chosen("layer", name, catalogue().layers)]
     if as_json:
-        plain = [asdict(sheet) for sheet in sheets]
-        print_json(plain[0] if name else plain)
+        print_json(layers=sheets)
     elif name:
         _print_sheet(sheets[0])
     else:

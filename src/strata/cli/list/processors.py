@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import AsJson, argument
@@ -33,7 +33,7 @@ def processors(
         return
     found = find_processor(name, Path())
     if as_json:
-        print_json(_describe(found))
+        print_json(found, meanings={key: PROCESSOR_PARAMETERS[key].meaning for key in found.parameters})
         return
     console = stdout()
     console.print(f"{found.name}  {found.title}", markup=False)
@@ -44,10 +44,7 @@ def processors(
 def _list(as_json: bool) -> None:
     found = [find_processor(name) for name in bundled_processors()]
     if as_json:
-        keys = ("unit_time", "system_call_time", "switch_time", "user_factor")
-        values = [{key: each.number(key) for key in keys} for each in found]
-        names = [{"name": each.name, "title": each.title} for each in found]
-        print_json([name | value for name, value in zip(names, values, strict=True)])
+        print_json(processors=found)
         return
     heads = columns("processor", ("kernel code", "ps"), ("system call", "ns"), ("switch", "ns"), "title")
     rows = [
@@ -59,18 +56,6 @@ def _list(as_json: bool) -> None:
         for each in found
     ]
     stdout().print(terminal(Table(heads, rows)))
-
-
-def _describe(found: Processor) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "title": found.title,
-        "parameters": {
-            key: {"meaning": PROCESSOR_PARAMETERS[key].meaning, **dict(each)}
-            for key, each in found.parameters.items()
-        },
-        "programs": found.programs,
-    }
 
 
 def parameters_table(found: Processor) -> Table:

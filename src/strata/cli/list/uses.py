@@ -12,7 +12,7 @@ from strata.cli.output import print_json, print_wrote, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import StudyError
 from strata.files import write_page
-from strata.report.advice_tables import use_plain, uses_blocks
+from strata.report.advice_tables import uses_blocks
 from strata.report.document import Document
 
 
@@ -40,6 +40,6 @@ def uses(
         return
     chosen = adjusted_uses(asked_uses(file, [name] if name else []), weights or [], [])
     if as_json:
-        print_json([use_plain(each) for each in chosen])
+        print_json(uses=chosen)
     else:
         stdout().print(Document([*uses_blocks(chosen)]))

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from rich.padding import Padding
 from rich.text import Text
@@ -35,23 +34,13 @@ def workloads(
     known = catalogue()
     sheets = [workload_sheet(known, each) for each in chosen("workload", name, known.workloads)]
     if as_json:
-        plain = [_plain(sheet) for sheet in sheets]
-        print_json(plain[0] if name else plain)
+        print_json(workloads=sheets, common_metrics=COMMON, common_checks=QUESTIONS)
     elif name:
         _print_sheet(sheets[0])
     else:
         rows = [(Cell(sheet.name, tone="strong"), sheet.summary) for sheet in sheets]
         stdout().print(terminal(facts(rows)))
         stdout().print("\n[dim]`strata list workloads NAME` shows what one stands for and measures.[/dim]")
-
-
-def _plain(sheet: WorkloadSheet) -> dict[str, Any]:
-    found = asdict(sheet)
-    found["metrics"] = found.pop("metric_specs")
-    found["common_metrics"] = [asdict(each) for each in COMMON]
-    found["checks"] = found.pop("check_questions")
-    found["common_checks"] = QUESTIONS
-    return found
 
 
 def _print_sheet(sheet: WorkloadSheet) -> None:
