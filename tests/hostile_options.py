@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from golden_studies import layers_of
 from option_names import names_for
 from small_loads import LOWEST, SMALL
+from strata.model.duties import RunsPrograms
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from study_texts import toml
@@ -163,7 +164,7 @@ def free_keys() -> tuple[tuple[Kind, str, str, str], ...]:
         (kind, name, field.alias or key, shape)
         for kind, registry in registries
         for name, model in registry.items()
-        if not getattr(model, "runs_programs", False)  # whose keys are programs to run
+        if not issubclass(model, RunsPrograms)  # whose keys are programs to run
         for key, field in model.model_fields.items()
         if (shape := _shape(field.annotation))
     )

@@ -19,6 +19,7 @@ from strata.diagnostics.registry import Registry
 from strata.disks.machine import Machine
 from strata.disks.resemblance import resembling
 from strata.model.layer import Layer
+from strata.model.packages import asked_packages
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.reading.entries import Catalogue
@@ -123,7 +124,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
     steps = {step.id: step for step in compile_trial(study, "ext4", "own", 1).steps}
     assert steps["run-load-1"].argv == ("ask", "${mount}", "it's")
     assert steps["command-server"].ready is not None
-    assert study.workloads["own"].packages_asked() == ["git", "jq"]
+    assert asked_packages(study.workloads.values()) == ("git", "jq")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from strata.errors import StrataError
 from strata.execution.forecast import Took
 from strata.execution.run import lab_bytes, lab_jobs, memory_available_bytes
+from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
 from strata.model.find import probed, searched_workload
 from strata.model.study import Study
 from strata.model.trial import CellKey
@@ -233,7 +234,8 @@ def _cell(  # noqa: PLR0917
         return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
     speed = _UNIT_PS / (study.processor.number("unit_time") or _UNIT_PS)
     ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE * speed) for kind in kinds), default=1.0)
-    busy = min(sum(each.cached_readers for each in loads_of(load)), study.processor.number("processors"))
+    costly = [each for each in loads_of(load) if isinstance(each, CostsRealTime)]
+    busy = min(sum(each.cached_readers for each in costly), study.processor.number("processors"))
     ratio = max(ratio, _REAL_PER_VIRTUAL_BUSY * speed * busy)
     if (rate_per_s := _rate_per_s(load)) is not None:
         ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
@@ -241,13 +243,19 @@ def _cell(  # noqa: PLR0917
     layers = [layer.real_time() for layer in study.stacks[cell.stack].every_layer]
     boot_s = _BOOT_S + sum(each.start_s for each in layers)
     per_virtual = sum(each.per_virtual for each in layers)
-    work_s = sum(each.work_real_s for each in loads_of(load)) + _aged_real_s(study, aged_bytes)
+    work_s = sum(each.work_real_s for each in costly) + _aged_real_s(study, aged_bytes)
     work_s *= max((each.slowness for each in layers), default=1)
     around_s = (_AROUND_REAL_S + _AROUND_NS / NS_PER_S * per_virtual) / (shared_by or 1)
-    filled_s = sum(each.fill_real_s for each in streaming) / (shared_by or 1)
+    filled_s = sum(map(_fill_real_s, streaming)) / (shared_by or 1)
     window_s = load.duration_ns_min / NS_PER_S * (ratio + per_virtual)
     real_s = boot_s * boots + around_s + window_s + work_s + filled_s
     return CellEstimate(cell, count, trial_ns, real_s, "rule of thumb")
+
+
+def _fill_real_s(load: Workload) -> float:
+    """The real seconds in a lab to write a load's data in sequence."""
+    per_s = load.fill_bytes_per_real_s if isinstance(load, CostsRealTime) else FILLED_BYTES_PER_REAL_S
+    return load.streamed_bytes / per_s
 
 
 def _aged_bytes(study: Study, cell: CellKey) -> float:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from strata.devices.processor import DEFAULT_PROGRAM, Processor
+from strata.model.duties import HasServer, LogsThroughput
 from strata.model.metric import Metric, tenant_prefix
 from strata.model.steadiness import DRIFT_MAX, ROUNDS, Steadiness, steadiness, transient_intervals
 from strata.model.study import Study
@@ -224,7 +225,8 @@ def _direct(placement: Placement, events: Events) -> Iterator[Check]:
 def _covers_periods(placement: Placement, plan: Plan, events: Events) -> Iterator[Check]:
     """Whether the window holds what the layers and the server do by themselves at intervals."""
     layers = (each.layer.periods_ns for each in placement.layers)
-    periods = {name: ns for each in (*layers, placement.load.periods_ns) for name, ns in each.items()}
+    server = placement.load.periods_ns if isinstance(placement.load, HasServer) else {}
+    periods = {name: ns for each in (*layers, server) for name, ns in each.items()}
     window = load_window(plan, events)
     if not periods or window is None:
         return
@@ -365,8 +367,9 @@ def throughput_of(trial: FinishedTrial) -> list[Throughput]:
     plan, events = trial.plan, trial.events
     found = []
     for placement in trial.placements:
-        if rates := tuple(placement.load.rates_per_s(trial.outputs_of(placement))):
-            ns, tenant = placement.load.rates_interval_ns, placement.tenant
+        load, outputs = placement.load, trial.outputs_of(placement)
+        if isinstance(load, LogsThroughput) and (rates := tuple(load.rates_per_s(outputs))):
+            ns, tenant = load.rates_interval_ns, placement.tenant
             found.append(Throughput(source="load", unit="1/s", interval_ns=ns, rates=rates, tenant=tenant))
     if window := load_window(plan, events):
         unit, of_disks = _disk_rates(plan, events, window)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from strata.errors import ResultError, StrataError
 from strata.files import read_plain
+from strata.model.duties import LogsThroughput
 from strata.model.trial import TrialKey
 from strata.plan.model import Plan
 from strata.results.build import measured_window_ns
@@ -105,6 +106,8 @@ def spans_ns(source: Source) -> list[tuple[int, int]]:
     try:
         study = declared_study(source.study, has_inputs=False)
         load = study.load(source.record.trial.stack, source.record.trial.workload)
+        if not isinstance(load, LogsThroughput):
+            return []
         events = read_events(source.attempt.events_path)
         offset_ns = events.epoch_ns
         return [(begin - offset_ns, end - offset_ns) for begin, end in load.spans_ns(events.outputs())]

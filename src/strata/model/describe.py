@@ -7,8 +7,8 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from strata.model.duties import RunsPrograms
 from strata.model.layer import Layer
-from strata.model.workload import Workload
 from strata.units import describe_duration, describe_size
 
 # The kind is shown first anyway.
@@ -19,7 +19,7 @@ def declared(entry: BaseModel) -> list[tuple[str, str]]:
     """The keys that differ from their defaults, and a layer's `Layer.stated`, each with its value as text."""
     found = []
     stated = dict(entry.stated()) if isinstance(entry, Layer) else {}
-    implied = entry.implied() if isinstance(entry, Workload) else ()
+    implied = entry.implied() if isinstance(entry, RunsPrograms) else ()
     for name, field in type(entry).model_fields.items():
         value = getattr(entry, name)
         if (

@@ -16,6 +16,7 @@ from strata.diagnostics.mistakes import read_toml
 from strata.diagnostics.names import checked
 from strata.errors import StudyError
 from strata.files import write_durably
+from strata.model.duties import RunsPrograms
 from strata.model.workload import Workload, loads_of
 
 # Debian's policy, 5.6.1
@@ -48,7 +49,7 @@ class PackageLock:
 
 def asked_packages(workloads: Iterable[Workload]) -> tuple[str, ...]:
     """The packages that workloads and their tenants ask for, sorted."""
-    parts = (part for load in workloads for part in loads_of(load))
+    parts = (part for load in workloads for part in loads_of(load) if isinstance(part, RunsPrograms))
     return tuple(sorted({name for part in parts for name in part.packages_asked()}))
 
 

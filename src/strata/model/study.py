@@ -33,6 +33,7 @@ from strata.model.design import (
     Prepare,
     Seeds,
 )
+from strata.model.duties import HasServer
 from strata.model.find import OpenLoop, find_of, probe_name, probed
 from strata.model.inputs import InputFile
 from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, Kernel
@@ -373,6 +374,7 @@ class Study:
         servers = (
             each.power_risks(whole_blocks=found.at(each.place).writes_whole_blocks)
             for each in loads_of(self.load(stack, workload))
+            if isinstance(each, HasServer)
         )
         return list(
             dict.fromkeys(

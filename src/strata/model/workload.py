@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
@@ -20,9 +20,6 @@ from strata.model.warning import Check
 from strata.seeds import derive_seed
 from strata.units import NS_PER_MS, NS_PER_S, SECTOR_BYTES, Duration
 from strata.words import beginning_and_end
-
-if TYPE_CHECKING:  # a processor file is read like a device, and devices have faults, which a registry names
-    from strata.devices.processor import Program
 
 T = TypeVar("T")
 
@@ -180,13 +177,10 @@ class Workload(BaseModel, Allowing, ABC):
         input_kind: What its `inputs` are.
         spans_window: Its warm-up and its measured window are one process, whose sessions are warm when the
             window begins. All its steps of phases warmup, measure and inspect then make a window.
-        runs_programs: It runs programs that the study names, which no list of allowed options confines.
         metrics_version: Raised whenever `metrics` yields something else from the same outputs. It is part of
             a trial's specification, so that results of an earlier version are measured anew.
         check_questions: The question of each of its own `checks`, by name; tests compare both.
         metric_specs: The declaration of `metrics`, for `strata list workloads`; tests compare both.
-        load_keys: The keys, by their fields, without influence on the data that it prepares, with values
-            for preparing once: loads that differ only in them share what is prepared.
         amounts: The fields, beside its windows, that say how much it does, each with the unit to which it is
             rounded when a study is scaled.
         example: The optional keys that its example shows beside the required ones, by their names in a file.
@@ -201,11 +195,9 @@ class Workload(BaseModel, Allowing, ABC):
     is_compound: ClassVar[bool] = False
     input_kind: ClassVar[InputKind] = "archive"
     spans_window: ClassVar[bool] = False
-    runs_programs: ClassVar[bool] = False
     metrics_version: ClassVar[int] = 1
     check_questions: ClassVar[Mapping[str, str]] = {}
     metric_specs: ClassVar[tuple[MetricSpec, ...]] = ()
-    load_keys: ClassVar[Mapping[str, object]] = {}
     amounts: ClassVar[Mapping[str, int]] = {}
     example: ClassVar[tuple[str, ...]] = ()
 
@@ -262,22 +254,6 @@ class Workload(BaseModel, Allowing, ABC):
         return self.data_bytes or 0
 
     @property
-    def fill_real_s(self) -> float:
-        """The real seconds in a lab to write its data in sequence."""
-        # Measured with fio on ext4 and XFS, where a modelled disk keeps a few bytes of each block.
-        return self.streamed_bytes / 500_000_000
-
-    @property
-    def work_real_s(self) -> float:
-        """The real seconds in a lab for a fixed amount of work; 0 if there is none."""
-        return 0.0
-
-    @property
-    def cached_readers(self) -> int:
-        """Its threads that read cached files as fast as they can, and so keep a processor busy each."""
-        return 0
-
-    @property
     def places_beside(self) -> Collection[str]:
         """Where else it runs at once: other filesystems of the stack, or devices of one without layers."""
         return ()
@@ -309,56 +285,18 @@ class Workload(BaseModel, Allowing, ABC):
         """Whether the study chose its rate, so that its latency is its answer."""
         return getattr(self, "rate_per_s", None) is not None
 
-    @property
-    def periods_ns(self) -> Mapping[str, int]:
-        """The intervals at which its server works by itself, by the name of the work."""
-        return {}
-
-    @property
-    def server_kind(self) -> str | None:
-        """The kind of its own database server, by which a stack's settings name it; None without one."""
-        return None
-
     def with_settings(self, settings: Mapping[str, Mapping[str, Any]]) -> Workload:
-        """The workload on a stack that has these settings, by kind of server; they precede its own."""
-        given = settings.get(self.server_kind or "")
-        return (
-            self.model_copy(update={"settings": {**getattr(self, "settings", {}), **given}})
-            if given
-            else self
-        )
-
-    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
-        """The settings of its server by which a power failure takes what that acknowledged, with the effect.
-
-        ``whole_blocks``: see `Layer.writes_whole_blocks`.
-        """
-        return ()
+        """The workload on a stack that has these settings, by kind of database server."""
+        return self
 
     @property
     def needs_permission(self) -> bool:
         """Whether it can run programs that the study brings, which a host has to allow."""
-        return self.runs_programs
+        return False
 
     def inputs(self) -> Mapping[str, str]:
         """The files of ``${input-NAME}`` by name: relative to the study, or ``strata:`` and a name."""
         return {}
-
-    def priced_programs(self) -> Mapping[str, Program]:
-        """Its own prices of programs, by their names."""
-        return {}
-
-    def memory_limit_bytes(self) -> int | None:
-        """The memory limit of its programs and their page cache, where no guest and no tenant limits them."""
-        return None
-
-    def implied(self) -> Collection[str]:
-        """The names of keys that another key has set, such as a preset: people need not see them."""
-        return ()
-
-    def packages_asked(self) -> Sequence[str]:
-        """The Debian packages that its programs come from, as far as the lab's image may lack them."""
-        return ()
 
     @classmethod
     def nested(cls, table: Mapping[str, Any]) -> Iterable[tuple[str | int, ...]]:
@@ -369,25 +307,9 @@ class Workload(BaseModel, Allowing, ABC):
         """The workloads that it consists of, by the tenants' names; none when it is alone."""
         return {}
 
-    def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
-        """Its throughput in equal intervals of the window, to see whether it was steady; none: unknown."""
-        return ()
-
-    def spans_ns(self, outputs: Outputs) -> Sequence[tuple[int, int]]:
-        """When each operation of the window began and ended, since the epoch; none: it keeps no such log."""
-        return ()
-
-    @property
-    def rates_interval_ns(self) -> int:
-        return NS_PER_S
-
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         """Checks of its numbers, in addition to the checks of every workload."""
         return ()
-
-    def preparing(self) -> Self:
-        """The load whose preparation all loads share that differ only in `load_keys`."""
-        return self.model_copy(update=dict(self.load_keys))
 
     def scaled(self, share: float) -> Self:
         """The load with a share of its time and data, in whole units and one of each at least."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from strata.diagnostics.names import nearest
 from strata.errors import PlanError
+from strata.model.duties import SharesPreparation
 from strata.model.find import find_of, probed
 from strata.model.packages import asked_packages
 from strata.model.stack import Stack
@@ -260,7 +261,7 @@ def _load_steps(
 ) -> tuple[list[Step], list[Step]]:
     """The steps of the load, and the steps of its preparation, some of which a restart repeats.
 
-    Where it prepares once, the steps of preparing are those of `Workload.preparing`.
+    Where it prepares once, the steps of preparing are those of `SharesPreparation.preparing`.
     """
 
     def prepares(step: Step) -> bool:
@@ -270,7 +271,10 @@ def _load_steps(
     repeatable = [*(given_to_load(each) for each in placements), *filter(prepares, loaded)]
     if study.prepare == "each":
         return loaded, repeatable
-    before = [replace(each, load=each.load.preparing()) for each in placements]
+    before = [
+        replace(each, load=each.load.preparing()) if isinstance(each.load, SharesPreparation) else each
+        for each in placements
+    ]
     shared = filter(prepares, workload_steps(before, load.tenants()))
     return [*shared, *(step for step in loaded if not prepares(step))], repeatable
 

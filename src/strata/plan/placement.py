@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from strata.model.duties import RunsPrograms
 from strata.model.layer import Interface, Layer, LayerContext, Placed, Provided
 from strata.model.memory_limit import MEMORY_PREREQUISITES, control_group, limit_memory
 from strata.model.page_cache import synced
@@ -246,7 +247,7 @@ def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
     layers, site = _places(study, stack, seed, load)
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
-    memory_bytes = load.memory_limit_bytes()
+    memory_bytes = load.memory_limit_bytes() if isinstance(load, RunsPrograms) else None
     limits, limited = _limits("load", seed, memory_bytes, stack.layers)
     return Placement(
         name=workload,

@@ -24,6 +24,7 @@ from strata.diagnostics.names import Diagnostic, kebab_diagnostics, nearest
 from strata.diagnostics.names import Path as Keys
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.model.design import SEEDS_MAX, count_diagnostics, precision_diagnostics
+from strata.model.duties import RunsPrograms
 from strata.model.find import find_diagnostics
 from strata.model.inputs import InputFile, input_diagnostics, read_inputs
 from strata.model.kernel import find_kernel
@@ -302,7 +303,8 @@ class _Reader:
         if processor is None:
             return None
         for name, workload in self.workloads.items():
-            processor, refused = processor.with_programs(workload.priced_programs())
+            prices = workload.priced_programs() if isinstance(workload, RunsPrograms) else {}
+            processor, refused = processor.with_programs(prices)
             self.found.extend(("workloads", name, "prices"), refused)
         return processor if head.cpus is None else processor.with_processors(head.cpus)
 

@@ -12,6 +12,8 @@ from pydantic import StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic
 from strata.model.allowed import Forms, pair_diagnostics
+from strata.model.duties import HasServer
+from strata.model.stack import space_diagnostics
 from strata.model.step import Command, Purpose, Step, literal
 from strata.model.workload import WorkloadContext
 from strata.units import NS_PER_MS, NS_PER_S, parse_duration
@@ -191,3 +193,28 @@ class DatabaseServer(ABC):
 
 def setting_text(value: Setting, *, true: str, false: str) -> str:
     return (true if value else false) if isinstance(value, bool) else literal(str(value))
+
+
+class ServerLoad(HasServer):
+    """The base of the workloads with a server of their own."""
+
+    @property
+    @abstractmethod
+    def server_type(self) -> type[DatabaseServer]: ...
+
+    @property
+    def server_kind(self) -> str:
+        return self.server_type.kind
+
+    @property
+    def periods_ns(self) -> Mapping[str, int]:
+        return self.server_type.periods_ns(self.settings)
+
+    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
+        return self.server_type.power_risks(self.settings, whole_blocks=whole_blocks)
+
+    def server_diagnostics(self, data_bytes: int, capacity_bytes: int, key: str) -> Iterable[Diagnostic]:
+        """The mistakes of the settings, and data of a ``key`` that do not fit beside an empty server."""
+        yield from self.server_type.diagnostics(self.settings)
+        needed_bytes = data_bytes + self.server_type.empty_bytes
+        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key=key)

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from pydantic import StrictStr
 
 from strata.diagnostics.names import Diagnostic
+from strata.model.duties import CostsRealTime
 from strata.model.find import OpenLoop
 from strata.model.stack import space_diagnostics
 from strata.model.step import Step, literal
@@ -22,7 +23,7 @@ _INPUT: Final = "dump"
 _FILE: Final = "init.sql"
 
 
-class OwnTables(OpenLoop):
+class OwnTables(CostsRealTime, OpenLoop):
     """The base of workloads whose tables a study can make itself."""
 
     input_kind: ClassVar[InputKind] = "file"
@@ -44,9 +45,8 @@ class OwnTables(OpenLoop):
     )
 
     @property
-    def fill_real_s(self) -> float:
-        # By a server: measured with pgbench and sysbench on ten rotating disks, 30 to 60 MB/s.
-        return self.streamed_bytes / 50_000_000
+    def fill_bytes_per_real_s(self) -> float:
+        return 50_000_000  # by a server: measured with pgbench and sysbench on ten rotating disks, 30 to 60
 
     @property
     def needs_permission(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
 
 from strata.diagnostics.names import Diagnostic
+from strata.model.duties import CostsRealTime
 from strata.model.inputs import PACKAGES
 from strata.model.metric import Metric, MetricSpec
 from strata.model.page_cache import SYNC_LIMIT_NS, synced
@@ -30,7 +31,7 @@ _PACKAGE: Final = re.compile(r"^(\S+)\s+\S+ (\d+)$", re.MULTILINE)
 _INSTALLED: Final = "ii"
 
 
-class OsInstallation(Workload):
+class OsInstallation(CostsRealTime, Workload):
     """A minimal Debian is installed into a new folder, as debootstrap does, with dpkg's own fsyncs.
 
     Prepare: a folder is made, and dirty data are written back. Measure: the packages are put into the new

@@ -14,14 +14,14 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic, KebabName
 from strata.model.allowed import Forms
+from strata.model.duties import LogsThroughput, SharesPreparation
 from strata.model.histogram import empty_histogram, latency_metrics, record
 from strata.model.metric import LATENCY, Metric, MetricSpec, latency_metric_specs
-from strata.model.stack import space_diagnostics
 from strata.model.step import Collect, Step
 from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
-from strata.servers.database import Setting
+from strata.servers.database import DatabaseServer, ServerLoad, Setting
 from strata.servers.postgresql import PostgresqlServer
 from strata.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from strata.workloads import sessions
@@ -69,7 +69,7 @@ _BALANCES_ID: Final = "pgbench-balances"
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
-class Pgbench(OwnTables, CountsAcknowledged):
+class Pgbench(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged, OwnTables):
     """pgbench against a PostgreSQL server of its own.
 
     Prepare: a new cluster in ``pgdata`` on the stack, the server, the tables (timed apart as
@@ -143,6 +143,10 @@ class Pgbench(OwnTables, CountsAcknowledged):
     )
 
     @property
+    def server_type(self) -> type[DatabaseServer]:
+        return PostgresqlServer
+
+    @property
     def data_bytes(self) -> int | None:
         return self.scale * _SCALE_BYTES
 
@@ -157,9 +161,7 @@ class Pgbench(OwnTables, CountsAcknowledged):
         if self.latency_limit_ns is not None and self.rate_per_s is None:
             cause = "without a rate no transaction is ever late"
             yield Diagnostic(cause, remedy="write for example rate = 200 beside it", key="latency_limit")
-        yield from PostgresqlServer.diagnostics(self.settings)
-        needed_bytes = self.scale * _SCALE_BYTES + PostgresqlServer.empty_bytes
-        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="scale")
+        yield from self.server_diagnostics(self.scale * _SCALE_BYTES, capacity_bytes, "scale")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         server = self._server(context)
@@ -283,17 +285,6 @@ class Pgbench(OwnTables, CountsAcknowledged):
         lines = self._transactions(outputs)
         counts = Counter((line.end_us - begin_us) // _US_PER_S for line in lines if line.outcome == "done")
         return [float(counts[second]) for second in range(self.duration_ns // NS_PER_S)] if counts else []
-
-    @property
-    def periods_ns(self) -> Mapping[str, int]:
-        return PostgresqlServer.periods_ns(self.settings)
-
-    @property
-    def server_kind(self) -> str:
-        return PostgresqlServer.kind
-
-    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
-        return PostgresqlServer.power_risks(self.settings, whole_blocks=whole_blocks)
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         lines = self._transactions(outputs)

@@ -16,11 +16,10 @@ from strata.diagnostics.names import Diagnostic, KebabName
 from strata.model import page_cache
 from strata.model.allowed import Forms
 from strata.model.metric import Metric, MetricSpec
-from strata.model.stack import space_diagnostics
 from strata.model.step import Phase, Step, literal
 from strata.model.warning import Check, Verdict
 from strata.model.workload import Outputs, Workload, WorkloadContext, unreadable
-from strata.servers.database import Setting
+from strata.servers.database import DatabaseServer, ServerLoad, Setting
 from strata.servers.mariadb import MariadbServer
 from strata.units import NS_PER_S, NS_PER_US
 from strata.workloads.keys import DoublewritePlace, key
@@ -103,7 +102,7 @@ _TITLES: Final = {
 }
 
 
-class SqlSuite(Workload):
+class SqlSuite(ServerLoad, Workload):
     """Statements of many kinds against a MariaDB server of their own, each part timed apart.
 
     Prepare: a new server on the stack, the procedures that the parts consist of, and the order in which rows
@@ -158,6 +157,10 @@ class SqlSuite(Workload):
     doublewrite_place: DoublewritePlace = None
 
     @property
+    def server_type(self) -> type[DatabaseServer]:
+        return MariadbServer
+
+    @property
     def data_bytes(self) -> int | None:
         return self.rows * _ROW_BYTES
 
@@ -165,9 +168,8 @@ class SqlSuite(Workload):
         if self.commits > self.rows // 2:
             cause = "more than half of the rows would be committed one by one"
             yield Diagnostic(cause, remedy="lower commits, or raise rows", key="commits")
-        yield from MariadbServer.diagnostics(self.settings)
-        needed_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES + MariadbServer.empty_bytes
-        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
+        data_bytes = 2 * self.rows * _ROW_BYTES + self.tables * _TABLE_BYTES
+        yield from self.server_diagnostics(data_bytes, capacity_bytes, "rows")
 
     def steps(self, context: WorkloadContext) -> list[Step]:
         settings = {**_SETTINGS, **self.settings}
@@ -230,13 +232,6 @@ class SqlSuite(Workload):
             ]
         total = Metric.of("total_ns", sum(metric.value for metric in metrics), "ns", headline=True)
         return [total, *metrics]
-
-    @property
-    def server_kind(self) -> str:
-        return MariadbServer.kind
-
-    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
-        return MariadbServer.power_risks(self.settings, whole_blocks=whole_blocks)
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         found = _ROWS.search(outputs.step("sql-suite-change").stdout)

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, StrictStr
 
 from strata.diagnostics.names import Diagnostic
 from strata.model import page_cache
+from strata.model.duties import CostsRealTime
 from strata.model.inputs import LINUX_SOURCE
 from strata.model.metric import Metric, MetricSpec
 from strata.model.page_cache import dropped, synced
@@ -71,7 +72,7 @@ class Contents:
     bytes: int
 
 
-class ArchiveWorkload(Workload):
+class ArchiveWorkload(CostsRealTime, Workload):
     """The base of the workloads that unpack an archive."""
 
     archive: StrictStr = key(

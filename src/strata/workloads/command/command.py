@@ -15,6 +15,7 @@ from strata.devices.device import bundled_folder
 from strata.devices.processor import Program
 from strata.diagnostics.names import Diagnostic
 from strata.model import page_cache
+from strata.model.duties import RunsPrograms
 from strata.model.find import RATE_MAX, OpenLoop
 from strata.model.memory_limit import MemoryLimit
 from strata.model.metric import Metric, MetricSpec
@@ -57,7 +58,7 @@ def applications() -> Mapping[str, Mapping[str, Any]]:
     return {file.stem: tomllib.loads(file.read_text()) for file in files}
 
 
-class CommandWorkload(OpenLoop, ArchiveWorkload):
+class CommandWorkload(RunsPrograms, OpenLoop, ArchiveWorkload):
     """Any program: commands that a study names, and the metrics that they print or take.
 
     Prepare: the archive is unpacked, the scripts are written, `prepare` runs, the server starts, and dirty
@@ -71,7 +72,6 @@ class CommandWorkload(OpenLoop, ArchiveWorkload):
         "Each bundled application has a text of its own about what it stands for. Commands run one after the "
         "other, so that concurrency is what the program itself brings."
     )
-    runs_programs: ClassVar[bool] = True
     tools: ClassVar[tuple[str, ...]] = (*TOOLS[1:], *page_cache.TOOLS, "grep", "sh", "test")
     check_questions: ClassVar[Mapping[str, str]] = {
         _LEFT: "did the commands end all the processes that they had started?"

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictInt
 
 from strata.diagnostics.names import Diagnostic, checked
+from strata.model.duties import CostsRealTime, LogsThroughput
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
 from strata.model.step import Step
@@ -35,7 +36,7 @@ Pause = Annotated[
 Threads = Annotated[StrictInt, Field(ge=0, le=10_000)]
 
 
-class Blog(Content, Workload):
+class Blog(LogsThroughput, CostsRealTime, Content, Workload):
     """blogbench 1.1 by the load generator: the same sizes, numbers and system calls, with seeded choices.
 
     Measure: for some intervals writers create blogs of up to 100 articles (1 to 32 KiB) and 100 pictures (8

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic
+from strata.model.duties import CostsRealTime, LogsThroughput
 from strata.model.find import OpenLoop
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.stack import space_diagnostics
@@ -69,7 +70,7 @@ PACED: Final = ("videoserver",)
 """The bundled personalities that wait for the clock."""
 
 
-class Load(Mixture, OpenLoop, CountsAcknowledged):
+class Load(LogsThroughput, CostsRealTime, CountsAcknowledged, Mixture, OpenLoop):
     """A personality's threads on its files.
 
     Prepare: the files, written in parallel, and a sync of the filesystem, each timed. Warm-up and measured

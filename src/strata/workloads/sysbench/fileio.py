@@ -11,6 +11,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic
 from strata.model import page_cache
+from strata.model.duties import LogsThroughput
 from strata.model.histogram import empty_histogram, latency_metrics, record
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.model.page_cache import dropped, synced
@@ -118,7 +119,7 @@ _INTERVAL: Final = re.compile(r"^\[ \d+s \] reads: ([0-9.]+) MiB/s writes: ([0-9
 Count = Annotated[StrictInt, Field(ge=1, le=100_000)]
 
 
-class SysbenchFileio(Workload):
+class SysbenchFileio(LogsThroughput, Workload):
     """sysbench's fileio 1.0 on a set of files.
 
     Prepare: sysbench makes the files, timed apart as ``prepare_ns``; the caches are dropped. ``seqwr`` makes

@@ -17,13 +17,13 @@ from pydantic import Field, StrictInt, StrictStr
 
 from strata.diagnostics.names import Diagnostic, KebabName
 from strata.model.allowed import Forms
+from strata.model.duties import LogsThroughput, SharesPreparation
 from strata.model.metric import Metric, MetricSpec, latency_metric_specs
-from strata.model.stack import space_diagnostics
 from strata.model.step import Step
 from strata.model.survival import CountsAcknowledged, Kept
 from strata.model.warning import Check
 from strata.model.workload import Outputs, WorkloadContext, unreadable
-from strata.servers.database import ROLE, DatabaseServer, Setting
+from strata.servers.database import ROLE, DatabaseServer, ServerLoad, Setting
 from strata.servers.mariadb import DATABASE, MariadbServer
 from strata.servers.postgresql import DATABASE as POSTGRES_DATABASE
 from strata.servers.postgresql import PostgresqlServer
@@ -97,7 +97,7 @@ _FIGURES: Final = {
 }
 
 
-class SysbenchOltp(OwnTables, CountsAcknowledged):
+class SysbenchOltp(ServerLoad, SharesPreparation, LogsThroughput, CountsAcknowledged, OwnTables):
     """sysbench's transactions on a database server of its own.
 
     Prepare: a new server on the stack, the tables (timed apart as ``prepare_ns``), and what lets the load
@@ -199,7 +199,7 @@ class SysbenchOltp(OwnTables, CountsAcknowledged):
         return self.script.removeprefix(_LEGACY) if self.script.startswith(_LEGACY) else None
 
     @property
-    def _server_type(self) -> type[DatabaseServer]:
+    def server_type(self) -> type[DatabaseServer]:
         return PostgresqlServer if self.server == "postgresql" else MariadbServer
 
     def diagnostics(self, capacity_bytes: int) -> Iterable[Diagnostic]:
@@ -221,9 +221,7 @@ class SysbenchOltp(OwnTables, CountsAcknowledged):
         if self.doublewrite_place is not None and self.server != "mariadb":
             cause = "PostgreSQL has no doublewrite buffer: it writes whole pages to its WAL"
             yield Diagnostic(cause, remedy="leave it out, or write log_place", key="doublewrite_place")
-        yield from self._server_type.diagnostics(self.settings)
-        needed_bytes = (self.data_bytes or 0) + self._server_type.empty_bytes
-        yield from space_diagnostics("tables and logs", needed_bytes, capacity_bytes, key="rows")
+        yield from self.server_diagnostics(self.data_bytes or 0, capacity_bytes, "rows")
 
     def _script_diagnostics(self) -> Iterable[Diagnostic]:
         yield from self.table_diagnostics("sysbench")
@@ -363,17 +361,6 @@ class SysbenchOltp(OwnTables, CountsAcknowledged):
     def rates_per_s(self, outputs: Outputs) -> Sequence[float]:
         found = _INTERVAL.findall(outputs.step(_LOAD).stdout)
         return [float(rate) for second, rate in found if int(second) > self.warmup_ns // NS_PER_S]
-
-    @property
-    def server_kind(self) -> str:
-        return self._server_type.kind
-
-    @property
-    def periods_ns(self) -> Mapping[str, int]:
-        return self._server_type.periods_ns(self.settings)
-
-    def power_risks(self, *, whole_blocks: bool) -> Iterable[str]:
-        return self._server_type.power_risks(self.settings, whole_blocks=whole_blocks)
 
     def checks(self, outputs: Outputs) -> Iterable[Check]:
         figures = _figures(outputs)
