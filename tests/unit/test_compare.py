@@ -433,7 +433,7 @@ def test_markdown_has_the_same_rows(made: Made) -> None:
     rows = [line for line in done.stdout.splitlines() if line.startswith("| mail |")]
     assert rows[0].startswith("| mail | ext4 | operations per second ↑ | 0.900 |")
     assert "**worse**" in rows[0]
-    assert "No version, setting, option or plan." in done.stdout
+    assert "No version, setting, option or plan differs" in done.stdout
 
 
 def test_json_and_markdown_at_once_is_a_mistake_in_the_command(made: Made) -> None:

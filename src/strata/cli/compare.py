@@ -83,7 +83,8 @@ def compare(  # noqa: PLR0917  typer makes options of them
         strata compare results/old results/new --all-metrics --worst-first
     """
     # NumPy takes a third of a second to load.
-    from strata.report.comparison import pair_markdown, pair_view  # noqa: PLC0415
+    from strata.report.comparison import pair_blocks  # noqa: PLC0415
+    from strata.report.document import Document, markdown_of  # noqa: PLC0415
     from strata.statistics.pair import ComparisonOptions, compare_sets  # noqa: PLC0415
 
     if as_json and as_markdown:
@@ -100,10 +101,11 @@ def compare(  # noqa: PLR0917  typer makes options of them
     if as_json:
         print_json(replace(pair, rows=tuple(rows)))
     elif as_markdown:
-        print_text(pair_markdown(pair, rows))
+        print_text(markdown_of(pair_blocks(pair, rows)))
     else:
         console = stdout()
-        console.print(pair_view(pair, rows, width=console.width, sorted_anew=worst_first))
+        blocks = pair_blocks(pair, rows, width=console.width, sorted_anew=worst_first)
+        console.print(Document(blocks))
     if failures := _failures(pair, fail_on or []):
         # Printed with --quiet, too: it is why the command fails.
         print(*map(printable, failures), sep="\n", file=sys.stderr)

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sets of results against each other: in words, as tables in a terminal and in Markdown, as data."""
+"""Two sets of results against each other, as blocks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from strata.model.metric import metric_title
-from strata.report.spans import Tone, escaped
-from strata.report.table import Cell, Column, Table, columns, markdown, terminal
+from strata.report.document import WRITTEN, Block, Bullets, Group, Heading, Medium, Paragraph
+from strata.report.spans import TONES, Tone
+from strata.report.table import Cell, Column, Table, columns
 from strata.report.wording import heading
 from strata.results.differences import Difference
-from strata.statistics.comparison import Comparison, Verdict
+from strata.statistics.comparison import Comparison
 from strata.statistics.pair import Overall, Pair, Row
 from strata.statistics.pairing import Side
 from strata.statistics.survival_pair import SurvivalRow
@@ -26,16 +24,6 @@ from strata.statistics.survival_pair import Verdict as SurvivalVerdict
 from strata.units import format_share, percent, significant
 from strata.words import listed
 
-_TONES: Final[dict[Verdict, Tone]] = {
-    "worse": "worse",
-    "better": "better",
-    "equal": "",
-    "undecided": "doubt",
-    "marginal": "doubt",
-    "doubtful": "doubt",
-    "too few seeds": "doubt",
-    "not ranked": "doubt",
-}
 _SURVIVED: Final[dict[SurvivalVerdict, Tone]] = {
     "worse": "worse",
     "better": "better",
@@ -44,6 +32,7 @@ _SURVIVED: Final[dict[SurvivalVerdict, Tone]] = {
 }
 _SURVIVAL: Final = "What failures did"
 _COUNTS: Final = "Counts per operation that differ"
+_TERMINAL: Final[frozenset[Medium]] = frozenset({"terminal"})
 _WIDTH_WITH_VALUES: Final = 100  # from this width on, the values stand beside their ratio
 _DIFFERENCES_MAX: Final = 12
 _NAME_WIDTH: Final = 20
@@ -54,7 +43,7 @@ _SINGLE_MAX: Final = 5
 
 def verdict_sentence(pair: Pair) -> str:
     counts = Counter(row.comparison.verdict for row in pair.rows)
-    found = [f"{counts[verdict]} {verdict}" for verdict in _TONES if counts[verdict]]
+    found = [f"{counts[verdict]} {verdict}" for verdict in TONES if counts[verdict]]
     zone = f"the practical zone is ±{format_share(pair.zone)}"
     if not found:
         return "No metric can be compared."
@@ -159,13 +148,13 @@ def _rows_table(rows: Sequence[Row], names: Sequence[Column], *, with_values: bo
 
 
 def _ratio_cells(comparison: Comparison) -> tuple[Any, ...]:
-    verdict = Cell(comparison.verdict, tone=_TONES[comparison.verdict])
+    verdict = Cell(comparison.verdict, tone=TONES[comparison.verdict])
     return ratio_text(comparison), interval_text(comparison), verdict
 
 
-def _overall_table(overall: Sequence[Overall], title: str) -> Table:
+def _overall_table(overall: Sequence[Overall]) -> Table:
     rows = [(each.workload or "in all", *_ratio_cells(each.comparison), each.cells) for each in overall]
-    heads = (Column(title, width=_NAME_WIDTH), Column("times as good", "figure"), _ENDS)
+    heads = (Column("geometric mean of cells", width=_NAME_WIDTH), Column("times as good", "figure"), _ENDS)
     return Table((*heads, Column("verdict"), Column("cells", "count")), rows)
 
 
@@ -175,7 +164,7 @@ def _survival_table(found: Sequence[SurvivalRow]) -> Table:
     return Table(columns("", "stack", "workload", "A", "B", "verdict"), rows, _SURVIVAL)
 
 
-def _counts_table(pair: Pair, rows: Sequence[Row], most: int | None) -> Table:
+def _counts_table(pair: Pair, rows: Sequence[Row]) -> Table:
     """The counts per operation that differ and are in no row, the largest difference first."""
     shown = {(id(row.cell), row.comparison.kind.name) for row in rows}
     found = [each for each in pair.changes if each.is_count and (id(each.cell), each.kind.name) not in shown]
@@ -185,52 +174,63 @@ def _counts_table(pair: Pair, rows: Sequence[Row], most: int | None) -> Table:
             *(Cell(level, each.kind.unit) for level in (each.first, each.second)),
             "" if each.ratio is None else percent(each.ratio - 1, signed=True),
         )
-        for each in found[:most]
+        for each in found[:_DIFFERENCES_MAX]
     ]
     heads = columns("workload", "stack", "count", ("A", "1"), ("B", "1"), ("change", "figure"))
     left = len(found) - len(made)
     return Table(heads, made, _COUNTS, f"and {left} more: --json has them all" if left else "")
 
 
-def pair_view(pair: Pair, rows: Sequence[Row], *, width: int, sorted_anew: bool = False) -> RenderableType:
-    """For a terminal; rows in another order than the study's (``sorted_anew``) stand in one table."""
-    parts: list[RenderableType] = [_sides(pair), Text()]
-    for sentence in (verdict_sentence(pair), doubt_sentence(pair), likeness_sentence(pair)):
-        if sentence is not None:
-            parts.append(Text(sentence, style="bold"))
-    parts += [Text(), *_differences(pair), Text()]
-    with_values = width >= _WIDTH_WITH_VALUES
-    if sorted_anew:
-        name = Column("", name="all", width=_NAME_WIDTH)
-        parts += [terminal(_rows_table(rows, [name], with_values=with_values)), Text()]
-    for group in [] if sorted_anew else _by_workload(rows):
-        name = Column(heading(group[0].comparison.kind), name="stack", width=_NAME_WIDTH)
-        parts.append(Text(group[0].cell.workload_title, style="bold cyan"))
-        parts += [terminal(_rows_table(group, [name], with_values=with_values)), Text()]
-    if pair.overall:
-        parts += [terminal(_overall_table(pair.overall, "geometric mean of cells")), Text()]
-    if (counts := _counts_table(pair, rows, _DIFFERENCES_MAX)).rows:
-        parts += [terminal(counts), Text()]
-    if pair.survival:
-        parts += [terminal(_survival_table(pair.survival)), Text()]
-    if pair.absent:
-        parts.append(Text("Not compared", style="bold cyan"))
-        parts += [Text.assemble(f"  {each.what}", (f": {each.why}", "yellow")) for each in pair.absent]
-        parts.append(Text())
+def pair_blocks(
+    pair: Pair, rows: Sequence[Row], *, width: int = _WIDTH_WITH_VALUES, sorted_anew: bool = False
+) -> list[Block]:
+    """The answer, the ratios, the differences, and the cells that could not be compared.
+
+    In a terminal of ``width``, rows in another order than the study's (``sorted_anew``) stand in one table.
+    """
+    names = [Column(each, name=each) for each in ("workload", "stack", "metric")]
+    sentences = filter(None, (verdict_sentence(pair), doubt_sentence(pair), likeness_sentence(pair)))
     legend = (
         "times as good: geometric mean over trials of the same seed; above 1 B is better, whatever the "
-        "metric.\n"
-        f"A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
+        f"metric. A is the baseline: worse means that B is worse by more than {format_share(pair.zone)}."
     )
-    return Group(*parts, Text(legend, style="dim"))
+    absent: list[Block] = [Bullets([f"{each.what}: {each.why}" for each in pair.absent])]
+    return [
+        Group([Heading(f"{pair.second.name} against {pair.first.name}", 1)], where=WRITTEN),
+        Group([_sides(pair)], where=_TERMINAL),
+        *(Paragraph(sentence, "lead") for sentence in sentences),
+        Group(_by_workload(rows, width, sorted_anew=sorted_anew), where=_TERMINAL),
+        Group([_rows_table(rows, names)], where=WRITTEN),
+        *([_overall_table(pair.overall)] if pair.overall else []),
+        _counts_table(pair, rows),
+        _survival_table(pair.survival),
+        *_differences(pair),
+        *([Heading("Not compared"), *absent] if pair.absent else []),
+        Paragraph(legend, "key"),
+    ]
 
 
-def _sides(pair: Pair) -> RenderableType:
+def _by_workload(rows: Sequence[Row], width: int, *, sorted_anew: bool) -> Iterator[Block]:
+    """A table for each workload and metric."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.cell.workload, row.comparison.kind.name), []).append(row)
+    with_values = width >= _WIDTH_WITH_VALUES
+    if sorted_anew:
+        yield _rows_table(rows, [Column("", name="all", width=_NAME_WIDTH)], with_values=with_values)
+        return
+    for group in groups.values():
+        name = Column(heading(group[0].comparison.kind), name="stack", width=_NAME_WIDTH)
+        yield Heading(group[0].cell.workload_title)
+        yield _rows_table(group, [name], with_values=with_values)
+
+
+def _sides(pair: Pair) -> Table:
     rows = [
         (Cell(letter, tone="strong"), side.name, Cell(_when(side), tone="dim"))
         for letter, side in (("A", pair.first), ("B", pair.second))
     ]
-    return terminal(Table(columns("", "", ""), rows, is_headed=False))
+    return Table(columns("", "", ""), rows, is_headed=False)
 
 
 def _when(side: Side) -> str:
@@ -240,43 +240,11 @@ def _when(side: Side) -> str:
     return ", ".join(part for part in (snapshot.name, snapshot.runner, period) if part)
 
 
-def _differences(pair: Pair) -> Iterator[RenderableType]:
+def _differences(pair: Pair) -> Iterator[Block]:
     found = list(difference_groups(pair))
     if not found:
-        yield Text("No version, setting, option or plan differs between A and B.")
+        yield Paragraph("No version, setting, option or plan differs between A and B.")
         return
-    yield Text("What differs", style="bold cyan")
-    arrow = Cell("→", tone="dim")
-    rows = [(name, first, arrow, second) for name, first, second in found[:_DIFFERENCES_MAX]]
-    yield terminal(Table(columns("", "A", "", "B"), rows, is_headed=False), indent=2)
-    if len(found) > _DIFFERENCES_MAX:
-        yield Text(f"  … and {len(found) - _DIFFERENCES_MAX} more: --json has them all", style="dim")
-
-
-def _by_workload(rows: Sequence[Row]) -> list[list[Row]]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell.workload, row.comparison.kind.name), []).append(row)
-    return list(groups.values())
-
-
-def pair_markdown(pair: Pair, rows: Sequence[Row]) -> str:
-    """The answer, ratios, differences, and the cells that could not be compared, for a merge request."""
-    names = [Column(each, name=each) for each in ("workload", "stack", "metric")]
-    blocks = [f"# {escaped(pair.second.name)} against {escaped(pair.first.name)}"]
-    sentences = (verdict_sentence(pair), doubt_sentence(pair), likeness_sentence(pair))
-    blocks.append("\n".join(filter(None, sentences)))
-    blocks.append(markdown(_rows_table(rows, names)))
-    if pair.overall:
-        blocks.append("Geometric means over cells, above 1 is better:")
-        blocks.append(markdown(_overall_table(pair.overall, "workload")))
-    if (counts := _counts_table(pair, rows, None)).rows:
-        blocks += [f"## {_COUNTS}", markdown(replace(counts, title=""))]
-    if pair.survival:
-        blocks += [f"## {_SURVIVAL}", markdown(replace(_survival_table(pair.survival), title=""))]
-    differences = markdown(Table(columns("", "A", "B"), list(difference_groups(pair))))
-    blocks += ["## What differs", differences or "No version, setting, option or plan."]
-    if pair.absent:
-        absent = (f"- {escaped(each.what)}: {escaped(each.why)}" for each in pair.absent)
-        blocks += ["## Not compared", "\n".join(absent)]
-    return "\n\n".join(block.rstrip() for block in blocks if block) + "\n"
+    left = len(found) - _DIFFERENCES_MAX
+    note = f"and {left} more: --json has them all" if left > 0 else ""
+    yield Table(columns("", "A", "B"), found[:_DIFFERENCES_MAX], "What differs", note)
