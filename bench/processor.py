@@ -28,7 +28,7 @@ from rich.console import Console
 from bench.agreement import Cell, Cost, rankings, show, show_costs, summary, verdicts
 from bench.lab_time import TimedLab, lab_time
 from strata.execution.display import LineDisplay
-from strata.execution.run import run_study
+from strata.experiment.run import run_study
 from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study

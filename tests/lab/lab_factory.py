@@ -24,7 +24,7 @@ from strata.diagnostics.registry import Registry
 from strata.disks.machine import mounts_under
 from strata.execution.agenda import RETRIES
 from strata.execution.display import LineDisplay
-from strata.execution.run import Summary, run_study
+from strata.experiment.run import Summary, run_study
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs

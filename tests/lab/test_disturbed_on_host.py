@@ -18,7 +18,7 @@ from rich.console import Console
 
 from strata.errors import LabError
 from strata.execution.display import LineDisplay
-from strata.execution.run import run_study
+from strata.experiment.run import run_study
 from strata.lab import Lab
 from strata.machine.disturbance import Limits
 from strata.machine.reading import Reading, Sampler

@@ -24,7 +24,7 @@ from rich.console import Console
 from hostile_corpus import corpus
 from hostile_options import Attack, Decoys, drawn, study_text, unchecked
 from strata.execution.display import LineDisplay
-from strata.execution.run import run_study
+from strata.experiment.run import run_study
 from strata.lab import Lab
 from strata.model.study import Study
 from strata.runners.base import Task

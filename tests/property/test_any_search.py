@@ -10,7 +10,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.execution.search import next_rate
+from strata.experiment.strategies.find import next_rate
 from strata.model.find import RATE_MAX, Find
 from strata.results.record import ResultRecord
 from strata.results.search import Probe, Search

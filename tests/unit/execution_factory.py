@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.execution.display import Display
-from strata.execution.run import Summary, run_study
+from strata.experiment.run import Summary, run_study
 from strata.model.step import Step
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey

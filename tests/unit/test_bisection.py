@@ -8,14 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from execution_factory import TEXT, fio_output
+from typer.testing import CliRunner
 
+from command_line import shown, shown_json
 from made_results import made_record
 from planted_tree import git
-from strata.errors import LabError, StudyError
-from strata.execution.bisection import Bisection, Found, TrialOfCommits
+from strata.cli import app
+from strata.errors import LabError, RunError, StudyError
+from strata.experiment.strategies.bisect import Bisect
+from strata.model.step import Step
 from strata.model.trial import TrialKey
-from strata.plan.model import Trial
+from strata.plan.model import Plan, Trial
 from strata.results.counts import count_of, every_metric
+from strata.results.findings import Compared, Tried
+from strata.runners.fake import FakeRunner, Output
+
+KEY = TrialKey("ext4", "postgresql", 1)
 
 
 @pytest.fixture
@@ -30,25 +39,42 @@ def tree(tmp_path: Path) -> Path:
     return tree
 
 
-def search(tree: Path, value: Callable[[int], float], good: str = "c0", bad: str = "c15") -> Found:
-    def measure(commit: str) -> tuple[float, Path]:
-        return value(int(git(tree, "log", "-1", "--format=%s", commit))), tree
+class Search(Bisect):
+    """A bisection whose values are planted by the number of the commit; None: it cannot be measured."""
 
-    return Bisection(tree, measure, lambda text: None).search(good, bad)
+    def found(self, value: Callable[[int], float | None]) -> tuple[str, str, list[str], int]:
+        """The commit before the change, the first with it, those left out, and the number of steps."""
+        tried: list[Tried] = []
+        while wanted := self.next(tried):
+            for each in wanted:
+                level = value(int(each.why))
+                compared = Compared(workload="", stack="", level=level)
+                tried.append(
+                    each.tried(note="broken") if level is None else each.tried("measured", "", [compared])
+                )
+        before, first = self.around(tried)
+        return before.why, first.why, [self._variation(each).why for each in self.unsure(tried)], len(tried)
 
 
-@pytest.mark.parametrize("changed", [1, 2, 7, 14, 15])
-def test_the_first_commit_with_the_other_value_is_found(tree: Path, changed: int) -> None:
-    found = search(tree, lambda number: 250.0 if number < changed else 181.5)
+def search(
+    tree: Path, value: Callable[[int], float | None], good: str = "c0", bad: str = "c15"
+) -> tuple[str, str, list[str], int]:
+    return Search(tree, good, bad, KEY).found(value)
 
-    assert (found.before.subject, found.first.subject) == (str(changed - 1), str(changed))
-    assert len(found.steps) <= 6
+
+def test_the_first_commit_with_the_other_value_is_found(tree: Path) -> None:
+    def planted(changed: int) -> Callable[[int], float]:
+        return lambda number: 250.0 if number < changed else 181.5
+
+    for changed in (1, 2, 7, 14, 15):
+        before, first, unsure, steps = search(tree, planted(changed))
+
+        assert (before, first, unsure) == (str(changed - 1), str(changed), [])
+        assert steps <= 6
 
 
 def test_a_commit_between_counts_to_the_nearer_end(tree: Path) -> None:
-    found = search(tree, lambda number: (250.0 if number < 9 else 181.5) + number / 100)
-
-    assert found.first.subject == "9"
+    assert search(tree, lambda number: (250.0 if number < 9 else 181.5) + number / 100)[1] == "9"
 
 
 def test_a_branch_that_was_merged_is_searched_too(tree: Path) -> None:
@@ -57,31 +83,24 @@ def test_a_branch_that_was_merged_is_searched_too(tree: Path) -> None:
     git(tree, "checkout", "--quiet", "main")
     git(tree, "merge", "--quiet", "--no-ff", "--message", "100", "side")
 
-    found = search(tree, lambda number: 1.0 if number < 99 else 2.0, bad="main")
-
-    assert found.first.subject == "99"
+    assert search(tree, lambda number: 1.0 if number < 99 else 2.0, bad="main")[1] == "99"
 
 
 def test_commits_that_cannot_be_built_are_left_out_and_named(tree: Path) -> None:
-    def value(number: int) -> float:
-        if number in {6, 7, 8}:
-            raise LabError("compiling the kernel failed")
-        return 1.0 if number < 8 else 2.0
+    def value(number: int) -> float | None:
+        return None if number in {6, 7, 8} else 1.0 if number < 8 else 2.0
 
-    found = search(tree, value)
+    before, first, unsure, _ = search(tree, value)
 
-    assert (found.before.subject, found.first.subject) == ("5", "9")
-    assert {git(tree, "log", "-1", "--format=%s", each) for each in found.unsure} == {"6", "7", "8"}
+    assert (before, first, set(unsure)) == ("5", "9", {"6", "7", "8"})
 
 
-def test_ends_that_do_not_differ_are_refused_with_their_value(tree: Path) -> None:
+def test_ends_that_say_nothing_are_refused(tree: Path) -> None:
     with pytest.raises(StudyError, match=r"do not differ: both measure 181\.5") as caught:
         search(tree, lambda number: 181.5)
-
     assert "--metric" in (caught.value.remedy or "")
-
-
-def test_ends_in_the_wrong_order_are_refused(tree: Path) -> None:
+    with pytest.raises(RunError, match="cannot be measured: broken"):
+        search(tree, lambda number: None if number == 15 else 1.0)
     with pytest.raises(StudyError, match="c9 is no ancestor of c3"):
         search(tree, float, good="c9", bad="c3")
     git(tree, "checkout", "--quiet", "--orphan", "other")
@@ -92,12 +111,42 @@ def test_ends_in_the_wrong_order_are_refused(tree: Path) -> None:
         search(tree, float, good="v5.0")
 
 
-def test_a_trial_is_measured_by_a_count_per_operation_too() -> None:
-    key = TrialKey("ext4", "postgresql", 1)
-    record = made_record(Trial.of("made", key))
-    trial = TrialOfCommits(None, key, "flushes_per_operation", *[None] * 4)  # type: ignore[arg-type]
+def test_a_trial_is_measured_by_a_count_per_operation_too(tree: Path) -> None:
+    record = made_record(Trial.of("made", KEY))
+    strategy = Bisect(tree, "c0", "c15", KEY, "flushes_per_operation")
 
-    assert trial.chosen(every_metric(record)) == count_of(record, "flushes_per_operation")
+    assert strategy.chosen(every_metric(record)) == count_of(record, "flushes_per_operation")
     with pytest.raises(StudyError, match='no metric "flushes_per_op"') as caught:
-        replace(trial, metric="flushes_per_op").chosen(every_metric(record))
+        replace(strategy, metric="flushes_per_op").chosen(every_metric(record))
     assert "flushes_per_operation" in (caught.value.remedy or "")
+
+
+def test_the_command_measures_each_kernel_once_and_goes_on(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def output(plan: Plan, step: Step) -> Output:
+        text, files = fio_output(plan, step)
+        number = int(git(tree, "log", "-1", "--format=%s", plan.kernel.revision or "c0"))
+        return text.replace("101.0", "101.0" if number < 11 else "81.0"), files
+
+    def runner_of(*words: object, **options: object) -> FakeRunner:
+        runners.append(FakeRunner(output=output))
+        return runners[-1]
+
+    runners: list[FakeRunner] = []
+    monkeypatch.setattr("strata.cli.run.runner_for", runner_of)
+    monkeypatch.setattr("strata.cli.explain.explain", lambda trials: print(len(trials), "explained"))
+    (tmp_path / "tiny.toml").write_text(TEXT)
+    words = ["bisect", tmp_path / "tiny.toml", "--tree", tree, "--good", "c0", "--bad", "c15"]
+    words += ["--results", tmp_path / "found"]
+
+    found = shown_json(*words)
+
+    assert [git(tree, "log", "-1", "--format=%s", found[end]) for end in ("before", "first")] == ["10", "11"]
+    assert runners[0].begun == ["ext4.mix.s1"] * len(found["steps"])
+    assert shown_json(*words) == found
+    assert "11" in shown(*words)
+    assert "2 explained" in shown(*words)
+    assert runners[1].begun == []
+    done = CliRunner().invoke(app, [str(each) for each in [*words, "--metric", "nonsense"]])
+    assert "no metric" in str(done.exception)

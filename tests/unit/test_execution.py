@@ -17,7 +17,8 @@ from strata.console import Terminal
 from strata.errors import LabError, ResultError, RunError
 from strata.execution.agenda import plan_study
 from strata.execution.display import display_for, headline
-from strata.execution.run import run_study, worker_cpus
+from strata.execution.pool import worker_cpus
+from strata.experiment.run import run_study
 from strata.model.trial import TrialKey
 from strata.plan.model import Plan
 from strata.results.store import ResultsFolder

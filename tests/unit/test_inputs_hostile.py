@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from strata.cli import app
 from strata.diagnostics.names import Diagnostic
 from strata.errors import DiagnosticsError, StudyError
-from strata.execution.run import run_study
+from strata.experiment.run import run_study
 from strata.lab.inputs import (
     provide_inputs,
     provided_inputs,

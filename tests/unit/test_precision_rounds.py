@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +16,13 @@ from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, s
 
 from record_hashes import hashes
 from strata.errors import RunError
-from strata.execution.precision import with_more_seeds
-from strata.execution.run import Summary, run_study
+from strata.experiment.run import Summary, run_study
+from strata.experiment.strategies.precision import with_more_seeds
 from strata.model.step import Step
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.model import Plan
-from strata.results.store import ResultsFolder
 from strata.runners.fake import FakeRunner, Output
 from strata.seeds import derive_seed
-from strata.statistics.study import gather
 from study_texts import mistakes
 
 KEYS = 'precision = "2.5%"\nseeds_max = 12\n'
@@ -51,14 +48,8 @@ def noisy(spread: Mapping[str, float]) -> FakeRunner:
 
 
 def run(folder: Path, runner: FakeRunner, text: str = ASKED, **options: Any) -> Summary:
-    study = study_in(folder, text)
     display = options.pop("display", RecordingDisplay())
-
-    def unsure(results: ResultsFolder) -> Mapping[CellKey, float]:
-        return gather(results).unconverged(study.precision or 0.0)
-
-    given = {"jobs": 1, "unconverged": unsure, **options}
-    return run_study(study, folder / "results", runner, display, **given)
+    return run_study(study_in(folder, text), folder / "results", runner, display, **{"jobs": 1, **options})
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
@@ -236,17 +227,13 @@ def test_the_display_says_why_seeds_are_added(tmp_path: Path) -> None:
     assert "seed 7 added" in said[1]
 
 
-def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(tmp_path: Path) -> None:
-    asked = threading.Event()
-
-    def rule(folder: ResultsFolder) -> Mapping[CellKey, float]:
-        asked.set()
-        return {}
+def test_nothing_is_asked_of_the_rule_once_the_run_is_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata.experiment.run.gather", lambda folder: pytest.fail("it was asked"))
 
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, fake_runner(), display=Stopping(remaining=1), unconverged=rule)
-
-    assert not asked.is_set()
+        run(tmp_path, fake_runner(), display=Stopping(remaining=1))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_what_the_operating_system_refuses_is_two_lines_and_no_traceback(
     def no_space(*given: object, **more: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/file")
 
-    monkeypatch.setattr(run_command, "run_study", no_space)
+    monkeypatch.setattr("strata.experiment.run.run_study", no_space)
     monkeypatch.setattr(run_command, "runner_for", lambda *given, **more: fake_runner())
     monkeypatch.setattr(sys, "argv", ["strata", "run", str(study)])
 

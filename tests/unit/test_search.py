@@ -17,7 +17,7 @@ from made_results import made_record
 from record_hashes import hashes
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
-from strata.execution.run import Summary, run_study
+from strata.experiment.run import Summary, run_study
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
@@ -161,12 +161,7 @@ def test_a_glob_searches_only_what_it_names(tmp_path: Path) -> None:
 
 def test_a_precision_adds_seeds_to_searches_too(tmp_path: Path) -> None:
     text = TEXT.replace("seeds = [1, 2, 3]", 'seeds = [1, 2, 3]\nprecision = "10%"\nseeds_max = 6')
-    study = study_in(tmp_path, text)
-
-    def unsure(folder: ResultsFolder) -> Mapping[CellKey, float]:
-        return gather(folder).unconverged(study.precision or 0)
-
-    done = run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), text, unconverged=unsure)
+    done = run(tmp_path, capacity_runner({"ext4": 400, "xfs": 300}, SCATTER), text)
 
     assert done.added_seeds == {"oltp": (4, 5, 6)}
     assert set(found(tmp_path, "ext4")) == {1, 2, 3, 4, 5, 6}

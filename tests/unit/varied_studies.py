@@ -12,8 +12,8 @@ from execution_factory import RecordingDisplay, study_in
 
 from strata.advice.advise import advise
 from strata.advice.uses import Use
-from strata.execution.run import run_study
 from strata.experiment.experiment import Experiment
+from strata.experiment.run import run_study
 from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.model.step import Step
 from strata.plan.model import Plan

@@ -21,7 +21,7 @@ from strata.devices.device import Device
 from strata.diagnostics.names import require_known
 from strata.errors import PlanError, RunError
 from strata.execution.agenda import fingerprint_of, stack_title
-from strata.execution.run import lab_bytes, stopped_by_signals, worker_cpus
+from strata.execution.pool import lab_bytes, stopped_by_signals, worker_cpus
 from strata.files import make_folder, read_plain, write_durably
 from strata.model.study import Study
 from strata.model.survival import Survival

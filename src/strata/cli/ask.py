@@ -245,7 +245,7 @@ def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> S
     from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
     from strata.cli.parameters import RunnerName  # noqa: PLC0415
     from strata.cli.run import display_of, finding_bar, runner_for  # noqa: PLC0415
-    from strata.execution.run import run_study  # noqa: PLC0415
+    from strata.experiment.run import run_study  # noqa: PLC0415
     from strata.results.capabilities import FINDINGS_NAME, write_capabilities  # noqa: PLC0415
     from strata.results.store import ResultsFolder  # noqa: PLC0415
     from strata.runners.lab import LabRunner  # noqa: PLC0415

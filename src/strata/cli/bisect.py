@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
-from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import notes, print_json, stdout
-from strata.cli.parameters import WHOLE, AsJson, AtScale, RunnerName, StudyFile, asked_scale, option
-
-if TYPE_CHECKING:
-    from strata.execution.bisection import Found
+from strata.cli.output import print_json, stdout
+from strata.cli.parameters import WHOLE, AsJson, AtScale, StudyFile, asked_scale, option
 
 
 def bisect(  # noqa: PLR0917  typer makes options of them
@@ -39,38 +35,31 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.cli.explain import explain  # noqa: PLC0415
-    from strata.cli.run import display_of, runner_for  # noqa: PLC0415
-    from strata.execution.bisection import Bisection, TrialOfCommits  # noqa: PLC0415
+    from strata.cli.tipping import conclude, experiment_on  # noqa: PLC0415
+    from strata.experiment.strategies.bisect import Bisect  # noqa: PLC0415
     from strata.model.consent import give_consent  # noqa: PLC0415
     from strata.model.kernel import find_kernel  # noqa: PLC0415
     from strata.plan.catalogue import catalogue  # noqa: PLC0415
     from strata.plan.compile import find_trial, runnable_trials  # noqa: PLC0415
     from strata.reading.load import load_study  # noqa: PLC0415
-    from strata.runners.base import Cancelled  # noqa: PLC0415
+    from strata.results.store import ResultsFolder  # noqa: PLC0415
 
     give_consent(kernel_source=True)  # of --tree
-    read = load_study(study, catalogue(), scale=asked_scale(scale))
+    source = partial(load_study, study, catalogue(), scale=asked_scale(scale))
+    read = source()
     chosen = find_trial(read, trial) if trial else runnable_trials(read)[0]
     find_kernel(f"{tree.absolute()}@{bad}")  # refuses a path without a git tree
-    place = results or Path("results") / f"{read.name}.bisect"
-    runner = runner_for(RunnerName.LAB, None, place)
-    of_commits = TrialOfCommits(
-        read, chosen.key, metric, tree, place, runner, lambda folder: display_of(runner, folder)
-    )
-    said = lambda text: notes().print(text, markup=False, soft_wrap=True)  # noqa: E731
-    try:
-        found = Bisection(tree, of_commits.measure, said).search(good, bad)
-    except Cancelled:
-        raise typer.Exit(INTERRUPTED_EXIT) from None
+    strategy = Bisect(tree, good, bad, chosen.key, metric)
+    folder = ResultsFolder(results or Path("results") / f"{read.name}.bisect")
+    experiment = experiment_on(folder, source, math.inf, jobs=1)
+    found = experiment.answer(strategy)
+    conclude(experiment, whole=True)
+    before, first = strategy.around(found.tried)
+    unsure = strategy.unsure(found.tried)
     if as_json:
-        print_json(found, trial=chosen.id)
+        print_json(found, before=before, first=first, unsure=unsure)
         return
-    stdout().print(_sentence(found), markup=False, soft_wrap=True)
-    explain([f"{each.folder}/{chosen.id}" for each in (found.before, found.first)])
-
-
-def _sentence(found: Found) -> str:
-    before, first = found.before, found.first
-    unsure = f", or one of {len(found.unsure)} before it that cannot be tried" if found.unsure else ""
-    changed = f"{first.commit[:12]} changed it from {before.value:.12g} to {first.value:.12g}"
-    return f"{changed}{unsure}: {first.subject}"
+    or_one = f", or one of {len(unsure)} before it that cannot be tried" if unsure else ""
+    changed = f"{first.name[:12]} changed it from {before.ratio:.12g} to {first.ratio:.12g}"
+    stdout().print(f"{changed}{or_one}: {first.why}", markup=False, soft_wrap=True)
+    explain([f"{each.note}/{chosen.id}" for each in (before, first)])

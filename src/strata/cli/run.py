@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -32,8 +32,6 @@ from strata.cli.parameters import (
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
-from strata.execution.precision import Unconverged
-from strata.execution.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.variant import lock_packages
@@ -52,6 +50,9 @@ from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
 from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
 from strata.words import counted, listed
+
+if TYPE_CHECKING:
+    from strata.experiment.run import Summary
 
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
@@ -103,6 +104,8 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
+    from strata.experiment.run import run_study  # noqa: PLC0415  numbers take a moment to load
+
     read, words = _read(study, runner, scale, commands=allow_commands, containers=allow_containers)
     place = results or Path("results") / read.name
     disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
@@ -123,7 +126,6 @@ def run(  # noqa: PLR0917  typer makes options of them
         retries=retries_disturbed,
         # Reports name the command, without this machine's paths, so that they are the same everywhere.
         command=shlex.join(["strata", "run", study.name, *words]),
-        unconverged=_unconverged(read),
     )
     ended = trial is not None or summary.signal_number is not None or _survive(read, carrier, place, jobs)
     if as_json:
@@ -233,17 +235,6 @@ def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
         for each in value if isinstance(value, list) else [] if value == defaults.get(name) else [value]:
             words = [*words, f"--{name}", str(each)]
     return shlex.join(["strata", "run", str(study), *words])
-
-
-def _unconverged(study: Study) -> Unconverged | None:
-    """The rule by which a study with a precision stops, on the statistics of its tables."""
-    target = study.precision
-    if target is None:
-        return None
-    # Statistics take a moment to load.
-    from strata.statistics.study import gather  # noqa: PLC0415
-
-    return lambda folder: gather(folder).unconverged(target)
 
 
 def display_of(carrier: Runner, place: Path) -> Display:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from strata.errors import StrataError
 from strata.execution.forecast import Took
-from strata.execution.run import lab_bytes, lab_jobs, memory_available_bytes
+from strata.execution.pool import lab_bytes, lab_jobs, memory_available_bytes
 from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
 from strata.model.find import probed, searched_workload
 from strata.model.study import Study

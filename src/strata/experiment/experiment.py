@@ -21,8 +21,9 @@ from strata.diagnostics.names import to_kebab
 from strata.errors import StrataError, StudyError
 from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, snapshot_of
 from strata.execution.display import Display
-from strata.execution.run import lab_bytes, memory_available_bytes, run_study, worker_cpus
+from strata.execution.pool import lab_bytes, memory_available_bytes, worker_cpus
 from strata.experiment.quantities import with_values
+from strata.experiment.run import run_study
 from strata.files import explained
 from strata.model.kernel import find_kernel
 from strata.model.study import Study
@@ -154,11 +155,12 @@ class Experiment:
         tried: list[Tried] = []
         self._trial_s = self._mean_trial_s(strategy.cells)
         while not self.interrupted and (wanted := strategy.next(tried)):
-            if not tried:
+            if not tried and not math.isinf(self.budget_s):
                 self.say(self._forecast(strategy.cells, wanted))
             waiting = [variation.tried(note=UNTRIED) for variation in wanted]
             for number, variation in enumerate(wanted, start=1):
-                self.say(f"[{number} of {len(wanted)}] {variation.name}")
+                why = f": {variation.why}" if variation.why else ""
+                self.say(f"[{number} of {len(wanted)}] {variation.name}{why}")
                 try:
                     waiting[number - 1] = self._tried(strategy, variation)
                 except (Interrupted, KeyboardInterrupt):
@@ -168,19 +170,20 @@ class Experiment:
             tried += waiting
         found = strategy.finding(tried, whole=not any(each.note == UNTRIED for each in tried))
         keep_finding(self.folder, found)
-        is_judged = any(each.verdict for each in tried if each.changes or each.values)
+        is_judged = any(each.verdict for each in tried if each.changes or each.values or each.kernel)
         if not (is_judged or found.whole or self.interrupted):
             self._refuse_budget(strategy.cells)
         return found
 
     def _tried(self, strategy: Strategy, variation: Variation) -> Tried:
         try:
-            return strategy.judge(variation, self.run(variation, strategy.cells))
+            results = self.run(variation, strategy.cells)
         except BudgetExhausted:
             return variation.tried(note=UNTRIED)  # another one may be there already, or need fewer trials
         except StrataError as error:
             first = getattr(error, "diagnostics", [error])[0]
             return variation.tried(note=f"refused: {first.cause}")
+        return strategy.judge(variation, results)
 
     def run(self, variation: Variation, cells: Cells) -> StudyResults:
         """The results of a part of the study under a variation; trials that are there are not run again.
@@ -197,7 +200,7 @@ class Experiment:
         needed_bytes = lab_bytes(varied)
         if needed_bytes > max(memory_available_bytes(), lab_bytes(as_it_is)):
             raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
-        place = self.folder.path / VARIATIONS_NAME / _folder_of(variation)
+        place = self._place(variation, planned)
         missing = self._missing(planned, self._copied(varied, planned, place))
         if missing and self._cost_s(varied, len(missing)) > self._left_s:
             raise BudgetExhausted
@@ -220,6 +223,13 @@ class Experiment:
             study = replace(study, kernel=kernel, own=own)
         return cells.of(study, variation.seeds)
 
+    def _place(self, variation: Variation, planned: Sequence[PlannedTrial]) -> Path:
+        """The folder of a variation's trials. Kernels have their own, so that commands can name them."""
+        if variation.kernel is not None:
+            built = self.runner.identity_of(planned[0].plan).kernel_sha256
+            return self.folder.path / f"{built}"[:12]
+        return self.folder.path / VARIATIONS_NAME / _folder_of(variation)
+
     @property
     def _left_s(self) -> float:
         return self._end_s - self.clock()
@@ -233,6 +243,8 @@ class Experiment:
 
     def _mean_trial_s(self, cells: Cells) -> float:
         """The real time of a trial of these cells, by the results; a second without any."""
+        if math.isinf(self.budget_s):
+            return 1.0
         records = (each.record for each in self.folder.readings())
         took = [each.real_time.duration_s for each in records if each is not None and _is_in(each, cells)]
         return sum(took) / len(took) if took else 1.0
@@ -241,9 +253,8 @@ class Experiment:
         trials = len(cells.stacks) * len(cells.workloads)
         count = sum(trials * len(cells.seeds[: each.seeds or None]) for each in wanted)
         about = format_duration(round(self._cost_s(self.study, count)) * NS_PER_S)
-        left_s = self._left_s
-        most = "" if math.isinf(left_s) else f", at most {format_duration(round(left_s) * NS_PER_S)}"
-        return f"{counted(len(wanted), 'variation')} first: about {about}{most}"
+        most = format_duration(round(self._left_s) * NS_PER_S)
+        return f"{counted(len(wanted), 'variation')} first: about {about}, at most {most}"
 
     def _require_kernels(self, study: Study) -> None:
         """Raise BudgetExhausted if it leaves no time to compile a kernel that the study needs."""

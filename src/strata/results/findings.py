@@ -27,7 +27,7 @@ AS_MEASURED: Final = "as measured"
 REPRODUCED: Final = "reproduced"
 UNTRIED: Final = "not tried within the budget"
 
-Kind = Literal["sensitivity", "what-if", "bisection"]
+Kind = Literal["sensitivity", "what-if", "bisect"]
 QuantityKind = Literal["disk", "memory", "workload", "weight"]
 Outcome = Literal["flips", "stays", "cannot say"]
 Range = Literal["published", "estimated", "chosen"]
@@ -260,7 +260,7 @@ class Finding(Frozen):
 
     Attributes:
         kind: The question. ``sensitivity``: the break-even points of the answer for a use. ``what-if``: the
-            changes of the study that flip a claim's verdict. ``bisection``: the commit that changed a metric.
+            changes of the study that flip a claim's verdict. ``bisect``: the commit that changed a metric.
         subject: The use, the claim or the trial.
         results_sha256: Of the trials of these results; findings of others are not shown.
         whole: Whether everything that was asked for was tried; otherwise the budget ended, or the user.
@@ -312,7 +312,6 @@ class Findings(Frozen):
     """The content of findings.json."""
 
     findings_version: Literal[1] = FINDINGS_VERSION
-    study: str
     findings: tuple[Finding, ...] = ()
 
 
@@ -336,7 +335,7 @@ def keep_finding(folder: ResultsFolder, found: Finding) -> None:
     folder.refuse_unsafe()
     place = (found.kind, found.subject)
     others = [each for each in _read(folder) if (each.kind, each.subject) != place]
-    content = Findings(study=folder.study().name, findings=(*others, found))
+    content = Findings(findings=(*others, found))
     write_model(folder.path / FINDINGS_NAME, content)
 
 

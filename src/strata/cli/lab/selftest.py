@@ -15,7 +15,6 @@ from strata.cli.output import notes, print_json, stdout
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, argument, chosen_cell, option
 from strata.cli.run import AllowCommands, AllowContainers, display_of, permissions, runner_for
 from strata.errors import RunError, StudyError
-from strata.execution.run import run_study
 from strata.model.design import further_seeds
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -135,6 +134,8 @@ def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds:
 
 
 def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: int | None) -> None:
+    from strata.experiment.run import run_study  # noqa: PLC0415  numbers take a moment to load
+
     carrier = runner_for(name, scratch, place)
     text = f"{study.name}: {study.trial_count} trials of one stack, results in {place}"
     notes().print(text, markup=False, soft_wrap=True)

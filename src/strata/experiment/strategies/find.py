@@ -13,37 +13,32 @@ import math
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
+from strata.experiment.growth import Growth
 from strata.model.find import RATE_MAX, OpenLoop, find_of
 from strata.model.study import Study
 from strata.model.trial import TrialKey
 from strata.plan.compile import skipped
-from strata.results.search import Search, searches
-from strata.results.store import ResultsFolder
+from strata.results.search import Search
+from strata.statistics.study import StudyResults
 
 
-def with_more_probes(study: Study, folder: ResultsFolder, chosen: Container[TrialKey]) -> Study | None:
-    """The study with the next probe of each search that goes on; None if none does.
+def more_probes(study: Study, results: StudyResults, chosen: Container[TrialKey]) -> Growth | None:
+    """The next probe of each search that goes on; None if none does.
 
-    A search whose probe failed has ended: another rate would not tell why. The results folder is locked.
+    A search whose probe failed has ended: another rate would not tell why.
     """
-    if not any(map(find_of, study.workloads.values())):
-        return None
-    tried_by = {key: study.trial_keys(*key) for key in _searched(study)}
-    wanted = {trial for tried in tried_by.values() for trial in tried}
-    readings = [each for each in folder.readings() if each.usable and each.trial in wanted]
-    known = {each.trial for each in readings}
-    found = searches(folder.study(), (each.record for each in readings if each.record is not None))
+    known = {reading.trial for reading in results.readings if reading.usable}
     probes = dict(study.probes)
-    for key, tried in tried_by.items():
-        if not known.issuperset(tried):
+    for key in _searched(study):
+        if not known.issuperset(study.trial_keys(*key)):
             continue
-        begin = _begin(study, key, found, known)
-        rate = None if begin is None else next_rate(found.get(key), *begin)
+        begin = _begin(study, key, results.searches, known)
+        rate = None if begin is None else next_rate(results.searches.get(key), *begin)
         if rate is not None:
             grown = replace(study, probes={key: (*study.probe_rates(key), rate)})
             if grown.trial_keys(*key)[-1] in chosen:
                 probes[key] = (*study.probe_rates(key), rate)
-    return None if probes == dict(study.probes) else replace(study, probes=probes)
+    return None if probes == dict(study.probes) else Growth(replace(study, probes=probes))
 
 
 def _searched(study: Study) -> Iterator[TrialKey]:
