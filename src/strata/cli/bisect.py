@@ -35,7 +35,7 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     """
     # NumPy and DuckDB take a second to load, which no other command should pay.
     from strata.cli.explain import explain  # noqa: PLC0415
-    from strata.cli.tipping import conclude, experiment_on  # noqa: PLC0415
+    from strata.cli.sensitivity import conclude, experiment_on  # noqa: PLC0415
     from strata.experiment.strategies.bisect import Bisect  # noqa: PLC0415
     from strata.model.consent import give_consent  # noqa: PLC0415
     from strata.model.kernel import find_kernel  # noqa: PLC0415
