@@ -116,10 +116,7 @@ def run(  # noqa: PLR0917  typer makes options of them
     carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
     notes().print(_begun(read, runner, place), markup=False, soft_wrap=True)
     summary = run_study(
-        read,
-        place,
-        carrier,
-        display_of(carrier, place),
+        *(read, place, carrier, display_of(carrier, place)),
         jobs=jobs,
         only=trial,
         fresh=fresh,
