@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from planted_tree import git
 from strata.cli import app
 from strata.errors import LabError, RunError, StudyError
 from strata.experiment.strategies.bisect import Bisect
+from strata.model.consent import withdraw_consent
 from strata.model.step import Step
 from strata.model.trial import TrialKey
 from strata.plan.model import Plan, Trial
@@ -28,7 +29,7 @@ KEY = TrialKey("ext4", "postgresql", 1)
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path) -> Iterator[Path]:
     """Sixteen commits, numbered in their messages from 0 on."""
     tree = tmp_path / "linux"
     tree.mkdir()
@@ -36,7 +37,8 @@ def tree(tmp_path: Path) -> Path:
     for number in range(16):
         git(tree, "commit", "--quiet", "--allow-empty", "--message", str(number))
         git(tree, "tag", f"c{number}")
-    return tree
+    yield tree
+    withdraw_consent()  # the command permits the kernel's source
 
 
 class Search(Bisect):
