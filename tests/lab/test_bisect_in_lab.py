@@ -51,5 +51,5 @@ def test_the_commit_that_adds_a_flush_is_found_and_the_flush_is_named(lab: Lab, 
     assert PLANTED in shown.stdout
     assert re.search(r"flushes \(1\.\d+\s+more\)", shown.stdout)
     again = json.loads(CliRunner().invoke(app, [*search, "--bad", "main", "--json"]).stdout)
-    assert again["first"]["commit"] == planted  # of what is kept, in seconds
-    assert len(again["steps"]) <= 9
+    assert again["first"]["name"] == planted  # of what is kept, in seconds
+    assert len(again["tried"]) <= 9
