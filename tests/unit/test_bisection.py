@@ -144,7 +144,10 @@ def test_the_command_measures_each_kernel_once_and_goes_on(
 
     found = shown_json(*words)
 
-    assert [git(tree, "log", "-1", "--format=%s", found[end]) for end in ("before", "first")] == ["10", "11"]
+    assert [git(tree, "log", "-1", "--format=%s", found[end]["name"]) for end in ("before", "first")] == [
+        "10",
+        "11",
+    ]
     assert runners[0].begun == ["ext4.mix.s1"] * len(found["tried"])
     assert shown_json(*words) == found
     assert "11" in shown(*words)
