@@ -33,7 +33,8 @@ from strata.lab.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.results.record import COUNTS, ResultRecord
-from strata.results.store import Attempt, ResultsFolder
+from strata.results.records import Attempt
+from strata.results.store import ResultsFolder
 from strata.runners.base import MACHINE_NAME
 from strata.units import NS_PER_S
 

@@ -152,9 +152,9 @@ def made_results(
 
 
 def _write(folder: ResultsFolder, made: ResultRecord, checks: Sequence[Check] | None) -> None:
-    """Not as `Attempt.write_result`, which makes each of three thousand files durable."""
+    """Not as `RecordStore.put`, which makes each of three thousand files durable."""
     made = made if checks is None else made.model_copy(update={"checks": tuple(checks)})
-    attempt = folder.trials_path / made.trial.id / "attempt-001"
+    attempt = folder.path / "records" / made.spec_sha256 / "attempt-001"
     attempt.mkdir(parents=True)
     (attempt / "result.json").write_bytes(result_text(made))
 

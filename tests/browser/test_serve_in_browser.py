@@ -78,7 +78,7 @@ def served_whole(whole: Path) -> Iterator[str]:
 def arrive(trial: TrialKey, whole: Path, folder: Path) -> None:
     """A trial's result appears as a run writes it: everything else first, the record by a rename."""
     (source,) = ResultsFolder(whole).attempts(trial)
-    attempt = folder / "trials" / str(trial) / source.path.name
+    attempt = folder / source.path.relative_to(whole)
     shutil.copytree(source.path, attempt, ignore=shutil.ignore_patterns("result.json"))
     part = attempt / ".result.json.part"
     shutil.copy(source.result_path, part)
@@ -124,10 +124,11 @@ def test_a_link_keeps_the_focus_when_results_arrive(
 
 
 def test_a_running_trial_shows_how_far_it_is(page: Page, served: str, growing: Path, whole: Path) -> None:
-    first, second, *_ = ResultsFolder(whole).study().trials
+    trials = ResultsFolder(whole).study().trials
+    first, second, *_ = trials
     with ResultsFolder(growing).lock():
         arrive(first, whole, growing)
-        (growing / "trials" / str(second) / "attempt-001").mkdir(parents=True)
+        (growing / "records" / trials[second] / "attempt-001").mkdir(parents=True)
         page.goto(f"{served}study/made/")
 
         expect(page.locator("#progress-title")).to_have_text("Running", timeout=PATIENCE_MS)

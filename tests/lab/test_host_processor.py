@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab_factory import head, run_text, stacks
 
+from record_hashes import attempt_of
 from strata.lab import Lab
 from strata.runners.lab import LabRunner
 
@@ -25,7 +26,7 @@ cat /proc/cpuinfo
 def test_nothing_in_the_lab_depends_on_the_kind_of_processor(lab: Lab, tmp_path: Path) -> None:
     run_text(head("processor", [1]) + stacks("ext4") + SCRIPT, tmp_path, LabRunner(lab), scripts=True)
 
-    (attempt,) = (tmp_path / "results" / "trials" / "ext4.look.s1").iterdir()
+    attempt = attempt_of(tmp_path / "results", "ext4.look.s1")
     events = map(json.loads, (attempt / "events.jsonl").read_text().splitlines())
     lines = "".join(each["text"] for each in events if each["type"] == "output").splitlines()
     known = dict(line.split("=", 1) for line in lines if "=" in line)

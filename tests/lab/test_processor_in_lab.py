@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lab_factory import environment, head, public_folder, records, shared_lab, stacks, strata
 
+from record_hashes import attempt_of
 from strata.lab import Lab
 from strata.results.record import ProcessorUse, ResultRecord
 
@@ -157,7 +158,7 @@ def test_programs_without_a_price_are_told_from_others_by_name(place: Path) -> N
 
 
 def test_a_program_that_is_started_by_a_link_has_the_price_of_the_links_name(place: Path) -> None:
-    (events,) = (place / "one" / "trials" / "ext4.copy.s1").glob("*/events.jsonl")
+    events = attempt_of(place / "one", "ext4.copy.s1") / "events.jsonl"
     accounts = [json.loads(line) for line in events.read_text().splitlines() if "processor_account" in line]
 
     last = accounts[-1]["account"]

@@ -10,7 +10,7 @@ import pytest
 from lab_factory import head, records, run_text
 
 from examples import SHARE
-from record_hashes import hashes
+from record_hashes import attempt_of, hashes
 from strata.lab import Lab
 from strata.model.memory_limit import memory_bytes_max
 from strata.results.events import Events, read_events
@@ -76,7 +76,7 @@ def only(*names: str) -> str:
 
 
 def events_of(results: Path, trial: str) -> Events:
-    return read_events(max((results / "trials" / trial).glob("attempt-*/events.jsonl")))
+    return read_events(attempt_of(results, trial) / "events.jsonl")
 
 
 KEYS = 'before_measure = ["snapshot"]\nsnapshot_every = "1s"\nscrub = true\n'

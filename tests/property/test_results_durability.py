@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from strata.errors import ResultError
 from strata.model.histogram import empty_histogram, encode, record
 from strata.model.metric import Metric
-from strata.model.trial import TrialKey
 from strata.plan.model import Trial
 from strata.results.events import read_events
+from strata.results.reading import read_record
 from strata.results.record import (
     Charges,
     Fingerprint,
@@ -27,7 +27,7 @@ from strata.results.record import (
     Versions,
     record_sha256,
 )
-from strata.results.store import Attempt
+from strata.results.records import Attempt, RecordStore
 
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
 hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
@@ -81,8 +81,9 @@ records = st.builds(
 
 
 def stored(record: ResultRecord, folder: Path) -> Attempt:
-    attempt = Attempt(trial=TrialKey("s", "t", 1), number=1, path=folder)
-    attempt.write_result(record)
+    store = RecordStore(folder)
+    attempt = store.begin(record.spec_sha256)
+    store.put(attempt, record)
     return attempt
 
 
@@ -90,7 +91,7 @@ def stored(record: ResultRecord, folder: Path) -> Attempt:
 @settings(max_examples=50, deadline=None)
 def test_a_record_is_read_back_as_it_was_written(record: ResultRecord) -> None:
     with tempfile.TemporaryDirectory() as name:
-        assert stored(record, Path(name)).read_result() == record
+        assert read_record(stored(record, Path(name)).result_path).record == record
 
 
 def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -150,7 +151,7 @@ def test_a_torn_result_is_never_valid(record: ResultRecord, data: st.DataObject)
         attempt.result_path.write_bytes(content[:kept])
 
         try:
-            attempt.read_result()
+            read_record(attempt.result_path)
         except ResultError:
             return
         raise AssertionError(f"{kept} of {len(content)} bytes were taken for a result")
@@ -169,7 +170,7 @@ def test_a_damaged_byte_is_noticed_or_changes_nothing_that_is_hashed(
         attempt.result_path.write_bytes(bytes(content))
 
         try:
-            read = attempt.read_result()
+            read = read_record(attempt.result_path).record
         except ResultError:
             return
 

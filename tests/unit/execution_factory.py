@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from strata.execution.agenda import plan_study
 from strata.execution.display import Display
 from strata.experiment.run import Summary, run_study
 from strata.model.step import Step
@@ -49,6 +51,13 @@ def study_in(folder: Path, text: str = TEXT) -> Study:
     file = folder / "tiny.toml"
     file.write_text(text)
     return load_study(file, catalogue())
+
+
+def identity_of(trial: str) -> str:
+    """The identity of a trial of the tiny study."""
+    with TemporaryDirectory() as folder:
+        planned, _ = plan_study(study_in(Path(folder)), fake_runner())
+    return {str(each.key): each.spec_sha256 for each in planned}[trial]
 
 
 def fio_output(plan: Plan, step: Step) -> Output:

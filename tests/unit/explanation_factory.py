@@ -19,7 +19,7 @@ from strata.results.record import (
     Validity,
     Versions,
 )
-from strata.results.store import Attempt
+from strata.results.records import Attempt
 from strata.traces.table import Trace
 from traces import MS, request, trace
 
@@ -57,7 +57,7 @@ def explained(
         charges=Charges(),
         real_time=RealTime(started_at="", duration_s=1.0),
     ).model_copy(update=changed)
-    attempt = Attempt(plan.trial.key, 1, Path())
+    attempt = Attempt(1, Path())
     return explain(Source(plan.trial.id, attempt, record, plan, (0, window_ms * MS), workload), found, tenant)
 
 

@@ -29,7 +29,8 @@ from strata.results.record import (
     StudySnapshot,
     Versions,
 )
-from strata.results.store import Attempt, ResultsFolder
+from strata.results.records import Attempt
+from strata.results.store import ResultsFolder
 
 S = 1_000_000_000
 FINGERPRINT = Fingerprint(
@@ -238,11 +239,11 @@ def record_of(
 def store_trial(
     folder: ResultsFolder, plan: Plan, metrics: list[Metric], log: EventLog, console: str = ""
 ) -> Attempt:
-    attempt = folder.new_attempt(plan.trial.key)
+    attempt = folder.store.begin(spec_sha256_of(plan))
     attempt.plan_path.write_bytes(plan.to_json())
     attempt.events_path.write_text(log.text())
     attempt.console_path.write_text(console)
-    attempt.write_result(record_of(plan, attempt.events_path, metrics, attempt.console_path))
+    folder.store.put(attempt, record_of(plan, attempt.events_path, metrics, attempt.console_path))
     return attempt
 
 

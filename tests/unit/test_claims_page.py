@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from shutil import rmtree
 from xml.etree import ElementTree
 
 import pytest
 from varied_studies import TEXT, measured, planted
 
 from command_line import refusal, shown
+from record_hashes import forget, hashes
 from strata.report.findings import what_if_sentence
 from strata.results.findings import Finding, Tried
 
@@ -71,9 +71,10 @@ def test_a_page_has_question_verdicts_figures_stacks_and_cost(folder: Path) -> N
 
 
 def test_claims_about_trials_that_were_not_run_stand_apart(folder: Path) -> None:
-    trials = folder / "results/trials"
-    for trial in {*trials.glob("xfs.oltp.*"), *trials.glob("*.s3")}:
-        rmtree(trial)
+    trials = hashes(folder / "results")
+    forget(
+        folder / "results", *(each for each in trials if each.startswith("xfs.oltp.") or each.endswith(".s3"))
+    )
 
     text = page(folder)
 
@@ -88,7 +89,7 @@ def test_claims_about_trials_that_were_not_run_stand_apart(folder: Path) -> None
 
 
 def test_a_page_says_how_many_seeds_its_cells_have(folder: Path) -> None:
-    rmtree(folder / "results/trials/xfs.oltp.s3")
+    forget(folder / "results", "xfs.oltp.s3")
 
     assert "with 2 to 3 seeds." in page(folder)
 

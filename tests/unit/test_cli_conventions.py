@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from results_factory import snapshot_of
 from typer.testing import CliRunner
 
 from strata.cli import app
@@ -20,6 +21,7 @@ from strata.cli import check as check_command
 from strata.cli.man import EXIT_CODES, Command, command_tree, manual_page, page_name, walk
 from strata.cli.output import is_quiet
 from strata.cli.tree import COMMANDS_BY_PANEL, COMMANDS_OF_GROUPS, HIDDEN, RENAMED
+from strata.results.store import ResultsFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 STRATA = Path(sys.executable).with_name("strata")
@@ -319,10 +321,9 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies" / "mine.toml").touch()
     (tmp_path / "studies" / "mine.claims.toml").touch()
-    trials = tmp_path / "results" / "mine" / "trials"
-    for name in ("ext4.oltp.s1", "xfs.oltp.s1"):
-        (trials / name).mkdir(parents=True)
-    (tmp_path / "results" / "mine" / "study.json").write_text("{}")
+    ResultsFolder.create(
+        tmp_path / "results" / "mine", snapshot_of({"ext4": 1.0, "xfs": 1.0}, (1,), ("oltp",))
+    )
     return tmp_path
 
 

@@ -24,7 +24,7 @@ FLUSHES = "flushes_per_operation"
 def made(path: Path, change: Callable[[dict[str, int]], dict[str, int]] | None = None, **given: Any) -> Path:
     """A stack under PostgreSQL with three seeds; ``change`` gives what disk0 did otherwise."""
     folder = made_results(path, stacks=["ext4"], workloads=["postgresql"], seeds=3, checks=(), **given)
-    for trial in folder.trials():
+    for trial in folder.study().trials:
         if change is None:
             break
         attempt = folder.attempts(trial)[-1]
@@ -124,7 +124,7 @@ def test_a_metric_that_a_load_no_longer_yields_is_a_change_a_count_of_newer_resu
 ) -> None:
     before, after = made(tmp_path / "a"), made(tmp_path / "b")
     folder = ResultsFolder.open(after)
-    for trial in folder.trials():
+    for trial in folder.study().trials:
         attempt = folder.attempts(trial)[-1]
         record = attempt.read_result()
         trace = TraceSummary(kept=9, left_out=0, trace_sha256="0" * 64, window={"seeks": 5})
@@ -139,7 +139,7 @@ def test_a_metric_that_a_load_no_longer_yields_is_a_change_a_count_of_newer_resu
 def test_a_count_of_0_on_both_sides_is_equal_and_not_missing(tmp_path: Path) -> None:
     folders = [made(tmp_path / name) for name in ("a", "b")]
     for folder in map(ResultsFolder.open, folders):
-        for trial in folder.trials():
+        for trial in folder.study().trials:
             attempt = folder.attempts(trial)[-1]
             trace = TraceSummary(kept=9, left_out=0, trace_sha256="0" * 64, window={"seeks": 0})
             attempt.write_result(attempt.read_result().model_copy(update={"trace": trace}))

@@ -28,7 +28,7 @@ from strata.runners.fake import FakeRunner
 
 def attempts(folder: Path) -> dict[TrialKey, int]:
     results = ResultsFolder.open(folder / "results")
-    return {trial: len(results.attempts(trial)) for trial in results.trials()}
+    return {trial: len(results.attempts(trial)) for trial in results.study().trials}
 
 
 def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_result_is_on_disk_before_the_next_trial_begins(tmp_path: Path) -> Non
 def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path) -> None:
     run_tiny(tmp_path, fake_runner(), only="ext4.*")
     results = ResultsFolder.open(tmp_path / "results")
-    half = results.new_attempt(TrialKey.parse("xfs.mix.s1"))
+    half = results.store.begin(results.study().trials[TrialKey.parse("xfs.mix.s1")])
     half.write("plan.json", b"{}")
 
     run_tiny(tmp_path, fake_runner())

@@ -38,7 +38,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
             after = {"writes": 5 + 10 * writes, "write_bytes": 5 + 40960 * writes, "flushes": 15}
             log.account("load", "step_end", {**after, "busy_ns": 5 + 10 * (writes * 4 + 2) * MS})
             log.finish()
-            attempt = folder.new_attempt(plan.trial.key)
+            attempt = folder.store.begin(folder.study().trials[plan.trial.key])
             attempt.plan_path.write_bytes(plan.to_json())
             attempt.events_path.write_text(log.text())
             made = []
@@ -61,7 +61,6 @@ def test_a_trial_is_named_by_its_path_or_by_its_folder_and_its_id(results: Path)
     by_path = shown("explain", results / "ext4.oltp.s1")
 
     assert by_path == shown("explain", results, "ext4.oltp.s1")
-    assert by_path == shown("explain", results / "trials" / "ext4.oltp.s1")
     for said in ("journal writes and commits", "flushes", "Requests", "disk0: the window"):
         assert said in by_path
 

@@ -164,7 +164,7 @@ def test_results_with_a_private_input_are_readable_for_their_owner_alone(
 
     assert set(summary.valid) == TRIALS
     results = ResultsFolder.open(tmp_path / "results")
-    found = [each.path for trial in results.trials() for each in results.attempts(trial)]
+    found = [each.path for trial in results.study().trials for each in results.attempts(trial)]
     assert {bool(path.stat().st_mode & 0o077) for path in found} == {not private}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from execution_factory import TEXT, RecordingDisplay, fake_runner, fio_output, study_in
 
-from record_hashes import hashes
+from record_hashes import forget, hashes
 from strata.errors import RunError
 from strata.experiment.run import Summary, run_study
 from strata.experiment.strategies.precision import with_more_seeds
@@ -158,7 +157,7 @@ def test_a_trial_of_an_added_seed_can_be_run_alone_and_the_others_stay_part_of_t
 ) -> None:
     run(tmp_path, noisy({"mix": 0.5}))
     before = snapshot(tmp_path)
-    shutil.rmtree(tmp_path / "results" / "trials" / "xfs.mix.s12")
+    forget(tmp_path / "results", "xfs.mix.s12")
 
     runner = noisy({"mix": 0.5})
     done = run(tmp_path, runner, only="xfs.mix.s12")

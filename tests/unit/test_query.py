@@ -76,7 +76,7 @@ def test_damaged_derived_files_and_a_damaged_study_are_errors_not_tracebacks(fol
 
     assert "remove the folder" in (caught.value.remedy or "")
     content = json.loads(folder.study_path.read_text())
-    folder.study_path.write_text(json.dumps({**content, "trials": {"../../x": "0" * 64}}))
+    folder.study_path.write_text(json.dumps({**content, "trials": [{"stack": "../../x"}]}))
     with pytest.raises(ResultError, match="trials"):
         query(folder, "select * from trials")
 

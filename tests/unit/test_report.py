@@ -240,7 +240,7 @@ def test_a_report_in_wall_time_says_so_and_names_the_machine(tmp_path: Path) -> 
     virtual = make_study(tmp_path / "virtual")
     folder = ResultsFolder.create(tmp_path / "wall", virtual.study().model_copy(update=wall))
     for reading in virtual.readings():
-        folder.new_attempt(TrialKey.parse(reading.trial_id)).write_result(
+        folder.store.begin(present(reading.record).spec_sha256).write_result(
             present(reading.record).model_copy(update={**wall, "disks": {}})
         )
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from command_line import shown
+from record_hashes import attempt_of
+from strata.errors import ResultError
 from strata.results.reading import read_record, result_text
 from strata.results.store import ResultsFolder
 
-GOLDEN = Path(__file__).parents[1] / "golden/results/version-1"
-RESULT = "trials/ext4.oltp.s1/attempt-001/result.json"
+OLDER, GOLDEN = (Path(__file__).parents[1] / "golden/results" / f"version-{each}" for each in (1, 2))
+RESULT = attempt_of(GOLDEN, "ext4.oltp.s1") / "result.json"
 
 
 def test_the_golden_folder_is_read_with_its_numbers() -> None:
@@ -32,12 +34,18 @@ def test_the_golden_folder_is_read_with_its_numbers() -> None:
 
 
 def test_a_record_is_written_in_the_golden_bytes() -> None:
-    assert result_text(read_record(GOLDEN / RESULT).record) == (GOLDEN / RESULT).read_bytes()
+    assert result_text(read_record(RESULT).record) == RESULT.read_bytes()
 
 
-@pytest.mark.parametrize("words", [["show"], ["report", "-o", "OUT"], ["query", "select * from trials"]])
-def test_every_command_reads_the_golden_folder(tmp_path: Path, words: list[str]) -> None:
+def test_every_command_reads_the_golden_folder(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, tmp_path / "in")
-    command, *others = [str(tmp_path / "out.html") if word == "OUT" else word for word in words]
+    for command, *words in (["show"], ["report", "-o", tmp_path / "out"], ["query", "select * from trials"]):
+        shown(command, tmp_path / "in", *words)
 
-    shown(command, tmp_path / "in", *others)
+
+def test_a_folder_of_an_older_version_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    shutil.copytree(OLDER, tmp_path / "in")
+    with pytest.raises(ResultError, match="of version 1, this Strata reads version 2") as caught:
+        ResultsFolder.open(tmp_path / "in").readings()
+
+    assert "run the study into another folder" in (caught.value.remedy or "")

@@ -9,19 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from execution_factory import fake_runner, run_tiny
+from execution_factory import fake_runner, identity_of, run_tiny
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.errors import ResultError, StrataError
-from strata.model.trial import TrialKey
 from strata.results.capabilities import Capabilities, Capability, ProbeTitle, write_capabilities
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
 
-ATTEMPT = "trials/ext4.mix.s1/attempt-001"
-FOLDERS = ("trials", "trials/ext4.mix.s1", ATTEMPT, "query", ".journal", "capabilities")
+IDENTITY = identity_of("ext4.mix.s1")
+TRIAL = f"records/{IDENTITY}"
+ATTEMPT = f"{TRIAL}/attempt-001"
+FOLDERS = ("records", TRIAL, ATTEMPT, "query", ".journal", "capabilities")
 FILES = (".lock", "study.json", "capabilities.json", f"{ATTEMPT}/result.json")
 QUERY = "select count(*) from trials"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another user's folder")
@@ -80,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = folder / "results"
     probed(results)
     assert error_of("query", str(results), QUERY) is None
-    ResultsFolder(results).new_attempt(TrialKey.parse("ext4.mix.s1"))
+    ResultsFolder(results).store.begin(IDENTITY)
     for name in (".journal", "capabilities"):
         (results / name).mkdir()
     (results / ".journal" / ".cut.part").write_text("of value")
@@ -181,7 +182,7 @@ def test_a_lock_file_with_a_second_name_keeps_its_content(results: Path) -> None
     (results / ".lock").unlink()
     (results / ".lock").hardlink_to(watched)
 
-    with pytest.raises(ResultError, match="second name"), ResultsFolder(results).lock():
+    with pytest.raises(ResultError, match="hard link"), ResultsFolder(results).lock():
         pass
 
     assert watched.read_text() == "of value, and longer than any process number"
@@ -210,7 +211,7 @@ def test_a_results_folder_that_the_user_names_by_a_link_is_used(results: Path, t
 
 @needs_root
 @pytest.mark.parametrize("command", WRITING)
-@pytest.mark.parametrize("where", ["", "..", "trials", ATTEMPT])
+@pytest.mark.parametrize("where", ["", "..", "records", ATTEMPT])
 def test_root_writes_nothing_into_another_users_results(results: Path, command: str, where: str) -> None:
     if where == "..":
         outer = results.parent / "outer"
@@ -240,7 +241,7 @@ def test_root_reads_another_users_results_and_writes_nothing(results: Path, comm
 
 
 @needs_root
-@pytest.mark.parametrize("where", [".", "..", "trials"])
+@pytest.mark.parametrize("where", [".", "..", "records"])
 def test_root_writes_nothing_where_others_may_write(results: Path, where: str) -> None:
     open_to_all = (results / where).resolve()
     open_to_all.chmod(0o777)
@@ -248,7 +249,7 @@ def test_root_writes_nothing_where_others_may_write(results: Path, where: str) -
     error = WRITING["clean"](results)
 
     assert f"chmod go-w {open_to_all}" in str(error)
-    assert (results / "trials/ext4.mix.s1/attempt-002").exists()
+    assert (results / TRIAL / "attempt-002").exists()
 
 
 @needs_root

@@ -15,7 +15,6 @@ from command_line import refusal, shown, shown_json
 from strata.advice.advise import advise
 from strata.advice.uses import Use, bundled_uses
 from strata.errors import ResultError, StudyError
-from strata.experiment.experiment import VARIATIONS_NAME
 from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.experiment.strategies.weights import answered
 from strata.plan.catalogue import catalogue
@@ -237,30 +236,6 @@ def test_the_share_of_a_weight_is_computed_without_trials(tmp_path: Path, use: U
     assert writes.at == pytest.approx(1 / 3, abs=0.01)
     assert writes.rival == "xfs"
     assert point(found, "weights.writes").outcome == "stays"
-
-
-def test_a_copied_trial_is_there_whole_or_not_at_all(
-    tmp_path: Path, use: Use, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    question = asked(tmp_path, two_weights(use, 90), opposite, BOTH, globs=("oltp.clients",))
-
-    def interrupted(_: Path, target: Path) -> None:
-        target.mkdir()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("shutil.copytree", interrupted)
-    question.answer()
-
-    assert question.experiment.interrupted
-    assert not [*(tmp_path / "results" / VARIATIONS_NAME).glob("*/trials/*")]
-
-
-@pytest.fixture
-def found_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    runner = planted(linear(1.4))
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
-    measured(tmp_path, planted(linear(1.4)))
-    return tmp_path / "results"
 
 
 def test_the_command_asks_every_use_with_an_answer_and_the_report_shows_it(found_by_command: Path) -> None:

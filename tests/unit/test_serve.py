@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from execution_factory import fake_runner, study_in
@@ -21,7 +22,9 @@ from strata.execution.agenda import plan_study
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.report.page import render
-from strata.results.store import Attempt, ResultsFolder
+from strata.results import records
+from strata.results.records import Attempt
+from strata.results.store import ResultsFolder
 from strata.serve import pages as pages_module
 from strata.serve.app import application
 from strata.serve.watch import StudyNow, Watch, find_watches
@@ -280,14 +283,8 @@ def test_looking_takes_no_lock_and_writes_nothing(folder: Path, monkeypatch: pyt
 
 
 def test_a_result_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    original = ResultsFolder.read_trial
-
-    def counted(self: ResultsFolder, trial: TrialKey, spec_sha256: str | None = None) -> object:
-        read.append(str(trial))
-        return original(self, trial, spec_sha256)
-
-    monkeypatch.setattr(ResultsFolder, "read_trial", counted)
+    read = Mock(wraps=records.read_record)
+    monkeypatch.setattr(records, "read_record", read)
     path = attempt_of(folder).result_path
     kept = path.read_bytes()
     path.unlink()
@@ -295,11 +292,12 @@ def test_a_result_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     first = watch.now()
     watch.now()
-    assert len(read) == 8
+    assert read.call_count == 7
     path.write_bytes(kept)
     now = watch.now()
 
-    assert read[8:] == [FIRST]
+    assert read.call_count == 8
+    assert read.call_args.args == (path,)
     assert now.version != first.version
     assert state_of(now) == "done"
     assert [each.id for each in now.newest(1)] == [FIRST]

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
 from pathlib import Path
 
 import pytest
 from results_factory import STACKS, good_log, make_study, metrics_of, plan_of, snapshot_of, store_trial
 
 from command_line import shown, shown_json
+from record_hashes import forget
 from strata.errors import ResultError
 from strata.model.trial import TrialKey
 from strata.results.store import ResultsFolder
@@ -134,9 +134,7 @@ def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None
 
 def test_what_is_left_to_be_run_is_one_footnote_for_all_stacks(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
-    for stack in STACKS:
-        for seed in (2, 3):
-            shutil.rmtree(folder.trials_path / f"{stack}.oltp.s{seed}")
+    forget(folder.path, *(f"{stack}.oltp.s{seed}" for stack in STACKS for seed in (2, 3)))
 
     said = shown("show", str(folder.path))
 
@@ -170,7 +168,7 @@ def test_a_report_that_cannot_be_written_is_an_error(results: str, tmp_path: Pat
 
 
 def test_show_does_not_write_into_the_results(results: str) -> None:
-    before = sorted(ResultsFolder(Path(results)).trials_path.rglob("*"))
+    before = sorted(Path(results).rglob("*"))
     shown("show", results)
 
-    assert sorted(ResultsFolder(Path(results)).trials_path.rglob("*")) == before
+    assert sorted(Path(results).rglob("*")) == before

@@ -15,6 +15,7 @@ from results_factory import make_study
 
 from command_line import strata
 from for_all import for_all
+from record_hashes import attempt_of
 from strata.results.capabilities import CAPABILITIES_NAME
 from study_texts import SOUND
 
@@ -120,9 +121,9 @@ def test_a_special_file_as_the_device_or_the_archive_of_a_study_is_a_mistake_of_
 
 OF_RESULTS = {
     "study.json": "study.json",
-    "result": "trials/xfs.oltp.s1/attempt-001/result.json",
-    "events": "trials/xfs.oltp.s1/attempt-001/events.jsonl",
-    "plan": "trials/xfs.oltp.s1/attempt-001/plan.json",
+    "result": "{attempt}/result.json",
+    "events": "{attempt}/events.jsonl",
+    "plan": "{attempt}/plan.json",
     "capabilities": CAPABILITIES_NAME,
 }
 
@@ -139,7 +140,7 @@ def test_a_special_file_among_results_is_no_reason_to_wait(  # noqa: PLR0917
     command: str,
 ) -> None:
     folder = make_study(tmp_path / "results", seeds=(1,)).path
-    path = folder / OF_RESULTS[name]
+    path = folder / OF_RESULTS[name].format(attempt=attempt_of(folder, "xfs.oltp.s1"))
     path.unlink(missing_ok=True)
     SPECIAL[how][0](path)
     more: dict[str, list[object]] = {

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from results_factory import (
@@ -26,11 +27,13 @@ from results_factory import (
 
 from strata.errors import ResultError
 from strata.files import write_durably
-from strata.model.trial import TrialKey
+from strata.results import records
+from strata.results.reading import read_record
 from strata.results.record import record_sha256
 from strata.results.store import ResultsFolder
 
 PLAN = plan_of("xfs", "oltp", 1)
+IDENTITY = spec_sha256_of(PLAN)
 
 
 @pytest.fixture
@@ -46,37 +49,76 @@ def store(folder: ResultsFolder, seed: int = 1) -> Path:
 def test_a_stored_result_is_read_back_whole(folder: ResultsFolder) -> None:
     path = store(folder)
 
-    record = folder.attempts(PLAN.trial.key)[0].read_result()
+    record = read_record(folder.attempts(PLAN.trial.key)[0].result_path).record
 
     assert json.loads(path.read_text())["record_sha256"] == record_sha256(record)
     assert record.metric("transactions_per_s") == metrics_of("oltp", 344, 1)[0]
 
 
 def test_attempts_are_numbered_and_none_is_overwritten(folder: ResultsFolder) -> None:
-    first, second = folder.new_attempt(PLAN.trial.key), folder.new_attempt(PLAN.trial.key)
+    first, second = folder.store.begin(IDENTITY), folder.store.begin(IDENTITY)
 
     assert [first.path.name, second.path.name] == ["attempt-001", "attempt-002"]
 
 
-def test_a_valid_result_of_the_same_specification_is_reason_to_skip(folder: ResultsFolder) -> None:
+def test_a_valid_record_of_the_same_identity_and_lab_is_reason_to_skip(folder: ResultsFolder) -> None:
     store(folder)
     other_lab = FINGERPRINT.model_copy(update={"kernel_sha256": "0" * 64})
 
-    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), FINGERPRINT) is not None
-    assert folder.valid_result(PLAN.trial.key, "0" * 64, FINGERPRINT) is None
-    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), other_lab) is None
-    assert folder.valid_result(TrialKey.parse("xfs.oltp.s2"), spec_sha256_of(PLAN), FINGERPRINT) is None
+    assert folder.store.has(IDENTITY, FINGERPRINT)
+    assert folder.store.has(IDENTITY)
+    assert not folder.store.has("0" * 64, FINGERPRINT)
+    assert not folder.store.has(IDENTITY, other_lab)
+    assert folder.store.identities() == [IDENTITY]
+
+
+def test_studies_that_share_a_store_find_each_others_records(folder: ResultsFolder, tmp_path: Path) -> None:
+    other = ResultsFolder.create(tmp_path / "other", snapshot_of(STACKS, (1,)), folder.store)
+    store(folder)
+
+    usable = [each.trial_id for each in other.readings() if each.usable]
+
+    assert usable == ["xfs.oltp.s1"]
+    assert [path.name for path in other.path.iterdir()] == ["study.json"]
+    with other.lock(), pytest.raises(ResultError, match="is running"), folder.lock():
+        pass
+
+
+def test_a_record_under_anothers_identity_is_refused(folder: ResultsFolder) -> None:
+    path = store(folder)
+    wrong = folder.store.begin("0" * 64)
+    wrong.write("result.json", path.read_bytes())
+
+    reading = folder.read_trial(PLAN.trial.key, "0" * 64)
+
+    assert reading.record is None
+    assert reading.problem == "this is the record of another trial (attempt-001)"
+
+
+def test_a_record_is_read_once_and_again_when_it_was_exchanged(
+    folder: ResultsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store(folder)
+    read = Mock(wraps=read_record)
+    monkeypatch.setattr(records, "read_record", read)
+
+    for _ in range(3):
+        assert folder.read_trial(PLAN.trial.key, IDENTITY).usable
+    assert read.call_count == 1
+    path.write_text("{}")
+    assert not folder.read_trial(PLAN.trial.key, IDENTITY).usable
+    assert read.call_count == 2
 
 
 def test_an_interrupted_attempt_is_no_result(folder: ResultsFolder) -> None:
-    attempt = folder.new_attempt(PLAN.trial.key)
+    attempt = folder.store.begin(IDENTITY)
     attempt.events_path.write_text(good_log(PLAN, 344).text())
 
-    reading = folder.read_trial(PLAN.trial.key)
+    reading = folder.read_trial(PLAN.trial.key, IDENTITY)
 
     assert (reading.record, reading.attempts, reading.incomplete) == (None, 1, 1)
     assert reading.problem == "interrupted before its end"
-    assert folder.valid_result(PLAN.trial.key, spec_sha256_of(PLAN), FINGERPRINT) is None
+    assert not folder.store.has(IDENTITY, FINGERPRINT)
 
 
 @pytest.mark.parametrize("depth", [100, 900, 200_000])
@@ -88,47 +130,46 @@ def test_a_file_of_nested_brackets_is_damage_not_a_traceback(folder: ResultsFold
         json.dumps({**content, "phases_ns": 0}).replace('"phases_ns": 0', f'"phases_ns": {nested}')
     )
 
-    reading = folder.read_trial(PLAN.trial.key)
+    reading = folder.read_trial(PLAN.trial.key, IDENTITY)
 
     assert not reading.usable
     assert "attempt-001" in (reading.problem or "")
-    folder.study_path.write_text('{"study_version": 1, "name": ' + nested + "}")
+    folder.study_path.write_text('{"study_version": 2, "name": ' + nested + "}")
     with pytest.raises(ResultError) as caught:
         folder.study()
     assert "bring it back from a copy" in (caught.value.remedy or "")
 
 
-@pytest.mark.parametrize(
-    "trial_id", ["../../elsewhere", "xfs.oltp.s1/..", "/etc", "xfs.oltp.s1\n", "xfs.oltp", "zfs.oltp.s1", ""]
-)
-def test_a_trial_id_that_is_none_of_the_studys_is_refused(folder: ResultsFolder, trial_id: str) -> None:
+def test_a_trial_that_is_none_of_the_studys_or_leads_out_of_the_store_is_refused(
+    folder: ResultsFolder,
+) -> None:
     content = json.loads(folder.study_path.read_text())
-    content["trials"] = {trial_id: "0" * 64}
-    folder.study_path.write_text(json.dumps(content))
+    good = {"stack": "xfs", "workload": "oltp", "seed": 1, "sha256": "0" * 64}
+    bad = ({"stack": "zfs"}, {"stack": "../x"}, {"seed": -1}, {"sha256": "../../elsewhere"}, {"sha256": ""})
+    for change in bad:
+        folder.study_path.write_text(json.dumps({**content, "trials": [good | change]}))
+        with pytest.raises(ResultError) as caught:
+            folder.readings()
+        assert caught.value.place == str(folder.study_path)
 
-    with pytest.raises(ResultError, match="trial") as caught:
-        folder.readings()
 
-    assert caught.value.place == str(folder.study_path)
-
-
-def test_a_result_of_a_changed_study_is_out_of_date(folder: ResultsFolder) -> None:
+def test_a_changed_trial_has_no_result_and_the_old_one_is_kept(folder: ResultsFolder) -> None:
     store(folder)
 
     reading = folder.read_trial(PLAN.trial.key, "0" * 64)
 
-    assert reading.record is None
-    assert "the study has changed" in (reading.problem or "")
+    assert (reading.record, reading.problem) == (None, "not run yet")
+    assert folder.read_trial(PLAN.trial.key, IDENTITY).usable
 
 
 def test_a_new_valid_result_replaces_an_invalid_one(folder: ResultsFolder) -> None:
-    attempt = folder.new_attempt(PLAN.trial.key)
+    attempt = folder.store.begin(IDENTITY)
     attempt.events_path.write_text("")
-    attempt.write_result(record_of(PLAN, attempt.events_path, []))
-    assert not folder.read_trial(PLAN.trial.key).usable
+    folder.store.put(attempt, record_of(PLAN, attempt.events_path, []))
+    assert not folder.read_trial(PLAN.trial.key, IDENTITY).usable
     store(folder)
 
-    assert folder.read_trial(PLAN.trial.key).usable
+    assert folder.read_trial(PLAN.trial.key, IDENTITY).usable
 
 
 def test_virtual_and_wall_results_never_share_a_folder(folder: ResultsFolder) -> None:
@@ -224,13 +265,13 @@ def no_room() -> Iterator[None]:
 def test_a_write_that_fails_midway_leaves_neither_a_result_nor_a_temporary_file(
     folder: ResultsFolder, request: pytest.FixtureRequest
 ) -> None:
-    attempt = folder.new_attempt(PLAN.trial.key)
+    attempt = folder.store.begin(IDENTITY)
     attempt.events_path.write_text(good_log(PLAN, 344).text())
     record = record_of(PLAN, attempt.events_path)
     request.getfixturevalue("no_room")
 
     with pytest.raises(ResultError, match="cannot write the file"):
-        attempt.write_result(record)
+        folder.store.put(attempt, record)
 
     assert not attempt.complete
     assert [path.name for path in attempt.path.iterdir()] == ["events.jsonl"]
@@ -247,15 +288,16 @@ def test_a_full_disk_says_so_and_keeps_what_is_there(tmp_path: Path) -> None:
     try:
         folder = ResultsFolder.create(tmp_path / "results", snapshot_of(STACKS, (1, 2, 3)))
         store(folder)
-        attempt = folder.new_attempt(TrialKey.parse("xfs.oltp.s2"))
+        attempt = folder.store.begin("0" * 64)
+        attempt.events_path.write_text("")
         with pytest.raises(OSError, match="No space left"):
             (tmp_path / "ballast").write_bytes(bytes(1 << 20))
 
         with pytest.raises(ResultError, match="No space left on device") as caught:
-            attempt.write_result(folder.attempts(PLAN.trial.key)[0].read_result())
+            folder.store.put(attempt, record_of(PLAN, attempt.events_path, []))
 
         assert "make room" in (caught.value.remedy or "")
-        assert folder.read_trial(PLAN.trial.key).usable
+        assert folder.read_trial(PLAN.trial.key, IDENTITY).usable
         assert not attempt.complete
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)

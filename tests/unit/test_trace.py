@@ -15,9 +15,8 @@ import pytest
 
 from present import present
 from strata.errors import ResultError
-from strata.model.trial import TrialKey
 from strata.results.record import TraceSummary
-from strata.results.store import Attempt
+from strata.results.records import Attempt
 from strata.results.trace import read_trace, seal_trace
 from strata.traces.kinds import FLAGS, KINDS, OPS, TIME_PARTS
 from strata.traces.table import (
@@ -42,7 +41,7 @@ SOME = (
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    return Attempt(TrialKey.parse("ext4.oltp.s1"), 1, tmp_path)
+    return Attempt(1, tmp_path)
 
 
 def test_a_record_is_laid_out_as_the_driver_writes_it(tmp_path: Path) -> None:

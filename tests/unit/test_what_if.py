@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typer.testing import CliRunner
 from varied_studies import TEXT, Response, measured, planted
 
 from command_line import refusal, shown, shown_json
+from record_hashes import forget
 from strata.cli import app
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.results.findings import FINDINGS_NAME, UNTRIED, findings_of
@@ -177,8 +177,7 @@ def test_a_failed_trial_leaves_its_variation_without_a_verdict(
 def test_comparisons_without_results_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scan = TEXT[TEXT.index("[workloads.oltp]") :].replace("oltp", "scan")
     runner = runner_of(folder, monkeypatch, by_clients, TEXT + scan)
-    for trial in (folder / "results" / "trials").glob("*.scan.*"):
-        shutil.rmtree(trial)
+    forget(folder / "results", *(f"{stack}.scan.s{seed}" for stack in ("ext4", "xfs") for seed in (1, 2, 3)))
     expected = CLAIM[CLAIM.index("    { workload") : CLAIM.index("]\nsuspect")]
     both = CLAIM.replace(expected, expected + expected.replace('"oltp"', '"scan"'))
     (folder / "my.claims.toml").write_text(both)
@@ -214,8 +213,7 @@ def test_an_interruption_ends_the_search_and_is_no_budget_that_is_too_small(
 
 def test_results_without_a_common_seed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner_of(folder, monkeypatch, by_clients, TEXT)
-    for trial in ("ext4.oltp.s1", "xfs.oltp.s2", "xfs.oltp.s3"):
-        shutil.rmtree(folder / "results" / "trials" / trial)
+    forget(folder / "results", "ext4.oltp.s1", "xfs.oltp.s2", "xfs.oltp.s3")
 
     assert "no seed has a result" in str(refusal(*words(folder)))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments and options of commands, and completion of their values in a shell.
 
-A value is completed by its metavar. Only names are read for that, never a file.
+A value is completed by its metavar. Only names are read for that, and the trials of a study.json.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from strata.errors import StrataError
 
 if TYPE_CHECKING:
     from strata.model.study import Study
@@ -35,7 +37,7 @@ def complete_trial(incomplete: str) -> list[str]:
     """``RESULTS/TRIAL``; results folders until one is typed."""
     folder = _folder(incomplete)
     if (folder / _STUDY).is_file():
-        return _matching(incomplete, (folder / each.name for each in _listed(folder / "trials", "*")))
+        return _matching(incomplete, (folder / trial for trial in _trials(folder)))
     return complete_results(incomplete)
 
 
@@ -45,8 +47,16 @@ def complete_trial_id(context: typer.Context, incomplete: str) -> list[str]:
     typed = [context.params.get("results"), *context.args]
     folders = [Path(each) for each in typed if isinstance(each, str | Path)]
     found = next((each for each in folders if (each / _STUDY).is_file()), None)
-    trials = _listed(found / "trials", "*") if found else []
-    return [each.name for each in trials if each.name.startswith(incomplete)]
+    return [trial for trial in _trials(found) if trial.startswith(incomplete)] if found else []
+
+
+def _trials(folder: Path) -> list[str]:
+    from strata.results.store import ResultsFolder  # noqa: PLC0415
+
+    try:
+        return [str(trial) for trial in ResultsFolder.open(folder).study().trials]
+    except StrataError:
+        return []
 
 
 def complete_device(incomplete: str) -> list[str]:

@@ -301,14 +301,10 @@ def _stall_limit_s(text: str) -> float:
 
 def _known(place: Path) -> Iterator[ResultRecord]:
     """One earlier result of every cell, for the expected duration of its trials."""
-    seen = set()
     with suppress(StrataError):  # the run itself reports a bad folder
-        folder = ResultsFolder.open(place)
-        for trial in folder.trials():
-            record = None if trial.cell in seen else folder.read_trial(trial).record
-            if record is not None:
-                seen.add(trial.cell)
-                yield record
+        for reading in ResultsFolder.open(place).one_of_each_cell():
+            if reading.record is not None:
+                yield reading.record
 
 
 def _conclude(study: Study, summary: Summary, place: Path, command: str) -> None:

@@ -20,6 +20,7 @@ def show(  # noqa: PLR0917  typer makes options of them
     counts: Annotated[
         bool, option("Also what one operation cost: requests, flushes, bytes, processor time.", "--counts")
     ] = False,
+    paths: Annotated[bool, option("The folder of each trial's files.", "--paths")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -30,6 +31,7 @@ def show(  # noqa: PLR0917  typer makes options of them
         strata show results/quickstart --metric latency_ns_p99
         strata show results/quickstart --counts
         strata show results/quickstart --trial xfs.oltp.s1
+        strata show results/quickstart --paths
         strata show results/quickstart --json | jq '.cells[] | select(.headline)'
     """
     # NumPy takes a third of a second to load.
@@ -46,6 +48,10 @@ def show(  # noqa: PLR0917  typer makes options of them
     folder = ResultsFolder.open(results)
     if trial is not None:
         _show_trial(folder, trial, as_json=as_json, as_csv=as_csv)
+        return
+    if paths:
+        for reading in folder.readings():
+            print_text(f"{reading.trial}  {reading.attempt.path if reading.attempt else reading.problem}\n")
         return
     found = gather(folder)
     wanted = metric or []

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fnmatch
-import shutil
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, Final
 from strata.devices.device import Device
 from strata.diagnostics.names import disk_of
 from strata.errors import RunError
-from strata.files import explained
 from strata.model.describe import title
 from strata.model.find import probed, searched_workload
 from strata.model.stack import Stack
@@ -23,7 +21,7 @@ from strata.model.warning import UNDISTURBED
 from strata.plan.compile import compile_trial, runnable_trials, skipped, spec_sha256, trials
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.results.record import Choice, Fingerprint, ResultRecord, StudySnapshot
-from strata.results.store import ResultsFolder
+from strata.results.records import Store
 from strata.rules.untouched import untouched
 from strata.runners.base import Identity, Runner
 
@@ -154,9 +152,9 @@ def disturbance_of(record: ResultRecord) -> str | None:
     return next((each.detail for each in denied), None)
 
 
-def disturbed_attempts(folder: ResultsFolder, trial: PlannedTrial, fingerprint: Fingerprint) -> int:
+def disturbed_attempts(store: Store, trial: PlannedTrial, fingerprint: Fingerprint) -> int:
     """The number of disturbed attempts at a trial, of this specification and on this machine."""
-    records = (each for each in folder.records(trial.key) if each.answers(trial.spec_sha256, fingerprint))
+    records = store.records(trial.spec_sha256, fingerprint)
     return sum(disturbance_of(each) is not None for each in records)
 
 
@@ -168,17 +166,6 @@ def is_chosen(study: Study, cell: CellKey, only: str | None) -> bool:
 
 def fingerprint_of(identity: Identity) -> Fingerprint:
     return Fingerprint(**{name: getattr(identity, name) for name in Fingerprint.model_fields})
-
-
-def discard_unfinished(folder: ResultsFolder, trial: TrialKey) -> int:
-    """Remove a trial's attempts without a result, left by killed or cancelled runs; returns their number."""
-    unfinished = [attempt for attempt in folder.attempts(trial) if not attempt.complete]
-    for attempt in unfinished:
-        with explained(attempt.path, "remove the unfinished attempt"):
-            shutil.rmtree(attempt.path)
-            if not any(attempt.path.parent.iterdir()):
-                attempt.path.parent.rmdir()
-    return len(unfinished)
 
 
 def snapshot_of(

@@ -130,13 +130,12 @@ def past_trials(folders: Iterable[Path]) -> list[Past]:
 
 
 def _past_of(folder: ResultsFolder) -> Iterator[Past]:
-    snapshot, seen = folder.study(), set[CellKey]()
+    snapshot = folder.study()
     described = snapshot.described
-    for trial in folder.trials() if snapshot.time_domain == "virtual" else ():
-        record = None if trial.cell in seen else folder.read_trial(trial).record
-        if record is None or not record.validity.valid:
+    for reading in folder.one_of_each_cell() if snapshot.time_domain == "virtual" else ():
+        trial, record = reading.trial, reading.record
+        if record is None or not reading.usable:
             continue
-        seen.add(trial.cell)
         stack = described["stacks"][trial.stack]
         models = tuple(described["devices"][name]["model"] for name in stack["devices"])
         processor = described["processor"]["model"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an attempt's events to its result, written durably: a trial is over only then."""
+"""From an attempt's events to its record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from strata.results.record import (
     Versions,
     VolumeUse,
 )
-from strata.results.store import Attempt
+from strata.results.records import Attempt
 from strata.runners.base import BINDINGS_NAME, MACHINE_NAME, PREPARED_NAME, Identity, Runner
 from strata.units import percent
 
@@ -48,10 +48,7 @@ def finalise(
     duration_s: float,
     problem: StrataError | None = None,
 ) -> ResultRecord:
-    """Judge an attempt that has ended, and write its record; with a ``problem`` of the runner it is invalid.
-
-    Raises ResultError if the record cannot be written.
-    """
+    """Judge an attempt that has ended, and return its record, invalid with a ``problem`` of the runner."""
     problems = [_in_one(problem, attempt)] if problem is not None else []
     study = study.of(planned.key.stack)
     trial = FinishedTrial(study, planned.plan, _events(attempt, problems))
@@ -62,7 +59,7 @@ def finalise(
     stack = study.stacks[trial.plan.trial.stack]
     identity = runner.identity_of(planned.plan)
     in_lab = runner.time_domain == "virtual"
-    record = build_record(
+    return build_record(
         trial.plan,
         trial.events,
         metrics=metrics,
@@ -83,8 +80,6 @@ def finalise(
         throughput=throughput,
         volumes=_volumes(attempt, trial, stack.volumes(study.capacities_bytes), trace, problems),
     )
-    attempt.write_result(record)
-    return record
 
 
 def _charges(identity: Identity, processor: Processor) -> Charges:

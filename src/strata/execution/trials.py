@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from strata.errors import RunError
-from strata.execution.agenda import Agenda, PlannedTrial, discard_unfinished, disturbance_of
+from strata.execution.agenda import Agenda, PlannedTrial, disturbance_of
 from strata.execution.display import Display
 from strata.execution.finalise import finalise
 from strata.execution.pool import Stop, over_cpus
@@ -23,7 +23,7 @@ from strata.files import refused
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
 from strata.results.record import ResultRecord
-from strata.results.store import ResultsFolder
+from strata.results.records import Store
 from strata.runners.base import PLAN_NAME, Cancelled, Runner, Task
 
 _NUMBERS: Final = re.compile(r"[\da-f]*\d[\da-f.]*")
@@ -40,7 +40,7 @@ class TrialRun:
         prepared: Of a study that prepares once: the trials that prepared their disks.
     """
 
-    folder: ResultsFolder
+    store: Store
     runner: Runner
     display: Display
     stop: Stop
@@ -96,7 +96,7 @@ class TrialRun:
     def _attempt(self, study: Study, planned: PlannedTrial, cpu: int | None) -> ResultRecord:
         """One attempt at a trial, and its result; if the run is to end, nothing is left of it."""
         trial = planned.plan.trial
-        attempt = self.folder.new_attempt(planned.key)
+        attempt = self.store.begin(planned.spec_sha256)
         try:
             if any(file.private for file in study.inputs.values()):
                 attempt.path.chmod(0o700)  # a program may have written an input's content to its output
@@ -118,7 +118,7 @@ class TrialRun:
                 self._count_prepared(carry_out(self.runner, task, logs))
             except RunError as error:  # of this trial alone; other errors concern the whole run
                 problem = error
-            return finalise(
+            record = finalise(
                 attempt,
                 planned,
                 study,
@@ -127,9 +127,11 @@ class TrialRun:
                 duration_s=time.monotonic() - started_s,
                 problem=problem,
             )
+            self.store.put(attempt, record)
+            return record
         except BaseException:
             self.display.abandoned(trial)
-            discard_unfinished(self.folder, planned.key)
+            self.store.discard_unfinished(planned.spec_sha256)
             raise
 
     def _count_prepared(self, was_there: bool | None) -> None:

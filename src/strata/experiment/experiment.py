@@ -8,23 +8,20 @@ is found is kept at once, so that an interrupted question, asked again, loses no
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 from strata.diagnostics.names import to_kebab
 from strata.errors import StrataError, StudyError
-from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study, snapshot_of
+from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study
 from strata.execution.display import Display
 from strata.execution.pool import lab_bytes, memory_available_bytes, worker_cpus
 from strata.experiment.quantities import with_values
 from strata.experiment.run import run_study
-from strata.files import explained
 from strata.model.kernel import find_kernel
 from strata.model.study import Study
 from strata.plan.model import canonical_json, sha256_hex
@@ -201,7 +198,7 @@ class Experiment:
         if needed_bytes > max(memory_available_bytes(), lab_bytes(as_it_is)):
             raise StudyError(f"its lab takes {format_size(needed_bytes)} of memory, more than is available")
         place = self._place(variation, planned)
-        missing = self._missing(planned, self._copied(varied, planned, place))
+        missing = [trial for trial in planned if self._is_missing(trial, place)]
         if missing and self._cost_s(varied, len(missing)) > self._left_s:
             raise BudgetExhausted
         begun_s = self.clock()
@@ -212,7 +209,7 @@ class Experiment:
             self._trial_s = (self.clock() - begun_s) / len(done.valid) * self._at_once(varied)
         if done.signal_number is not None:
             raise Interrupted
-        return gather(ResultsFolder.open(place))
+        return gather(place)
 
     def _varied(self, variation: Variation, cells: Cells) -> Study:
         study = self.source(variation.changes) if variation.changes else self.study
@@ -223,12 +220,15 @@ class Experiment:
             study = replace(study, kernel=kernel, own=own)
         return cells.of(study, variation.seeds)
 
-    def _place(self, variation: Variation, planned: Sequence[PlannedTrial]) -> Path:
-        """The folder of a variation's trials. Kernels have their own, so that commands can name them."""
+    def _place(self, variation: Variation, planned: Sequence[PlannedTrial]) -> ResultsFolder:
+        """The folder of a variation. Its records are with all others, so an untouched trial is found there.
+
+        Kernels have stores of their own: of the user's sources an identity has no content.
+        """
         if variation.kernel is not None:
             built = self.runner.identity_of(planned[0].plan).kernel_sha256
-            return self.folder.path / f"{built}"[:12]
-        return self.folder.path / VARIATIONS_NAME / _folder_of(variation)
+            return ResultsFolder(self.folder.path / f"{built}"[:12])
+        return ResultsFolder(self.folder.path / VARIATIONS_NAME / _folder_of(variation), self.folder.store)
 
     @property
     def _left_s(self) -> float:
@@ -273,25 +273,9 @@ class Experiment:
             remedy="give more, or fewer --seeds",
         )
 
-    def _missing(self, planned: Iterable[PlannedTrial], folder: ResultsFolder) -> list[PlannedTrial]:
-        def is_there(trial: PlannedTrial) -> bool:
-            of_now = fingerprint_of(self.runner.identity_of(trial.plan))
-            return folder.valid_result(trial.key, trial.spec_sha256, of_now) is not None
-
-        return [trial for trial in planned if not is_there(trial)]
-
-    def _copied(self, varied: Study, planned: list[PlannedTrial], place: Path) -> ResultsFolder:
-        """The variation's folder, with the results of the trials that the variation does not touch."""
-        folder = ResultsFolder.create(place, snapshot_of(varied, planned, {}, self.runner, ""))
-        unmeasured = {each.key for each in self._missing(planned, self.folder)}
-        for trial in planned:
-            measured, copy = (one.trials_path / str(trial.key) for one in (self.folder, folder))
-            if trial.key in unmeasured or copy.exists():
-                continue
-            # After an interruption a trial is there whole or not at all.
-            with explained(copy, "copy the results"), TemporaryDirectory(dir=place) as beside:
-                shutil.copytree(measured, Path(beside) / copy.name).rename(copy)
-        return folder
+    def _is_missing(self, trial: PlannedTrial, place: ResultsFolder) -> bool:
+        of_now = fingerprint_of(self.runner.identity_of(trial.plan))
+        return not place.store.has(trial.spec_sha256, of_now)
 
 
 def _folder_of(variation: Variation) -> str:
@@ -305,4 +289,4 @@ def _is_in(record: ResultRecord, cells: Cells) -> bool:
 
 
 def _specified(planned: Iterable[PlannedTrial]) -> dict[object, object]:
-    return {each.key: (each.spec_sha256, each.plan.kernel) for each in planned}
+    return {each.key: each.spec_sha256 for each in planned}

@@ -18,7 +18,6 @@ from strata.execution.agenda import (
     Agenda,
     PlannedTrial,
     chosen_trials,
-    discard_unfinished,
     disturbance_of,
     disturbed_attempts,
     fingerprint_of,
@@ -71,7 +70,7 @@ class Summary:
 
 def run_study(
     study: Study,
-    results: Path,  # the folder for the results; created, or continued
+    results: Path | ResultsFolder,  # the folder for the results; created, or continued
     runner: Runner,
     display: Display,
     *,
@@ -91,17 +90,18 @@ def run_study(
     ToolError if a program or a privilege is missing, or too few files may be open, and RunError if no trial
     matches `only`.
     """
-    started_s, folder = time.monotonic(), ResultsFolder(results)
+    started_s = time.monotonic()
+    folder = results if isinstance(results, ResultsFolder) else ResultsFolder(results)
     chosen = chosen_trials(with_all_seeds(study), only)  # before a folder is made, in case of an error
     rounds = _Rounds(folder, runner, chosen, only, fresh, retries, command)
     with folder.lock():
         agenda = rounds.first(study)
         if not any(trial in chosen for trial in agenda.snapshot.trials) and not agenda.skipped:
             chosen_trials(agenda.study, only)  # refuses a seed that could have been added, but was not
-        for trial in agenda.snapshot.trials:
-            discard_unfinished(folder, trial)
+        for identity in agenda.snapshot.trials.values():
+            folder.store.discard_unfinished(identity)
         with stopped_by_signals() as stop:
-            run = TrialRun(folder, runner, display, stop, retries)
+            run = TrialRun(folder.store, runner, display, stop, retries)
             agenda = _carry_on(agenda, rounds, run, jobs)
         return Summary(
             kept=agenda.kept,
@@ -183,7 +183,7 @@ class _Rounds:
         asked = agenda.study.precision
         widths = {} if asked is None else gather(self.folder).unconverged(asked)
         stating = {"not_converged": stated(widths), "given_up": dict(given_up)}
-        ResultsFolder.create(self.folder.path, agenda.snapshot.model_copy(update=stating))
+        self.folder.write_study(agenda.snapshot.model_copy(update=stating))
         return widths
 
     def _round(self, study: Study) -> Agenda:
@@ -195,9 +195,9 @@ class _Rounds:
                 continue
             if not self.fresh and each.key not in self._kept:
                 fingerprint = fingerprint_of(self.runner.identity_of(each.plan))
-                record = self.folder.valid_result(each.key, each.spec_sha256, fingerprint)
+                record = self.folder.store.get(each.spec_sha256, fingerprint)
                 is_disturbed = record is not None and disturbance_of(record) is not None
-                tried = disturbed_attempts(self.folder, each, fingerprint) if is_disturbed else 0
+                tried = disturbed_attempts(self.folder.store, each, fingerprint) if is_disturbed else 0
                 if record is None or 0 < tried <= self.retries:
                     disturbed[each.key] = tried
                 else:
@@ -207,7 +207,7 @@ class _Rounds:
             else:
                 to_run.append(each)
         snapshot = snapshot_of(study, planned, left_out, self.runner, self.command)
-        ResultsFolder.create(self.folder.path, snapshot)
+        self.folder.write_study(snapshot)
         skipped = {cell: why for cell, why in left_out.items() if is_chosen(study, cell, self.only)}
         return Agenda(study, snapshot, tuple(to_run), tuple(kept), skipped, disturbed)
 

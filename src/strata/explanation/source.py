@@ -20,7 +20,8 @@ from strata.results.declared import declared_study
 from strata.results.differences import Naming, differences
 from strata.results.events import read_events
 from strata.results.record import ResultRecord, StudySnapshot
-from strata.results.store import Attempt, Reading, ResultsFolder
+from strata.results.records import Attempt
+from strata.results.store import Reading, ResultsFolder
 from strata.results.trace import read_trace
 from strata.traces.table import Trace
 
@@ -67,7 +68,7 @@ def find_trials(words: Sequence[str]) -> list[tuple[ResultsFolder, TrialKey]]:
         if (path / "study.json").is_file():
             current = ResultsFolder.open(path)
             continue
-        above = path.parent.parent if path.parent.name == "trials" else path.parent
+        above = path.parent
         names_folder = (above / "study.json").is_file() and (path.name != word or current is None)
         folder = ResultsFolder.open(above) if names_folder else current
         if folder is None:

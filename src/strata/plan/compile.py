@@ -411,9 +411,10 @@ def compile_stack(study: Study, stack: str, seed: int) -> Plan:
 
 
 def spec_sha256(study: Study, plan: Plan) -> str:
-    """The identity of a trial's specification: its plan, its drives' parameters, its metrics' version.
+    """The identity of a trial: the hash of its plan, kernel, drives' parameters and metrics' version.
 
-    The study's name and the trial's names are part of the plan, comments and sources are not.
+    The names of study, stack and workload are in the plan that the lab boots from, and the lab's time depends
+    on its length: they are input (docs/reference/result-format.md). Comments, titles and sources are not.
     """
     trial = plan.trial
     drawn = study.of(trial.stack).drawn_devices(trial.stack, trial.seed)
@@ -421,6 +422,8 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     versions = [each.metrics_version for each in loads_of(study.workload(trial.workload))]
     specification = {
         "plan": plan.model_dump(mode="json"),
+        # The content of a user's source is in the fingerprint.
+        "kernel": plan.kernel.name if plan.kernel.path is None else "source",
         "devices": devices,
         "metrics_version": versions[0] if len(versions) == 1 else versions,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -172,14 +173,15 @@ def _tables(folder: ResultsFolder) -> Iterator[Path]:
 
 def _state(folder: ResultsFolder) -> bytes:
     digest = hashlib.sha256()
-    attempts = [attempt for trial in folder.trials() for attempt in folder.attempts(trial)]
+    attempts = [
+        each for identity in folder.study().trials.values() for each in folder.store.attempts(identity)
+    ]
     sources = [path for attempt in attempts for path in (attempt.result_path, attempt.events_path)]
     for path in [folder.study_path, *sources]:
         with explained(path, "look at the file"):
             if path.exists():
                 found = path.stat()
-                name = path.relative_to(folder.path)
-                digest.update(f"{name} {found.st_size} {found.st_mtime_ns}\n".encode())
+                digest.update(os.fsencode(path) + f" {found.st_size} {found.st_mtime_ns}\n".encode())
     return json.dumps({"query_version": _QUERY_VERSION, "sources_sha256": digest.hexdigest()}).encode()
 
 

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from strata.errors import ResultError
 from strata.files import explained, read_plain, write_durably
 from strata.model.histogram import BadHistogram, bins
-from strata.plan.model import sha256_hex
+from strata.plan.model import canonical_json, sha256_hex
 from strata.results.record import RESULT_VERSION, STUDY_VERSION, ResultRecord, StudySnapshot, record_sha256
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -22,17 +21,21 @@ Model = TypeVar("Model", bound=BaseModel)
 _DAMAGED: Final = (
     "the file was damaged or edited; run the study again: this trial is measured anew, the others are kept"
 )
+_JOINT: Final = b",\n"
+"""Between the two lines of a result.json; neither holds a line break."""
 _STUDY_DAMAGED: Final = (
     "the file was damaged or edited: bring it back from a copy, or run the study into another folder; "
-    "the results under trials/ are not touched"
+    "the records under records/ are not touched"
 )
-# The parts outside the hash, as `result_text` writes them. A line break cannot stand in a JSON string.
-_OUTSIDE_HASH: Final = re.compile(
-    rb'\n "real_time": \{\n(?:  [^\n]*\n)+ \},(\n "record_sha256": "([0-9a-f]{64})",)(?=\n)'
-)
-_VERSION: Final = re.compile(rb'\n "result_version": (\d{1,9}),?\n')
-# No record is written deeper; a deeper one is read the slow way.
-_DEPTH_MAX: Final = 5
+
+
+class _OutsideHash(BaseModel):
+    """The first line of a result.json."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    record_sha256: str
+    real_time: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,10 @@ class Sealed:
 
 
 def result_text(record: ResultRecord) -> bytes:
-    return json.dumps(record.to_plain(), indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
+    """Two lines, together one JSON object: first all that the hash leaves out, then canonical JSON."""
+    inside = canonical_json(record.model_dump(mode="json", exclude={"real_time"}))
+    outside = {"record_sha256": sha256_hex(inside), "real_time": record.real_time.model_dump(mode="json")}
+    return canonical_json(outside)[:-1] + _JOINT + inside[1:] + b"\n"
 
 
 def read_record(path: Path) -> Sealed:
@@ -63,31 +69,16 @@ def read_record(path: Path) -> Sealed:
 
 
 def _as_written(content: bytes) -> Sealed | None:
-    """Read the bytes that ``result_text`` makes in half the time; None for any other file.
-
-    The hash is of the canonical JSON without ``real_time``, which is the text without its indentation: the
-    bytes are hashed as they are, and turned into a record only once.
-    """
-    left_out, version = _OUTSIDE_HASH.search(content), _VERSION.search(content)
-    # A colon after a quotation mark within a text looks like the colon after a key.
-    if left_out is None or version is None or b'\\": ' in content:
-        return None
-    if int(version[1]) != RESULT_VERSION:
-        return None
-    stated = left_out[2].decode()
-    if sha256_hex(_unindented(content[: left_out.start()] + content[left_out.end() :])) != stated:
-        return None
+    """Read the bytes of `result_text`, hashed as they are and parsed once; None for another file."""
+    first, _, second = content.partition(_JOINT)
     try:
-        plain = content[: left_out.start(1)] + content[left_out.end(1) :]
-        return Sealed(ResultRecord.model_validate_json(plain), stated)
+        outside = _OutsideHash.model_validate_json(first + b"}")
+        if sha256_hex(b"{" + second.removesuffix(b"\n")) != outside.record_sha256:
+            return None
+        real_time = canonical_json({"real_time": outside.real_time})[:-1]
+        return Sealed(ResultRecord.model_validate_json(real_time + _JOINT + second), outside.record_sha256)
     except ValidationError:
         return None
-
-
-def _unindented(text: bytes) -> bytes:
-    for depth in range(_DEPTH_MAX, -1, -1):
-        text = text.replace(b"\n" + b" " * depth, b"")
-    return text.replace(b'": ', b'":')
 
 
 def _read_any(content: bytes, path: Path) -> Sealed:

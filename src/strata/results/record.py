@@ -13,23 +13,27 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     model_serializer,
     model_validator,
 )
 
+from strata.diagnostics.names import KebabName
 from strata.model.asked import Requirement, UseName
 from strata.model.find import searched_workload
 from strata.model.metric import Metric
 from strata.model.step import Phase
-from strata.model.trial import CellName, TrialName
+from strata.model.trial import CellName, TrialKey
 from strata.model.warning import Check
 from strata.plan.model import Trial, canonical_json, sha256_hex
 from strata.rules.untouched import Untouched
 
-RESULT_VERSION: Final = 1
+RESULT_VERSION: Final = 2
 
 TimeDomain = Literal["virtual", "wall"]
 """Virtual: the lab's modelled time, a function of the specification. Wall: a real machine's clock."""
@@ -242,7 +246,7 @@ class ResultRecord(Frozen):
             it was the same boot.
     """
 
-    result_version: Literal[1] = RESULT_VERSION
+    result_version: Literal[2] = RESULT_VERSION
     trial: Trial
     spec_sha256: Sha256
     fingerprint: Fingerprint
@@ -274,9 +278,6 @@ class ResultRecord(Frozen):
         plain: dict[str, Any] = handler(self)
         absent = {name for name in ("volumes", "machines", "prepared_sha256") if not getattr(self, name)}
         return {name: each for name, each in plain.items() if name not in absent}
-
-    def answers(self, spec_sha256: str, fingerprint: Fingerprint) -> bool:
-        return (self.spec_sha256, self.fingerprint) == (spec_sha256, fingerprint)
 
     def metric(self, name: str) -> Metric | None:
         return next((metric for metric in self.metrics if metric.name == name), None)
@@ -313,7 +314,37 @@ def record_sha256(record: ResultRecord) -> str:
     return sha256_hex(canonical_json(record.model_dump(mode="json", exclude={"real_time"})))
 
 
-STUDY_VERSION: Final = 1
+class _Named(Frozen):
+    stack: KebabName
+    workload: KebabName
+    seed: Annotated[int, Field(ge=0)]
+    sha256: Sha256
+
+
+def _by_key(value: object) -> object:
+    """The trials of a file as a table by their keys."""
+    if not isinstance(value, list):
+        return value
+    named = TypeAdapter(list[_Named]).validate_python(value)
+    return {TrialKey(**each.model_dump(exclude={"sha256"})): each.sha256 for each in named}
+
+
+def _as_list(found: dict[TrialKey, str]) -> list[dict[str, Any]]:
+    stated = ((key._asdict().items(), sha256) for key, sha256 in found.items())
+    return [
+        {**{name: each for name, each in fields if each is not None}, "sha256": sha256}
+        for fields, sha256 in stated
+    ]
+
+
+Trials = Annotated[
+    dict[TrialKey, Sha256],
+    BeforeValidator(_by_key),
+    PlainSerializer(_as_list),
+]
+"""The identity of each trial: in a file a list of ``{stack, workload, seed, sha256}``."""
+
+STUDY_VERSION: Final = 2
 
 
 class Choice(Frozen):
@@ -329,7 +360,7 @@ class StudySnapshot(Frozen):
 
     Attributes:
         stacks: In the study's order, as are the workloads.
-        trials: Every trial with its ``spec_sha256``; a result with another one is out of date.
+        trials: Every trial with its identity, by which the store has its record.
         skipped: The cells that cannot be run, with the reason.
         time_domain: A folder holds results of one domain; virtual and wall time are never pooled.
         use: The use that the disks are for; None: the study names none.
@@ -345,7 +376,7 @@ class StudySnapshot(Frozen):
         untouched: The structures in which the stacks differ and that the data touch too little, by cell.
     """
 
-    study_version: Literal[1] = STUDY_VERSION
+    study_version: Literal[2] = STUDY_VERSION
     name: str
     question: str
     stacks: tuple[Choice, ...]
@@ -356,7 +387,7 @@ class StudySnapshot(Frozen):
     added_seeds: dict[str, tuple[int, ...]] = Field(default={})
     not_converged: dict[CellName, float | None] = Field(default={})
     given_up: dict[CellName, str] = Field(default={})
-    trials: dict[TrialName, Sha256]
+    trials: Trials
     skipped: dict[CellName, str] = Field(default={})
     time_domain: TimeDomain
     runner: str

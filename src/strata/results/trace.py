@@ -19,7 +19,7 @@ import numpy as np
 from strata.errors import ResultError
 from strata.files import explained, read_plain
 from strata.results.record import TraceSummary
-from strata.results.store import Attempt
+from strata.results.records import Attempt
 from strata.runners.base import TRACE_COUNTS_NAME, TRACE_NAME
 from strata.traces.attribution import completed
 from strata.traces.kinds import KINDS

@@ -17,7 +17,6 @@ from rich.console import Console
 from strata.advice.asked import answer_of
 from strata.errors import StrataError
 from strata.files import open_plain, read_plain
-from strata.model.trial import TrialKey
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.advice_text import lead
@@ -29,7 +28,8 @@ from strata.report.templates import page_style, page_templates
 from strata.report.terminal import metrics_table
 from strata.report.wording import SIGNS
 from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
-from strata.results.store import Attempt, ResultsFolder
+from strata.results.records import Attempt
+from strata.results.store import ResultsFolder
 from strata.serve.watch import StudyNow, Watch
 from strata.statistics.study import gather
 from strata.units import format_duration
@@ -99,9 +99,11 @@ class Pages:
         trial = next((each for each in now.trials if each.id == trial_id), None)
         if trial is None:
             return None
-        folder, key = watch.folder, TrialKey.parse(trial_id)
-        reading = folder.read_trial(key, folder.study().trials.get(key))
-        attempts = folder.attempts(key)
+        folder = watch.folder
+        key, identity = next(
+            (key, each) for key, each in folder.study().trials.items() if str(key) == trial_id
+        )
+        reading, attempts = folder.read_trial(key, identity), folder.store.attempts(identity)
         last = attempts[-1] if attempts else None
         shown = last if trial.state == "running" else reading.attempt or last
         return self._page(

@@ -25,11 +25,11 @@ from strata.execution.forecast import Countdown, Forecast
 from strata.files import explained, read_plain
 from strata.model.find import searched_workload
 from strata.model.metric import headlines
-from strata.model.trial import TrialKey
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
 from strata.results.record import StudySnapshot
-from strata.results.store import Attempt, Reading, ResultsFolder
+from strata.results.records import Attempt
+from strata.results.store import Reading, ResultsFolder
 from strata.runners.base import EventTail
 from strata.words import time_left
 
@@ -93,11 +93,10 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 class WatchedFolder(ResultsFolder):
-    """A results folder that reads a trial again only when its results have changed."""
+    """A results folder that reads study.json again only when it has changed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._known: dict[tuple[TrialKey, str | None], tuple[Stamp, Reading]] = {}
         self._study: tuple[tuple[int, int], StudySnapshot] | None = None
 
     def stamp(self, attempts: list[Attempt]) -> Stamp:
@@ -117,16 +116,6 @@ class WatchedFolder(ResultsFolder):
         if self._study is None or self._study[0] != stamp:
             self._study = (stamp, super().study())
         return self._study[1]
-
-    def read_trial(self, trial: TrialKey, spec_sha256: str | None = None) -> Reading:
-        """Cached: read again only when it has changed."""
-        stamp = self.stamp(self.attempts(trial))
-        known = self._known.get((trial, spec_sha256))
-        if known is not None and known[0] == stamp:
-            return known[1]
-        reading = super().read_trial(trial, spec_sha256)
-        self._known[trial, spec_sha256] = (stamp, reading)
-        return reading
 
     def is_being_run(self) -> bool:
         """Whether a process holds the folder's lock, by the kernel's list: taking it could keep a run out."""
@@ -173,7 +162,9 @@ class Watch:
             snapshot = self.folder.study()
             running = self.folder.is_being_run()
             # Before the readings: a result that arrives meanwhile must change the version at the next poll.
-            stamps = [self.folder.stamp(self.folder.attempts(trial)) for trial in snapshot.trials]
+            stamps = [
+                self.folder.stamp(self.folder.store.attempts(each)) for each in snapshot.trials.values()
+            ]
             forecast, trials = Forecast(), []
             for trial, sha256 in snapshot.trials.items():
                 reading = self.folder.read_trial(trial, sha256)

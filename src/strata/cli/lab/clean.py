@@ -11,7 +11,6 @@ import typer
 from strata.cli.output import notes, print_json
 from strata.cli.parameters import AsJson, argument
 from strata.errors import ResultError, ToolError
-from strata.execution.agenda import discard_unfinished
 from strata.lab.folder import remove_stale, run_root
 from strata.printable import printable
 from strata.results.store import ResultsFolder
@@ -48,9 +47,11 @@ def _clean_results(path: Path, *, asked: bool) -> list[str]:
     try:
         with folder.lock():
             removed = Journal(path).clean()
-            for trial in folder.trials():
-                count = discard_unfinished(folder, trial)
-                removed += [f"deleted {count} unfinished attempt(s) at {trial}"] if count else []
+            names = {identity: trial for trial, identity in folder.study().trials.items()}
+            for identity in folder.store.identities():
+                if count := folder.store.discard_unfinished(identity):
+                    trial = names.get(identity, "a trial of an earlier version of the study")
+                    removed.append(f"deleted {count} unfinished attempt(s) at {trial}")
     except PermissionError as error:
         raise ToolError(
             f"not permitted: {error.strerror}", place=str(path), remedy="run `strata lab clean` as root"
