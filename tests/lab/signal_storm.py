@@ -198,7 +198,7 @@ class Storm:
 
 def finished(results: Path) -> dict[str, bytes]:
     """The record of every attempt that has one."""
-    return {str(each): each.read_bytes() for each in results.glob("trials/*/attempt-*/result.json")}
+    return {str(each): each.read_bytes() for each in results.glob("records/*/attempt-*/result.json")}
 
 
 def lost(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
@@ -209,14 +209,14 @@ def unfinished(results: Path) -> list[str]:
     if not (results / "study.json").exists():  # the first run did not come to it: the next one begins anew
         return []
     parts = [str(each) for each in results.rglob("*.part")]
-    attempts = results.glob("trials/*/attempt-*")
+    attempts = results.glob("records/*/attempt-*")
     return parts + [str(each) for each in attempts if not (each / "result.json").is_file()]
 
 
 def hashes_of(results: Path) -> dict[str, str]:
     """The stated hash of every trial's newest valid record."""
     found = {}
-    for path in sorted(results.glob("trials/*/attempt-*/result.json")):
+    for path in sorted(results.glob("records/*/attempt-*/result.json")):
         record = json.loads(path.read_text())
         if record["validity"]["valid"]:
             found[path.parent.parent.name] = record["record_sha256"]

@@ -95,7 +95,7 @@ def test_a_server_on_tcp_is_waited_for_by_its_port_and_measured_equally_twice(
         text = head("own", [1, 2], "1GiB") + stacks("ext4") + SERVED
         run_text(text, tmp_path / name, LabRunner(lab), jobs=1)
         results = tmp_path / name / "results"
-        files = results.glob(f"trials/*/attempt-*/{EVENTS_NAME}")
+        files = results.glob(f"records/*/attempt-*/{EVENTS_NAME}")
         said = {file.parts[-3]: file.read_bytes() for file in files}
         found.append((records(results), said))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from lab_factory import head, host_ground, mix, on_host, records, stacks, strata
 
+from record_hashes import attempt_of
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
@@ -37,7 +38,7 @@ def ground(lab: Lab) -> Iterator[Path]:
 
 def span(results: Path, trial_id: str) -> tuple[int, int]:
     """When a trial began and ended, by the machine's own clock."""
-    (events,) = results.glob(f"trials/{trial_id}/attempt-*/events.jsonl")
+    events = attempt_of(results, trial_id) / "events.jsonl"
     times = [json.loads(line)["monotonic_ns"] for line in events.read_text().splitlines()]
     return min(times), max(times)
 

@@ -137,7 +137,7 @@ def test_a_host_whose_seccomp_cannot_notify_the_kernel_gives_the_same_records(gr
 
     ((trial, record),) = hashes(deaf).items()
     assert record == hashes(ground.first)[trial]
-    (console,) = deaf.glob("trials/*/attempt-*/console.log")
+    (console,) = deaf.glob("records/*/attempt-*/console.log")
     assert "seccomp can notify...missing" in console.read_text()
 
 

@@ -97,7 +97,7 @@ def comes_true(condition: Callable[[], bool]) -> bool:
 
 
 def unfinished(results: Path) -> list[Path]:
-    attempts = results.glob("trials/*/attempt-*")
+    attempts = results.glob("records/*/attempt-*")
     parts = [path for path in results.rglob("*") if path.name.endswith(".part")]
     return parts + [path for path in attempts if not (path / "result.json").is_file()]
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from command_line import refusal, shown, shown_json
 from made_results import made_results
+from record_hashes import attempt_of
 from strata.cli import app
 from strata.errors import DiagnosticsError, ResultError, StudyError
 from strata.results.capabilities import CAPABILITIES_NAME
@@ -181,8 +182,8 @@ def test_virtual_results_among_wall_time_results_are_refused(tmp_path: Path) -> 
         tmp_path / "wall", stacks=["ext4"], workloads=["postgresql"], seeds=1, time_domain="wall"
     )
     virtual = made_results(tmp_path / "virtual", stacks=["ext4"], workloads=["postgresql"], seeds=1)
-    place = "trials/ext4.postgresql.s1/attempt-001/result.json"
-    (wall.path / place).write_bytes((virtual.path / place).read_bytes())
+    to, source = (attempt_of(each.path, "ext4.postgresql.s1") / "result.json" for each in (wall, virtual))
+    to.write_bytes(source.read_bytes())
 
     with pytest.raises(ResultError, match="virtual time lies among results in wall time"):
         run(wall.path)

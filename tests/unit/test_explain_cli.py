@@ -12,6 +12,7 @@ import pytest
 from results_factory import EventLog, S, metrics_of, plan_of, record_of, snapshot_of
 
 from command_line import shown, shown_json
+from record_hashes import attempt_of
 from strata.errors import ResultError
 from strata.results.store import ResultsFolder
 from strata.results.trace import seal_trace
@@ -126,7 +127,7 @@ def test_trials_of_one_id_are_named_with_their_folders(results: Path, tmp_path: 
 def test_a_mistyped_trace_and_a_damaged_one_get_remedies_of_their_own(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(results, folder)
-    found = next(folder.glob("trials/ext4.oltp.s1/*/trace.parquet"))
+    found = attempt_of(folder, "ext4.oltp.s1") / "trace.parquet"
 
     def remedy(*words: str | Path) -> str:
         with pytest.raises(ResultError) as caught:

@@ -238,6 +238,14 @@ def test_the_share_of_a_weight_is_computed_without_trials(tmp_path: Path, use: U
     assert point(found, "weights.writes").outcome == "stays"
 
 
+@pytest.fixture
+def found_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    runner = planted(linear(1.4))
+    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
+    measured(tmp_path, planted(linear(1.4)))
+    return tmp_path / "results"
+
+
 def test_the_command_asks_every_use_with_an_answer_and_the_report_shows_it(found_by_command: Path) -> None:
     words = ("sensitivity", found_by_command, "--parameter", SETTLE, "--jobs", 1)
 

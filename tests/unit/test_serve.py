@@ -23,6 +23,7 @@ from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.report.page import render
 from strata.results import records
+from strata.results.reading import read_record
 from strata.results.records import Attempt
 from strata.results.store import ResultsFolder
 from strata.serve import pages as pages_module
@@ -283,7 +284,7 @@ def test_looking_takes_no_lock_and_writes_nothing(folder: Path, monkeypatch: pyt
 
 
 def test_a_result_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Mock(wraps=records.read_record)
+    read = Mock(wraps=read_record)
     monkeypatch.setattr(records, "read_record", read)
     path = attempt_of(folder).result_path
     kept = path.read_bytes()
