@@ -28,7 +28,8 @@ from strata.runners.fake import FakeRunner
 
 def attempts(folder: Path) -> dict[TrialKey, int]:
     results = ResultsFolder.open(folder / "results")
-    return {trial: len(results.attempts(trial)) for trial in results.study().trials}
+    counts = {trial: len(results.attempts(trial)) for trial in results.study().trials}
+    return {trial: count for trial, count in counts.items() if count}
 
 
 def test_every_trial_is_run_once_and_has_a_valid_result(tmp_path: Path) -> None:
