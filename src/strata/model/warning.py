@@ -310,7 +310,7 @@ flash drives on a host). A workload's own checks are questions by their names.""
 def kind_of_check(name: str) -> WarningKind:
     """The kind of warning that a check's "no" gives; a workload's own check is a question by its name."""
     words = name.replace("-", " ")
-    own = WarningKind(f"check-{name}", f"{words}?", f'the check "{words}" says no', check=name)
+    own = WarningKind(f"check-{name}", f"{words}?", f"check failed: {words}", check=name)
     return _OF_CHECKS.get(name, own)
 
 
