@@ -5,18 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from strata.advice.advise import advise as advise_on
+from strata.advice.asked import posed
+from strata.advice.uses import Use, bundled_uses, chosen_uses, read_uses, requiring, reweighted
 from strata.cli.output import notes, print_json, print_text, stdout
 from strata.cli.parameters import AsJson, AsMarkdown, FromResults, Musts, option
+from strata.diagnostics.names import require_known
 from strata.errors import StudyError
 from strata.model.asked import REQUIREMENTS, Requirement
 from strata.plan.catalogue import catalogue
 from strata.printable import plain
+from strata.report import advice_tables as tables
+from strata.report.advice_text import headline, lead, reasons
+from strata.report.document import Document, markdown_of
+from strata.results.capabilities import read_capabilities
 from strata.results.store import ResultsFolder
-
-if TYPE_CHECKING:
-    from strata.advice.uses import Use
+from strata.statistics.study import gather
 
 
 def advise(  # noqa: PLR0917  typer makes options of them
@@ -49,7 +55,6 @@ def advise(  # noqa: PLR0917  typer makes options of them
         strata advise results/showcase --uses uses.toml --markdown
     """
     chosen = adjusted_uses(asked_uses(uses, use or []), weights or [], asked_musts(must or []))
-    from strata.advice.asked import posed  # noqa: PLC0415  NumPy takes a third of a second to load
 
     folder = ResultsFolder.open(results)
     chosen = posed(folder.study(), chosen, chosen=bool(use or uses))
@@ -59,14 +64,6 @@ def advise(  # noqa: PLR0917  typer makes options of them
 def _print_advice(
     folder: ResultsFolder, chosen: list[Use], *, evidence: bool, as_markdown: bool, as_json: bool
 ) -> None:
-    # NumPy takes a third of a second to load.
-    from strata.advice.advise import advise as advise_on  # noqa: PLC0415
-    from strata.report import advice_tables as tables  # noqa: PLC0415
-    from strata.report.advice_text import headline, lead, reasons  # noqa: PLC0415
-    from strata.report.document import Document, markdown_of  # noqa: PLC0415
-    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     advices = advise_on(gather(folder), chosen, read_capabilities(folder))
     if as_json:
         print_json(
@@ -90,16 +87,12 @@ def _print_advice(
 
 def asked_uses(file: Path | None, names: list[str]) -> list[Use]:
     """The uses of ``--uses`` and ``--use``; by default all of the file's, or of Strata's."""
-    from strata.advice.uses import bundled_uses, chosen_uses, read_uses  # noqa: PLC0415
-
     own = {} if file is None else read_uses(file, catalogue())
     return chosen_uses({**bundled_uses(catalogue()), **own}, names or own)
 
 
 def asked_musts(names: Sequence[str]) -> list[Requirement]:
     """The capabilities of ``--must``, each once. Raises StudyError."""
-    from strata.diagnostics.names import require_known  # noqa: PLC0415
-
     require_known("capability", names, REQUIREMENTS, "--must")
     known: dict[str, Requirement] = {each: each for each in REQUIREMENTS}
     return [known[name] for name in dict.fromkeys(names)]
@@ -107,8 +100,6 @@ def asked_musts(names: Sequence[str]) -> list[Requirement]:
 
 def adjusted_uses(uses: list[Use], weights: list[str], musts: Sequence[str]) -> list[Use]:
     """The uses with the weights of ``--weights`` and what must hold. Raises StudyError."""
-    from strata.advice.uses import requiring, reweighted  # noqa: PLC0415
-
     if weights and len(uses) != 1:
         raise StudyError("weights belong to one use", place="--weights", remedy="name one use with --use")
     return [requiring(reweighted(each, weights), musts) for each in uses]

@@ -8,36 +8,52 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.padding import Padding
 from rich.text import Text
 
+from strata.advice.asked import answer_of
+from strata.advice.model import Advice
+from strata.advice.uses import bundled_uses
+from strata.capabilities.survey import Survey, chosen_probes
 from strata.cli.advise import asked_musts
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.new_study import TEMPLATES, Answers, Use, write_study
 from strata.cli.output import notes, print_json, print_wrote, stdout, warnings
-from strata.cli.parameters import AsJson, Jobs, Musts, argument, option
+from strata.cli.parameters import AsJson, Jobs, Musts, RunnerName, argument, option
+from strata.cli.run import display_of, finding_bar, runner_for
 from strata.cli.sensitivity import experiment_on, seconds_of
 from strata.diagnostics.positions import with_values
 from strata.errors import ResultError, StrataError, StudyError
+from strata.execution.estimate import Estimate, estimate_of, expected_trials, past_trials
+from strata.execution.run import run_study
+from strata.experiment.run import run_study
+from strata.experiment.strategies.sensitivity import Sensitivity
 from strata.files import write_durably
 from strata.model.asked import Requirement
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
+from strata.plan.commands import build_commands
+from strata.plan.compile import trials
 from strata.reading.load import load_study
+from strata.report.advice_tables import advices
+from strata.report.advice_text import lead
+from strata.report.document import Document
+from strata.report.findings import sensitivity_sentences
+from strata.report.stack_facts import facts_of, facts_table
+from strata.report.table import terminal
+from strata.results.capabilities import FINDINGS_NAME, read_capabilities, write_capabilities
+from strata.results.findings import Finding
+from strata.results.store import ResultsFolder
+from strata.rules.redundancy import losses_survived
+from strata.runners.lab import LabRunner
+from strata.statistics.study import StudyResults, gather
 from strata.toml import toml_value
 from strata.units import NS_PER_S, format_duration
 from strata.words import counted
 from strata.working import working
-
-if TYPE_CHECKING:
-    from strata.advice.model import Advice
-    from strata.execution.estimate import Estimate
-    from strata.results.findings import Finding
-    from strata.results.store import ResultsFolder
-    from strata.statistics.study import StudyResults
 
 SEEDS: Final = 6
 _SENSITIVITY: Final = "3m"
@@ -192,8 +208,6 @@ def _extended(seeds: Sequence[int], count: int) -> list[int]:
 
 def _measured_use(study: Study) -> str:
     """Of the templates' uses, the one for which a study without a use measures most."""
-    from strata.advice.uses import bundled_uses  # noqa: PLC0415
-
     uses = bundled_uses(catalogue())
     described = [each.model_dump(mode="json") for each in study.workloads.values()]
 
@@ -209,8 +223,6 @@ def _measured_use(study: Study) -> str:
 
 def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> None:
     """Refuse requirements that no stack of the study can meet, before it is run."""
-    from strata.rules.redundancy import losses_survived  # noqa: PLC0415
-
     stacks = study.stacks
     capacities = study.capacities_bytes
     if "disk-loss" in must and not any(losses_survived(each, capacities) for each in stacks.values()):
@@ -233,24 +245,12 @@ def _refuse_contradictions(study: Study, must: Sequence[str], file: Path) -> Non
 
 
 def _estimate(study: Study) -> Estimate:
-    from strata.execution.estimate import estimate_of, expected_trials, past_trials  # noqa: PLC0415
-    from strata.plan.compile import trials  # noqa: PLC0415
-
     cells = expected_trials(study, trials(study))
     return estimate_of(study, cells, past_trials(sorted(Path("results").glob("*"))))
 
 
 def _run(study: Study, jobs: int | None, probes: Sequence[str], again: str) -> StudyResults:
     """Run the missing trials, probe the stacks, gather the results; ``again`` is the command to continue."""
-    from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
-    from strata.cli.parameters import RunnerName  # noqa: PLC0415
-    from strata.cli.run import display_of, finding_bar, runner_for  # noqa: PLC0415
-    from strata.experiment.run import run_study  # noqa: PLC0415
-    from strata.results.capabilities import FINDINGS_NAME, write_capabilities  # noqa: PLC0415
-    from strata.results.store import ResultsFolder  # noqa: PLC0415
-    from strata.runners.lab import LabRunner  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     place = Path("results") / study.name
     runner = runner_for(RunnerName.LAB, None, place)
     summary = run_study(
@@ -286,16 +286,6 @@ class _Question:
 
 def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> None:
     """Print the answer, then look for what would change it, then print that and the commands."""
-    from strata.advice.asked import answer_of  # noqa: PLC0415
-    from strata.plan.commands import build_commands  # noqa: PLC0415
-    from strata.report.advice_tables import advices  # noqa: PLC0415
-    from strata.report.advice_text import lead  # noqa: PLC0415
-    from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
-    from strata.report.table import terminal  # noqa: PLC0415
-    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
-    from strata.results.store import ResultsFolder  # noqa: PLC0415
-
     study = question.study
     place = Path("results") / study.name
     folder = ResultsFolder.open(place)
@@ -324,8 +314,6 @@ def _answer(question: _Question, results: StudyResults, *, as_json: bool) -> Non
 def _print_rest(
     question: _Question, advice: Advice, changes: Finding | None, commands: Sequence[str]
 ) -> None:
-    from strata.report.findings import sensitivity_sentences  # noqa: PLC0415
-
     console = stdout()
     if changes is not None:
         console.print(Text("\nWhat would change the answer, the nearest first:"))
@@ -352,8 +340,6 @@ def _changes(
 
     None without an answer that could change.
     """
-    from strata.experiment.strategies.sensitivity import Sensitivity  # noqa: PLC0415
-
     strategy = Sensitivity(folder, results, advice, question.study)
     try:
         strategy.answered  # noqa: B018  it may refuse

@@ -8,8 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from strata.cli.explain import explain
 from strata.cli.output import print_json, stdout
 from strata.cli.parameters import WHOLE, AsJson, AtScale, StudyFile, asked_scale, option
+from strata.cli.sensitivity import conclude, experiment_on
+from strata.experiment.strategies.bisect import Bisect
+from strata.model.consent import give_consent
+from strata.model.kernel import find_kernel
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import find_trial, runnable_trials
+from strata.reading.load import load_study
+from strata.results.store import ResultsFolder
 
 
 def bisect(  # noqa: PLR0917  typer makes options of them
@@ -33,17 +42,6 @@ def bisect(  # noqa: PLR0917  typer makes options of them
         strata bisect studies/quickstart.toml --tree ../linux --good v7.2 --bad HEAD
         strata bisect study.toml --tree ../linux --good v7.2 --bad HEAD --trial ext4.oltp.s1 --scale 10%
     """
-    # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.cli.explain import explain  # noqa: PLC0415
-    from strata.cli.sensitivity import conclude, experiment_on  # noqa: PLC0415
-    from strata.experiment.strategies.bisect import Bisect  # noqa: PLC0415
-    from strata.model.consent import give_consent  # noqa: PLC0415
-    from strata.model.kernel import find_kernel  # noqa: PLC0415
-    from strata.plan.catalogue import catalogue  # noqa: PLC0415
-    from strata.plan.compile import find_trial, runnable_trials  # noqa: PLC0415
-    from strata.reading.load import load_study  # noqa: PLC0415
-    from strata.results.store import ResultsFolder  # noqa: PLC0415
-
     give_consent(kernel_source=True)  # of --tree
     source = partial(load_study, study, catalogue(), scale=asked_scale(scale))
     read = source()

@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from strata.capabilities.survey import Survey, chosen_probes
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import print_json, print_text, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
+from strata.cli.run import finding_bar
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
+from strata.report import capability_table as tables
+from strata.report.table import markdown
+from strata.results.capabilities import FINDINGS_NAME, Capabilities, refuse_other_study, write_capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
-
-if TYPE_CHECKING:
-    from strata.results.capabilities import Capabilities
 
 
 def capabilities(  # noqa: PLR0917  typer makes options of them
@@ -45,11 +47,6 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
         strata capabilities studies/layers.toml --stack zfs-mirrors --probe send --notes
         strata capabilities studies/capabilities.toml --markdown
     """
-    # These take a moment to load.
-    from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
-    from strata.cli.run import finding_bar  # noqa: PLC0415
-    from strata.results.capabilities import FINDINGS_NAME, refuse_other_study, write_capabilities  # noqa: PLC0415
-
     read = load_study(study, catalogue())
     wanted = chosen_stacks(read, stack)
     probes = chosen_probes(probe or [])
@@ -71,9 +68,6 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
 
 
 def _print(found: Capabilities, stacks: list[str], form: str, *, notes: bool) -> None:
-    from strata.report import capability_table as tables  # noqa: PLC0415
-    from strata.report.table import markdown  # noqa: PLC0415
-
     if form == "json":
         print_json(found)
     elif form == "markdown":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -16,17 +16,26 @@ from strata.cli import claims_why
 from strata.cli.claims_why import Asked
 from strata.cli.output import print_json, print_text, print_wrote, refuse_both, stdout
 from strata.cli.parameters import WHOLE, AsJson, AsMarkdown, AtScale, Jobs, argument, asked_scale, option
+from strata.diagnostics.names import require_known
 from strata.errors import StudyError
+from strata.files import write_page
+from strata.model.study import Study
+from strata.plan.catalogue import catalogue
+from strata.plan.compile import skipped
 from strata.printable import printable
-from strata.results.findings import SEEDS
+from strata.reading.claims import SUFFIX, Subject, read_claims, subject_of
+from strata.reading.load import load_study
+from strata.report import claims as shown
+from strata.report.claims_chart import ratio_chart
+from strata.report.claims_page import claims_page
+from strata.report.document import Document, markdown_of
+from strata.report.findings import what_if_sentence
+from strata.results.findings import SEEDS, findings_of
+from strata.results.record import StudySnapshot
+from strata.results.store import ResultsFolder
+from strata.statistics.claims import Judgement, judge, results_subject, testable
+from strata.statistics.study import StudyResults, gather
 from strata.words import listed
-
-if TYPE_CHECKING:
-    from strata.model.study import Study
-    from strata.reading.claims import Subject
-    from strata.results.record import StudySnapshot
-    from strata.statistics.claims import Judgement
-    from strata.statistics.study import StudyResults
 
 BAD_VERDICT_EXIT: Final = 1
 _REMARK: Final = ".remark.md"
@@ -143,10 +152,6 @@ class _Read:
 
 
 def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: bool) -> None:
-    # NumPy takes a third of a second to load.
-    from strata.report import claims as shown  # noqa: PLC0415
-    from strata.report.document import Document, markdown_of  # noqa: PLC0415
-
     if as_json:
         print_json(study=read.name, claims=judged, reasons=read.reasons)
     elif as_markdown:
@@ -156,8 +161,6 @@ def _print(read: _Read, judged: list[Judgement], *, as_json: bool, as_markdown: 
 
 
 def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: Asked) -> None:
-    from strata.statistics.study import StudyResults  # noqa: PLC0415
-
     claims_why.untestable(judged.claim)
     if isinstance(read.source, StudyResults):
         claims_why.of_results(place, read.source, read.subject, judged, asked)
@@ -167,12 +170,6 @@ def _explain(read: _Read, place: Path, judged: Judgement, scale: float, asked: A
 
 def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
     """Write the page and its chart. Raises StudyError of a study without results, and of a wrong suffix."""
-    from strata.files import write_page  # noqa: PLC0415
-    from strata.reading.claims import SUFFIX  # noqa: PLC0415
-    from strata.report.claims_chart import ratio_chart  # noqa: PLC0415
-    from strata.report.claims_page import claims_page  # noqa: PLC0415
-    from strata.statistics.study import StudyResults  # noqa: PLC0415
-
     if not isinstance(read.source, StudyResults):
         cause = "a study without results has no verdicts for a page"
         raise StudyError(cause, place="--page", remedy="name the folder that `strata run` wrote")
@@ -197,12 +194,6 @@ def _write_page(read: _Read, judged: list[Judgement], page: Path) -> None:
 
 
 def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
-    from strata.plan.catalogue import catalogue  # noqa: PLC0415
-    from strata.plan.compile import skipped  # noqa: PLC0415
-    from strata.reading.claims import SUFFIX, read_claims, subject_of  # noqa: PLC0415
-    from strata.reading.load import load_study  # noqa: PLC0415
-    from strata.statistics.claims import testable  # noqa: PLC0415
-
     study = load_study(file, catalogue())
     subject = subject_of(study, skipped(study), scale)
     claims_file = given or _existing(file.with_suffix(SUFFIX), str(file))
@@ -211,14 +202,6 @@ def _of_study(file: Path, given: Path | None, scale: float) -> _Read:
 
 
 def _of_results(path: Path, given: Path | None) -> _Read:
-    from strata.plan.catalogue import catalogue  # noqa: PLC0415
-    from strata.reading.claims import read_claims  # noqa: PLC0415
-    from strata.report.findings import what_if_sentence  # noqa: PLC0415
-    from strata.results.findings import findings_of  # noqa: PLC0415
-    from strata.results.store import ResultsFolder  # noqa: PLC0415
-    from strata.statistics.claims import judge, results_subject  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     folder = ResultsFolder.open(path)
     results = gather(folder)
     snapshot = results.snapshot
@@ -231,8 +214,6 @@ def _of_results(path: Path, given: Path | None) -> _Read:
 
 def _beside(snapshot: StudySnapshot) -> Path:
     """The claims of the study, whose file the results name without its folder: here, or below studies/."""
-    from strata.reading.claims import SUFFIX  # noqa: PLC0415
-
     here = Path(Path(snapshot.file or "study.toml").name).with_suffix(SUFFIX)
     below = sorted(Path("studies").rglob(here.name))
     return here if here.is_file() or not below else below[0]
@@ -247,7 +228,5 @@ def _existing(file: Path, place: str) -> Path:
 
 
 def _chosen(judged: list[Judgement], ids: Sequence[str], place: str) -> list[Judgement]:
-    from strata.diagnostics.names import require_known  # noqa: PLC0415
-
     require_known("claim", ids, [each.claim.id for each in judged], place)
     return [each for each in judged if not ids or each.claim.id in ids]

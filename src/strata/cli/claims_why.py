@@ -6,17 +6,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from strata.cli.output import print_json, stdout
 from strata.cli.sensitivity import conclude, experiment_on, seconds_of
 from strata.errors import ResultError, StrataError
-
-if TYPE_CHECKING:
-    from strata.model.study import Study
-    from strata.reading.claims import Claim, Subject
-    from strata.statistics.claims import Judgement
-    from strata.statistics.study import StudyResults
+from strata.experiment.strategies.candidates import candidates
+from strata.experiment.strategies.what_if import WhatIf
+from strata.model.study import Study
+from strata.plan.catalogue import catalogue
+from strata.reading.claims import Claim, Subject
+from strata.reading.load import load_study
+from strata.report.document import Document
+from strata.report.findings import proposed, what_if, what_if_sentence
+from strata.results.declared import declared_study
+from strata.results.store import ResultsFolder
+from strata.statistics.claims import Judgement, cells_of
+from strata.statistics.study import StudyResults
 
 
 @dataclass(frozen=True)
@@ -30,12 +35,6 @@ class Asked:
 
 def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judgement, asked: Asked) -> None:
     """Search the reason for a claim's verdict in the lab, and print it. Raises ResultError for a host."""
-    from strata.experiment.strategies.what_if import WhatIf  # noqa: PLC0415  numbers take a moment to load
-    from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.findings import what_if, what_if_sentence  # noqa: PLC0415
-    from strata.results.declared import declared_study  # noqa: PLC0415
-    from strata.results.store import ResultsFolder  # noqa: PLC0415
-
     budget_s = seconds_of(asked.budget, "--budget")
     if results.snapshot.time_domain == "wall":
         raise ResultError(
@@ -55,11 +54,6 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
 
 def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) -> None:
     """Print the variations that a search would try. The study may refuse some; print the reason."""
-    from strata.experiment.strategies.candidates import candidates  # noqa: PLC0415
-    from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.findings import proposed  # noqa: PLC0415
-    from strata.statistics.claims import cells_of  # noqa: PLC0415
-
     cells = [cell for each in judged.findings for cell in cells_of(each)]
     names = [list(dict.fromkeys(each)) for each in zip(*cells, strict=True)] or [[], []]
     wanted = [
@@ -72,9 +66,6 @@ def of_study(study: Study, scale: float, judged: Judgement, *, as_json: bool) ->
 
 
 def _refusal(study: Study, scale: float, changes: dict[str, object]) -> str:
-    from strata.plan.catalogue import catalogue  # noqa: PLC0415
-    from strata.reading.load import load_study  # noqa: PLC0415
-
     try:
         load_study(study.file, catalogue(), scale=scale, changes=changes)
     except StrataError as error:

@@ -8,19 +8,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from strata.cli.output import print_json, print_text, stdout
 from strata.cli.parameters import AsJson, AsMarkdown, argument, option
 from strata.printable import printable
+from strata.report.comparison import pair_blocks
+from strata.report.document import Document, markdown_of
+from strata.results.capabilities import Capabilities, read_capabilities
 from strata.results.store import ResultsFolder
+from strata.statistics.pair import ComparisonOptions, Pair, compare_sets
+from strata.statistics.pairing import Side
+from strata.statistics.study import StudyResults, gather
 from strata.units import parse_share
-
-if TYPE_CHECKING:
-    from strata.statistics.pair import Pair
-    from strata.statistics.pairing import Side
 
 BAD_VERDICT_EXIT: Final = 1
 _ZONE: Final = "3%"
@@ -82,11 +84,6 @@ def compare(  # noqa: PLR0917  typer makes options of them
         strata compare results/old results/new --map ext4=ext4-m0 --markdown
         strata compare results/old results/new --all-metrics --worst-first
     """
-    # NumPy takes a third of a second to load.
-    from strata.report.comparison import pair_blocks  # noqa: PLC0415
-    from strata.report.document import Document, markdown_of  # noqa: PLC0415
-    from strata.statistics.pair import ComparisonOptions, compare_sets  # noqa: PLC0415
-
     if as_json and as_markdown:
         raise typer.BadParameter("give one of them", param_hint="--json, --markdown")
     options = ComparisonOptions(
@@ -113,10 +110,6 @@ def compare(  # noqa: PLR0917  typer makes options of them
 
 
 def _sides(first: str, second: str) -> tuple[Side, Side]:
-    from strata.results.capabilities import Capabilities, read_capabilities  # noqa: PLC0415
-    from strata.statistics.pairing import Side  # noqa: PLC0415
-    from strata.statistics.study import StudyResults, gather  # noqa: PLC0415
-
     read: dict[Path, tuple[StudyResults, Capabilities | None]] = {}
     sides = []
     for word in (first, second):

@@ -6,18 +6,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from strata.cli.output import print_json, print_wrote, stdout
 from strata.cli.parameters import AsJson, argument, option
 from strata.errors import ResultError
-
-if TYPE_CHECKING:
-    from strata.explanation.analysis import Explanation
-    from strata.explanation.source import Source
-    from strata.model.trial import TrialKey
-    from strata.results.store import ResultsFolder
-    from strata.traces.table import Trace
+from strata.explanation import analysis, slow, source, tables
+from strata.explanation.analysis import Explanation
+from strata.explanation.comparison import compare
+from strata.explanation.page import render
+from strata.explanation.sentences import sentences
+from strata.explanation.source import Source
+from strata.files import write_page
+from strata.model.trial import TrialKey
+from strata.results.store import ResultsFolder
+from strata.traces.table import Trace
 
 
 def explain(
@@ -49,11 +52,6 @@ def explain(
         strata explain results/quickstart/ext4.oltp.s1 --html ext4.html
         strata explain results/quickstart/ext4.oltp.s1 --percentile 99
     """
-    # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.explanation import analysis, source, tables  # noqa: PLC0415
-    from strata.explanation.comparison import compare  # noqa: PLC0415
-    from strata.explanation.sentences import sentences  # noqa: PLC0415
-
     named = source.find_trials(trials)
     _refuse_names(named)
     sources = [source.read_source(folder, trial) for folder, trial in named]
@@ -66,9 +64,6 @@ def explain(
     if len(found) == 2 and percentile is None:
         comparison = compare(found[0], found[1], source.differing(sources[0], sources[1]))
     if output is not None:
-        from strata.explanation.page import render  # noqa: PLC0415
-        from strata.files import write_page  # noqa: PLC0415
-
         windows = [each.window_ns for each in sources]
         write_page(output, render(list(zip(found, traces, windows, strict=True)), comparison))
         print_wrote(output)
@@ -104,8 +99,6 @@ def _print_slow(
     as_json: bool,
 ) -> None:
     """Say of each trial, in the order of their names, what its slow operations waited for."""
-    from strata.explanation import slow, source  # noqa: PLC0415
-
     made = {}
     for each, trace, trial in zip(sources, traces, found, strict=True):
         if trace is None or each.window_ns is None:

@@ -9,7 +9,10 @@ from typing import Annotated, Any
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, FromResults, option
 from strata.errors import ResultError
+from strata.report import export as exports
+from strata.results.capabilities import read_capabilities
 from strata.results.store import ResultsFolder
+from strata.statistics.study import gather
 from strata.units import format_size
 
 _FORMATS = ("markdown", "csv", "parquet", "json", "svg", "png")
@@ -46,11 +49,6 @@ def export(
         strata export results/quickstart --format svg --reference xfs -o article
         strata export results/quickstart --json | jq -r '.files[].path'
     """
-    # NumPy and DuckDB take a second to load, which no other command should pay.
-    from strata.report import export as exports  # noqa: PLC0415
-    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     if unknown := [name for name in formats or () if name not in exports.FORMATS]:
         raise ResultError(
             f'there is no format "{unknown[0]}"',

@@ -12,6 +12,7 @@ from strata.cli.output import print_json, print_wrote, stdout
 from strata.cli.parameters import StudyFile, chosen_stacks, option
 from strata.console import Terminal
 from strata.errors import StudyError
+from strata.files import write_page
 from strata.model.design import describe_order
 from strata.model.study import Study
 from strata.plan.aspects.restart import sharing
@@ -20,6 +21,9 @@ from strata.plan.compile import compile_trial, find_trial, runnable_trials
 from strata.plan.model import Trial, sha256_hex
 from strata.plan.render import plan_lines
 from strata.reading.load import load_study
+from strata.report import stack as drawings
+from strata.report.stack_facts import facts_of, facts_table
+from strata.report.table import terminal
 
 _LINE: Final = 1000
 """A level of a drawn stack is one line in a narrow terminal, too: rich would cut it."""
@@ -108,11 +112,6 @@ def _sharing_with(study: Study, trial: Trial) -> str:
 
 def _draw(read: Study, names: list[str], svg: Path | None, *, commands: bool, as_json: bool) -> None:
     """Draw the stacks. Raises StrataError."""
-    from strata.files import write_page  # noqa: PLC0415  templates take a moment to load
-    from strata.report import stack as drawings  # noqa: PLC0415
-    from strata.report.stack_facts import facts_of, facts_table  # noqa: PLC0415
-    from strata.report.table import terminal  # noqa: PLC0415
-
     drawn = [drawings.draw(read, name) for name in names]
     facts = [each for each in facts_of(read, None) if each.stack in [one.name for one in drawn]]
     if as_json:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsCsv, AsJson, FromResults, argument, option
 from strata.errors import ResultError
 from strata.report.table import Column, Table, csv_text, objects, terminal
+from strata.results import query as queries
+from strata.results.query import Answer
 from strata.results.store import ResultsFolder
-
-if TYPE_CHECKING:
-    from strata.results.query import Answer
 
 
 def query(
@@ -29,9 +28,6 @@ def query(
         strata query results/quickstart "select stack, avg(value) from metrics where headline group by all"
         strata query results/quickstart --csv "select * from samples where source = 'memory'"
     """
-    # DuckDB takes half a second to load.
-    from strata.results import query as queries  # noqa: PLC0415
-
     refuse_both(json=as_json, csv=as_csv)
     folder = ResultsFolder.open(results)
     if tables:

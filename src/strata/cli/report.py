@@ -10,6 +10,8 @@ import typer
 
 from strata.cli.output import print_json, print_wrote
 from strata.cli.parameters import AsJson, FromResults, OpenIt, option
+from strata.files import refuse_folder, write_page
+from strata.report.page import page_of
 from strata.results.store import ResultsFolder
 
 
@@ -35,10 +37,6 @@ def report(
         strata report results/quickstart --reference xfs
         strata export results/quickstart  # the same for articles and other programs
     """
-    # NumPy and the templates take half a second to load.
-    from strata.files import refuse_folder, write_page  # noqa: PLC0415
-    from strata.report.page import page_of  # noqa: PLC0415
-
     folder = ResultsFolder.open(results)
     target = output if output is not None else folder.safe_path("report.html")
     refuse_folder(target)

@@ -8,13 +8,16 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from strata.actions.real_disks import real_disks, scratch_beside
+from strata.advice.asked import answer_of
+from strata.capabilities.power_cuts import drawn_cuts
+from strata.capabilities.survey import Survey, chosen_probes
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import notes, print_json, setup_progress, stdout, task_bar, warnings
 from strata.cli.parameters import (
@@ -32,6 +35,7 @@ from strata.cli.parameters import (
 from strata.errors import LabError, StrataError, StudyError, ToolError
 from strata.execution.agenda import RETRIES
 from strata.execution.display import Display, display_for
+from strata.experiment.run import Summary, run_study
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.variant import lock_packages
@@ -41,18 +45,25 @@ from strata.model.workload import loads_of
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.reading.load import load_study
-from strata.results.capabilities import Capability, PowerCutFinding
+from strata.report.survival import survival_tables
+from strata.report.table import terminal
+from strata.report.terminal import study_view
+from strata.results.capabilities import (
+    FINDINGS_NAME,
+    Capability,
+    PowerCutFinding,
+    read_capabilities,
+    write_capabilities,
+)
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Runner
 from strata.runners.disks import RealDisks
 from strata.runners.host import HostRunner
 from strata.runners.lab import STALL_LIMIT_S, LabRunner
+from strata.statistics.study import gather
 from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
 from strata.words import counted, listed
-
-if TYPE_CHECKING:
-    from strata.experiment.run import Summary
 
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
@@ -104,8 +115,6 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    from strata.experiment.run import run_study  # noqa: PLC0415  numbers take a moment to load
-
     read, words = _read(study, runner, scale, commands=allow_commands, containers=allow_containers)
     place = results or Path("results") / read.name
     disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
@@ -167,9 +176,6 @@ def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bo
     wanted = study.survival
     if wanted is None or not isinstance(carrier, LabRunner):
         return True
-    from strata.capabilities.power_cuts import drawn_cuts  # noqa: PLC0415  numbers take a moment to load
-    from strata.capabilities.survey import Survey, chosen_probes  # noqa: PLC0415
-    from strata.results.capabilities import FINDINGS_NAME, write_capabilities  # noqa: PLC0415
 
     folder = ResultsFolder.open(place)
     survey = Survey(study, carrier, folder.path / FINDINGS_NAME)
@@ -309,14 +315,6 @@ def _known(place: Path) -> Iterator[ResultRecord]:
 
 def _conclude(study: Study, summary: Summary, place: Path, command: str) -> None:
     """Print the table, the place of the results, and what to type next."""
-    # Statistics take a moment to load.
-    from strata.advice.asked import answer_of  # noqa: PLC0415
-    from strata.report.survival import survival_tables  # noqa: PLC0415
-    from strata.report.table import terminal  # noqa: PLC0415
-    from strata.report.terminal import study_view  # noqa: PLC0415
-    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     console, errors = notes(), warnings()
     folder = ResultsFolder.open(place)
     results, capabilities = gather(folder), read_capabilities(folder)

@@ -6,22 +6,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from strata.advice.asked import posed
 from strata.cli.advise import asked_uses
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import notes, print_json, stdout, warnings
 from strata.cli.parameters import AsJson, FromResults, Jobs, RunnerName, option
+from strata.cli.run import display_of, runner_for
 from strata.errors import StudyError
+from strata.experiment.experiment import Experiment
+from strata.experiment.strategies.sensitivity import sensitivities
+from strata.model.study import Study
+from strata.report import findings as shown
+from strata.report.document import Document
+from strata.results.declared import declared_study
 from strata.results.findings import SEEDS
 from strata.results.store import ResultsFolder
 from strata.units import NS_PER_S, parse_duration
-
-if TYPE_CHECKING:
-    from strata.experiment.experiment import Experiment
-    from strata.model.study import Study
 
 
 def sensitivity(  # noqa: PLR0917  typer makes options of them
@@ -52,12 +56,6 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
         strata sensitivity results/quickstart --use postgresql-server --parameter 'weights.*'
         strata sensitivity results/quickstart --use postgresql-server --parameter '*.write_settle' --seeds 6
     """
-    from strata.advice.asked import posed  # noqa: PLC0415  numbers take a moment to load
-    from strata.experiment.strategies.sensitivity import sensitivities  # noqa: PLC0415
-    from strata.report.document import Document  # noqa: PLC0415
-    from strata.report.findings import sensitivity, sensitivity_sentences  # noqa: PLC0415
-    from strata.results.declared import declared_study  # noqa: PLC0415
-
     asked, budget_s = asked_uses(uses, use or []), seconds_of(budget, "--budget")
     folder = ResultsFolder.open(results)
     snapshot = folder.study()
@@ -75,11 +73,11 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
     found, refused = experiment.answer_each(strategies)
     titles = {strategy.advice.use.name: strategy.advice.use.title for strategy in strategies}
     if as_json:
-        sentences = {finding.subject: sensitivity_sentences(finding) for finding in found}
+        sentences = {finding.subject: shown.sensitivity_sentences(finding) for finding in found}
         print_json(findings=found, sentences=sentences)
     else:
         for finding in found:
-            stdout().print(Document([*sensitivity(titles[finding.subject], finding)]))
+            stdout().print(Document([*shown.sensitivity(titles[finding.subject], finding)]))
     for refusal in refused:
         warnings().print(refusal.cause, markup=False, soft_wrap=True)
     conclude(experiment, whole=all(finding.whole for finding in found))
@@ -97,9 +95,6 @@ def experiment_on(
     folder: ResultsFolder, source: Callable[..., Study], budget_s: float, jobs: int | None
 ) -> Experiment:
     """The means to vary a study in the lab, beside its results."""
-    from strata.cli.run import display_of, runner_for  # noqa: PLC0415
-    from strata.experiment.experiment import Experiment  # noqa: PLC0415
-
     return Experiment(
         folder,
         lambda changes: source(changes=changes),

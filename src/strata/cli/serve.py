@@ -13,6 +13,8 @@ from rich.text import Text
 from strata.cli.output import notes
 from strata.cli.parameters import OpenIt, argument, option
 from strata.errors import ResultError
+from strata.serve.app import ADDRESS, bound
+from strata.serve.app import serve as serve_folders
 
 
 def serve(
@@ -34,10 +36,6 @@ def serve(
         strata serve results/quickstart --port 8080
         strata serve results/ /srv/results/
     """
-    # The web server takes a moment to load.
-    from strata.serve.app import ADDRESS, bound  # noqa: PLC0415
-    from strata.serve.app import serve as serve_folders  # noqa: PLC0415
-
     roots = results or [Path("results")]
     for root in roots:
         if not root.is_dir():

@@ -5,10 +5,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from strata.advice.asked import answer_of
 from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsCsv, AsJson, FromResults, option
 from strata.errors import ResultError
+from strata.report.answer import chosen_metrics
+from strata.report.data import cells_table, study_data, trial_metrics
+from strata.report.survival import survival_tables
+from strata.report.table import csv_text, objects, terminal
+from strata.report.terminal import study_view, trial_view
+from strata.results.capabilities import read_capabilities
 from strata.results.store import ResultsFolder
+from strata.statistics.study import gather
 
 
 def show(  # noqa: PLR0917  typer makes options of them
@@ -34,16 +42,6 @@ def show(  # noqa: PLR0917  typer makes options of them
         strata show results/quickstart --paths
         strata show results/quickstart --json | jq '.cells[] | select(.headline)'
     """
-    # NumPy takes a third of a second to load.
-    from strata.advice.asked import answer_of  # noqa: PLC0415
-    from strata.report.answer import chosen_metrics  # noqa: PLC0415
-    from strata.report.data import cells_table, study_data  # noqa: PLC0415
-    from strata.report.survival import survival_tables  # noqa: PLC0415
-    from strata.report.table import csv_text, objects, terminal  # noqa: PLC0415
-    from strata.report.terminal import study_view  # noqa: PLC0415
-    from strata.results.capabilities import read_capabilities  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     refuse_both(json=as_json, csv=as_csv)
     folder = ResultsFolder.open(results)
     if trial is not None:
@@ -72,10 +70,6 @@ def show(  # noqa: PLR0917  typer makes options of them
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:
-    from strata.report.data import trial_metrics  # noqa: PLC0415
-    from strata.report.table import csv_text  # noqa: PLC0415
-    from strata.report.terminal import trial_view  # noqa: PLC0415
-
     known = {str(key): (key, sha256) for key, sha256 in folder.study().trials.items()}
     if trial not in known:
         raise ResultError(

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 
 def rendered(template: str, name: str, **values: object) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-
     templates = Environment(  # noqa: S701  it makes Python, in which nothing is escaped
         loader=PackageLoader("strata.cli", "skeletons"),
         undefined=StrictUndefined,

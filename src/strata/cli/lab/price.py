@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from strata.cli.list.processors import parameters_table
 from strata.cli.output import print_json, print_text, print_wrote, setup_progress, stdout, task_bar, warnings
@@ -13,11 +13,20 @@ from strata.cli.parameters import AsJson, argument, option
 from strata.devices.processor import DEFAULT_PROCESSOR, find_processor, load_processor
 from strata.errors import StrataError
 from strata.files import refuse_folder, write_page
+from strata.lab.lab import ensure_lab, require_lab
+from strata.machine.reading import Sampler
+from strata.machine.state import HALTS_AT_ONCE, state_of
+from strata.pricing.benchmark import (
+    machine,
+    measure_host,
+    measure_lab,
+    usable_filesystems,
+)
+from strata.pricing.files import processor_toml, program_toml
+from strata.pricing.fit import Fit, fit_processor
+from strata.pricing.programs import measure_load, price_program
 from strata.report.table import Cell, Table, columns, terminal
 from strata.units import NS_PER_US, significant, times
-
-if TYPE_CHECKING:
-    from strata.pricing.fit import Fit
 
 _FAR: Final = 1.6
 _DEAR_WAKEUP_NS: Final = 10_000.0
@@ -57,8 +66,6 @@ def price(
     if output.suffix != ".toml":
         raise StrataError("a processor's file ends in .toml", place=str(output), remedy="rename it")
     refuse_folder(output)
-    from strata.pricing.benchmark import machine  # noqa: PLC0415  these load slowly
-    from strata.pricing.files import processor_toml  # noqa: PLC0415
 
     found = _measured(shorten)
     write_page(output, processor_toml(f"Measured on {machine()}", found.parameters))
@@ -76,9 +83,6 @@ def price(
 
 def _doubts(found: Fit) -> Iterator[str]:
     """Why waking an idle processor took longer than it usually does."""
-    from strata.machine.reading import Sampler  # noqa: PLC0415
-    from strata.machine.state import HALTS_AT_ONCE, state_of  # noqa: PLC0415
-
     if found.wakeup_ns is None or found.wakeup_ns <= _DEAR_WAKEUP_NS:
         return
     took = f"waking an idle processor took {significant(found.wakeup_ns / NS_PER_US)} us"
@@ -91,15 +95,6 @@ def _doubts(found: Fit) -> Iterator[str]:
 
 
 def _measured(shorten: int) -> Fit:
-    from strata.lab.lab import ensure_lab, require_lab  # noqa: PLC0415
-    from strata.pricing.benchmark import (  # noqa: PLC0415
-        machine,
-        measure_host,
-        measure_lab,
-        usable_filesystems,
-    )
-    from strata.pricing.fit import fit_processor  # noqa: PLC0415
-
     progress = setup_progress()
     lab = ensure_lab(progress, only=("load",)) or require_lab()
     assert lab.load is not None
@@ -117,10 +112,6 @@ def _measured(shorten: int) -> Fit:
 
 
 def _price(name: str, command: list[str], as_json: bool) -> None:
-    from strata.pricing.benchmark import machine  # noqa: PLC0415
-    from strata.pricing.files import program_toml  # noqa: PLC0415
-    from strata.pricing.programs import measure_load, price_program  # noqa: PLC0415
-
     loads: list[list[str]] = [[]]
     for word in command:
         if word == "--":

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -15,17 +15,18 @@ from strata.cli.output import notes, print_json, stdout
 from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, argument, chosen_cell, option
 from strata.cli.run import AllowCommands, AllowContainers, display_of, permissions, runner_for
 from strata.errors import RunError, StudyError
+from strata.experiment.run import run_study
 from strata.model.design import further_seeds
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import skipped
 from strata.printable import in_json
 from strata.reading.load import load_study
+from strata.report.table import Table, columns, terminal
 from strata.results.store import ResultsFolder
+from strata.statistics.selftest import SHAPES, BestOf, best_of, synthetic_best_of
+from strata.statistics.study import gather
 from strata.units import NS_PER_S, format_duration, percent
-
-if TYPE_CHECKING:
-    from strata.statistics.selftest import BestOf
 
 SEEDS: Final = 48
 """Four times the seeds of a comparison; `strata.statistics.selftest` has the reason."""
@@ -134,8 +135,6 @@ def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds:
 
 
 def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: int | None) -> None:
-    from strata.experiment.run import run_study  # noqa: PLC0415  numbers take a moment to load
-
     carrier = runner_for(name, scratch, place)
     text = f"{study.name}: {study.trial_count} trials of one stack, results in {place}"
     notes().print(text, markup=False, soft_wrap=True)
@@ -150,9 +149,6 @@ def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, 
 
 
 def _measured(study: Study, place: Path, group: int, stacks: int, workloads: int) -> Tested:
-    from strata.statistics.selftest import best_of  # noqa: PLC0415
-    from strata.statistics.study import gather  # noqa: PLC0415
-
     gathered = gather(ResultsFolder.open(place))
     (stack,), (workload,) = study.stacks, study.workloads
     kinds = gathered.metrics(workload)
@@ -170,8 +166,6 @@ def _measured(study: Study, place: Path, group: int, stacks: int, workloads: int
 
 
 def _synthetic(group: int, stacks: int, workloads: int, spread: float, slower: float) -> list[Tested]:
-    from strata.statistics.selftest import SHAPES, synthetic_best_of  # noqa: PLC0415
-
     return [
         Tested(
             f"{name} ({shape.means}), ±{percent(spread)}",
@@ -183,8 +177,6 @@ def _synthetic(group: int, stacks: int, workloads: int, spread: float, slower: f
 
 
 def _print(tested: Tested) -> None:
-    from strata.report.table import Table, columns, terminal  # noqa: PLC0415
-
     found, console = tested.found, stdout()
     of = f"{tested.of}, {tested.values} seeds" if tested.values else tested.of
     loads = "" if found.workloads == 1 else f" under {found.workloads} workloads"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -14,11 +14,14 @@ from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
 from strata.devices.device import find_device
 from strata.errors import ResultError
+from strata.files import write_page
+from strata.report.table import terminal
 from strata.validation import SUBJECT_NAMES
+from strata.validation.measured import compare, read_measured
+from strata.validation.page import check_table, render
+from strata.validation.subject import Section, totals
+from strata.validation.subjects import SUBJECTS, examine
 from strata.words import listed
-
-if TYPE_CHECKING:
-    from strata.validation.subject import Section
 
 
 def validate(
@@ -49,9 +52,6 @@ def validate(
         print_json(subjects=sections)
     else:
         _print(sections)
-    # Altair and its renderer take a second to load.
-    from strata.files import write_page  # noqa: PLC0415
-    from strata.validation.page import render  # noqa: PLC0415
 
     write_page(output, render(sections, quick=quick))
     print_wrote(output)
@@ -70,8 +70,6 @@ def _sections(
             f"with --measured, {listed(ignored)} would be ignored",
             remedy="leave out either --measured and --device, or the rest",
         )
-    from strata.validation.measured import compare, read_measured  # noqa: PLC0415
-    from strata.validation.subjects import SUBJECTS, examine  # noqa: PLC0415
 
     if measured is not None and device is not None:
         found = find_device(device, Path())
@@ -81,10 +79,6 @@ def _sections(
 
 
 def _print(sections: Sequence[Section]) -> None:
-    from strata.report.table import terminal  # noqa: PLC0415
-    from strata.validation.page import check_table  # noqa: PLC0415
-    from strata.validation.subject import totals  # noqa: PLC0415
-
     console = stdout()
     for section in sections:
         console.print(Text(f"\n{section.title}", "bold"))

@@ -6,22 +6,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from rich.console import Console
 from rich.text import Text
 
 from strata.cli.output import print_json, print_wrote, stdout, task_bar
 from strata.cli.parameters import AsJson, argument, option
+from strata.datasheet.kinds import sheet_of
+from strata.datasheet.measure import Picture
+from strata.datasheet.sheet import DataSheet, Rating
 from strata.devices.device import DEFAULT_SOURCE, TEXT_PARAMETERS, Device, bundled_devices, find_device
 from strata.devices.kind import Parameter
 from strata.devices.provisioning import provision
 from strata.errors import DiagnosticsError, StudyError
-from strata.units import format_size, parse_rate, parse_size, unit_label
-
-if TYPE_CHECKING:
-    from strata.datasheet.measure import Picture
-    from strata.datasheet.sheet import DataSheet, Rating
+from strata.files import write_page
+from strata.report.device_plot import check_suffix, picture_tables, render
+from strata.report.table import Cell, Table, columns, terminal
+from strata.units import format_size, parse_rate, parse_size, significant, unit_label
 
 
 def devices(  # noqa: PLR0917  typer makes options of them
@@ -75,11 +77,7 @@ def _interface(device: Device) -> str:
 
 
 def _show(device: Device, plot: Path | None, as_json: bool, quick: bool) -> None:
-    from strata.datasheet.kinds import sheet_of  # noqa: PLC0415
-
     if plot is not None:
-        from strata.report.device_plot import check_suffix  # noqa: PLC0415
-
         check_suffix(plot)
     console = stdout()
     if not as_json:
@@ -94,9 +92,6 @@ def _show(device: Device, plot: Path | None, as_json: bool, quick: bool) -> None
         _print_sheet(console, ratings, sheet.note)
         _print_curves(console, drawn)
     if plot is not None and drawn:
-        from strata.files import write_page  # noqa: PLC0415
-        from strata.report.device_plot import render  # noqa: PLC0415
-
         write_page(plot, render(f"{device.name}: {device.title}", drawn, plot.suffix))
         print_wrote(plot)
 
@@ -127,8 +122,6 @@ def _measure(sheet: DataSheet) -> tuple[Rating, ...]:
 
 
 def _print_parameters(console: Console, device: Device) -> None:
-    from strata.report.table import Cell, Table, columns, terminal  # noqa: PLC0415
-
     console.print(Text.assemble((device.name, "bold"), f"  {device.title}  ({device.kind})"))
     rows = []
     for name, stated in device.parameters.items():
@@ -152,9 +145,6 @@ def _is_default(stated: Parameter) -> bool:
 
 
 def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None:
-    from strata.report.table import Table, columns, terminal  # noqa: PLC0415
-    from strata.units import significant  # noqa: PLC0415
-
     if not ratings:
         console.print("\nA disk without latency has no data sheet.")
         return
@@ -179,9 +169,6 @@ def _print_sheet(console: Console, ratings: Sequence[Rating], note: str) -> None
 
 
 def _print_curves(console: Console, drawn: Sequence[Picture]) -> None:
-    from strata.report.device_plot import picture_tables  # noqa: PLC0415
-    from strata.report.table import terminal  # noqa: PLC0415
-
     for table in chain(*map(picture_tables, drawn)):
         console.print()
         console.print(terminal(table))
