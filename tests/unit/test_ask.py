@@ -13,9 +13,9 @@ from search_studies import capacity_runner
 
 from advice_studies import around, study, use, weight
 from command_line import shown, shown_json, strata
+from strata.actions.ask import question, stack_to_build
+from strata.actions.new_study import Use
 from strata.advice.advise import advise
-from strata.cli.ask import _chosen, question
-from strata.cli.new_study import Use
 from strata.errors import LabError
 from strata.plan.catalogue import catalogue
 from strata.plan.commands import build_commands
@@ -98,7 +98,7 @@ def test_where_every_stack_gives_durability_away_durable_is_refused(
     code, _, said = strata(monkeypatch, capsys, "ask", "home", "--must", "durable")
 
     assert code == 2
-    assert "every stack gives away what it acknowledged" in said
+    assert "no stack is power-fail safe" in said
     assert file.read_text() == lying
 
 
@@ -108,8 +108,8 @@ def test_a_study_that_is_there_is_gone_on_with_and_not_written_over(
     strata(monkeypatch, capsys, *HOME)
     before = (folder / "home.toml").read_text()
 
-    question("home")
-    assert "Going on with home.toml" in capsys.readouterr().err
+    again = question("home")
+    assert (again.written, again.changed) == (None, {})
     refused, _, why = strata(monkeypatch, capsys, "ask", "home", "--memory", "2GiB")
     assert (refused, "has its own answers, not 2GiB" in why) == (2, True)
     refused, _, why = strata(monkeypatch, capsys, *HOME)
@@ -127,12 +127,12 @@ def test_what_is_asked_stands_in_the_file_and_is_changed_there(
     before = file.read_text()
 
     changed = question("home", seeds=6)
-    assert "home.toml: seeds = [1, 2, 3, 4, 5, 6]" in capsys.readouterr().err
-    assert changed.must == ("disk-loss",), "what is not asked anew stays"
+    assert changed.changed == {"seeds": [1, 2, 3, 4, 5, 6]}
+    assert changed.study.must == ("disk-loss",), "what is not asked anew stays"
     assert file.read_text() == before.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"), "comments stay"
 
     question("home", must=("durable", "snapshot"))
-    last = question("home", Use.FOUR_GUESTS, seeds=2)
+    last = question("home", Use.FOUR_GUESTS, seeds=2).study
     assert (last.use, last.must, last.seeds) == ("vm-host", ("durable", "snapshot"), (1, 2))
 
 
@@ -143,7 +143,7 @@ def test_seeds_of_the_users_own_are_kept_when_more_are_asked_for(
     strata(monkeypatch, capsys, *HOME, "--seeds", "1")
     file.write_text(file.read_text().replace("seeds = [1] ", "seeds = [7, 2]"))
 
-    assert question("home", seeds=4).seeds == (7, 2, 1, 3)
+    assert question("home", seeds=4).study.seeds == (7, 2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_seeds_of_the_users_own_are_kept_when_more_are_asked_for(
     [
         (("--use", "home-server", "--must", "flying"), 'there is no capability "flying"'),
         (("--use", "ci-gate"), "a gate compares two kernels or days, not stacks"),
-        ((), "nothing says what for"),
+        ((), "no use is named"),
     ],
 )
 def test_answers_that_make_no_question_are_refused(
@@ -209,14 +209,14 @@ def test_a_study_without_a_use_gets_that_of_which_it_measures_most(
     lines = [line for line in file.read_text().splitlines() if not line.startswith("use = ")]
     file.write_text("\n".join(lines))
 
-    assert question("made").use == expected
+    assert question("made").study.use == expected
 
 
 def test_the_commands_are_of_the_choice_or_of_the_stack_that_leads_so_far() -> None:
     def chosen(a: float, b: float, spread: float = 0.002) -> str | None:
         results = study({"a": {"database": around(a, 0.002)}, "b": {"database": around(b, spread)}})
         [advice] = advise(results, [use(weight("database", 1))], None)
-        return _chosen(advice)
+        return stack_to_build(advice)
 
     assert chosen(100, 150) == "b"
     assert chosen(100, 101) == "b"  # either
@@ -227,8 +227,8 @@ def test_one_command_goes_from_the_question_to_the_commands(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capacities = {"ext4": 900.0, "xfs": 3000.0, "btrfs-nocow": 700.0, "zfs": 800.0}
-    scatter = {1: 1.0, 2: 1.01, 3: 0.99}
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *_, **__: capacity_runner(capacities, scatter))
+    runner = capacity_runner(capacities, {1: 1.0, 2: 1.01, 3: 0.99})
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: runner)
     words = ("ask", "orders", "--use", "database-nvme", "--seeds", "3", "--price", "300 EUR", "--jobs", "1")
 
     text = " ".join(shown(*words, "--sensitivity", "0s").split())
@@ -247,7 +247,7 @@ def test_one_command_goes_from_the_question_to_the_commands(
     def lost(*_: object, **__: object) -> None:
         raise LabError("the host's memory is full", remedy="free some")
 
-    monkeypatch.setattr("strata.cli.ask.experiment_on", lost)
+    monkeypatch.setattr("strata.actions.ask.experiment_on", lost)
     found = shown_json("ask", "orders", "--sensitivity", "5s", "--jobs", "1")
     assert "mkfs.xfs" in " ".join(found["commands"]), "a search that fails costs nothing that is known"
 
@@ -256,7 +256,7 @@ def test_where_no_stack_keeps_what_it_acknowledged_none_is_chosen_or_built(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capacities = {"ext4": 900.0, "xfs": 3000.0, "btrfs-nocow": 700.0, "zfs": 800.0}
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *_, **__: capacity_runner(capacities))
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: capacity_runner(capacities))
     strata(monkeypatch, capsys, "new", "study", "lying", "--use", "database-nvme", "--seeds", "3")
     file = folder / "lying.toml"
     file.write_text(

@@ -137,7 +137,7 @@ def test_the_command_measures_each_kernel_once_and_goes_on(
 
     runners: list[FakeRunner] = []
     monkeypatch.setattr("strata.cli.run.runner_for", runner_of)
-    monkeypatch.setattr("strata.cli.explain.explain", lambda trials: print(len(trials), "explained"))
+    monkeypatch.setattr("strata.cli.bisect.explain", lambda trials: print(len(trials), "explained"))
     (tmp_path / "tiny.toml").write_text(TEXT)
     words = ["bisect", tmp_path / "tiny.toml", "--tree", tree, "--good", "c0", "--bad", "c15"]
     words += ["--results", tmp_path / "found"]

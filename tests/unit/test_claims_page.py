@@ -120,7 +120,7 @@ def test_reasons_that_were_found_and_a_remark_stand_in_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = planted(lambda stack, values: 3.0 if stack == "ext4" and values["clients"] == 40 else 10.0)
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: runner)
     file = folder / "my.claims.toml"
     suspect = 'suspect = [{ key = "workloads.oltp.clients", value = 40, why = "it may be" }]\n'
     file.write_text(CLAIMS.replace("[0.3, 0.34] },\n]\n", f"[0.3, 0.34] }},\n]\n{suspect}"))

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+from strata.actions.new_study import Use
 from strata.cli import app, new
-from strata.cli.new_study import Use
 from strata.diagnostics.registry import Registry
 from strata.disks.machine import Machine
 from strata.disks.resemblance import resembling
@@ -134,7 +134,7 @@ def test_a_study_of_a_program_is_written_from_a_few_answers(
         ("workload Own --command --load true", "not in kebab case"),
         ("workload own --command --load 'a | b'", "no shell"),
         ("workload own --command --load a --metric x=a", "0 groups"),
-        ("study mine", "nothing says what for"),
+        ("study mine", "no use is named"),
         ("study mine --use ci-gate --disk floppy", "floppy"),
         ("study mine --use ci-gate --disk null --disk null", "the use takes 1"),
         ("study mine --use ci-gate --memory much", "much"),
@@ -229,7 +229,7 @@ def test_a_person_at_a_terminal_is_asked_for_a_study(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "strata.cli.new_study.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+        "strata.cli.questions.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
     )
 
     done = CliRunner().invoke(app, ["new", "study", "mine"], input=typed)

@@ -111,7 +111,7 @@ def test_the_command_to_go_on_is_the_same_as_typed_and_the_one_for_reports_names
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing = {str(each): "fail" for each in TRIALS if each.stack == "xfs"}
-    monkeypatch.setattr(run_command, "runner_for", lambda *given, **more: fake_runner(**failing))
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *given, **more: fake_runner(**failing))
     results = study.parent / "my results"
     words = ["--results", str(results), "--jobs", "1", "--trial", "*.s1", "--stall-limit", "90s"]
 
@@ -129,8 +129,8 @@ def test_what_the_operating_system_refuses_is_two_lines_and_no_traceback(
     def no_space(*given: object, **more: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/file")
 
-    monkeypatch.setattr("strata.experiment.run.run_study", no_space)
-    monkeypatch.setattr(run_command, "runner_for", lambda *given, **more: fake_runner())
+    monkeypatch.setattr("strata.actions.run.run_study", no_space)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *given, **more: fake_runner())
     monkeypatch.setattr(sys, "argv", ["strata", "run", str(study)])
 
     with pytest.raises(SystemExit) as ended:

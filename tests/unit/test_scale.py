@@ -7,7 +7,6 @@ import pytest
 from execution_factory import TEXT, fake_runner
 
 from command_line import checked, shown
-from strata.cli import run as run_command
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.results.declared import declared_study
@@ -64,7 +63,7 @@ def test_a_share_is_more_than_nothing_and_at_most_all(file: Path, command: str, 
 def test_results_of_a_share_know_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.toml").write_text(TEXT)
-    monkeypatch.setattr(run_command, "runner_for", lambda *_, **__: fake_runner())
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *_, **__: fake_runner())
 
     shown("run", "tiny.toml", "--scale", "50%")
 

@@ -31,7 +31,7 @@ def scattered(plan: Plan, step: Step) -> Output:
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRunner:
     fake = FakeRunner(output=scattered)
-    monkeypatch.setattr("strata.cli.selftest.runner_for", lambda *words, **more: fake)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **more: fake)
     monkeypatch.chdir(tmp_path)
     return fake
 
@@ -73,7 +73,7 @@ def test_what_differs_too_often_ends_with_an_error_and_a_remedy(
     runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     often = BestOf(6, 44, 6, Rate(120, 1200), Rate(60, 200))
-    monkeypatch.setattr("strata.statistics.selftest.best_of", lambda *words: often)
+    monkeypatch.setattr("strata.cli.lab.selftest.best_of", lambda *words: often)
 
     done = invoke("--seeds", "12", "--stacks", "44", "--workloads", "6")
 

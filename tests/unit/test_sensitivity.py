@@ -241,7 +241,7 @@ def test_the_share_of_a_weight_is_computed_without_trials(tmp_path: Path, use: U
 @pytest.fixture
 def found_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     runner = planted(linear(1.4))
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: runner)
     measured(tmp_path, planted(linear(1.4)))
     return tmp_path / "results"
 

@@ -73,7 +73,7 @@ def runner_of(folder: Path, monkeypatch: pytest.MonkeyPatch, response: Response,
     """The runner of the search, after the results were measured by another one."""
     measured(folder, planted(response), text)
     runner = planted(response)
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: runner)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: runner)
     return runner
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_run_twice_and_the_findings_are_kept(
     runner_of(folder, monkeypatch, by_clients, TEXT)
     first = shown_json(*words(folder))
     again = planted(by_clients)
-    monkeypatch.setattr("strata.cli.run.runner_for", lambda *words, **options: again)
+    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: again)
 
     assert shown_json(*words(folder)) == first
     assert shown_json(*words(folder, "--budget", "1ns")) == first
@@ -201,7 +201,7 @@ def test_an_interruption_ends_the_search_and_is_no_budget_that_is_too_small(
             end()
 
     runner_of(folder, monkeypatch, by_clients, TEXT)
-    monkeypatch.setattr("strata.cli.run.display_of", lambda *words: Interrupting())
+    monkeypatch.setattr("strata.actions.run.Listener.display", lambda *words: Interrupting())
 
     shown(*words(folder), exit_code=INTERRUPTED_EXIT)
 

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from strata.actions.vary import experiment_on
 from strata.cli.explain import explain
-from strata.cli.output import print_json, stdout
+from strata.cli.output import listener, print_json, stdout
 from strata.cli.parameters import WHOLE, AsJson, AtScale, StudyFile, asked_scale, option
-from strata.cli.sensitivity import conclude, experiment_on
+from strata.cli.sensitivity import conclude
 from strata.experiment.strategies.bisect import Bisect
 from strata.model.consent import give_consent
 from strata.model.kernel import find_kernel
@@ -49,7 +50,7 @@ def bisect(  # noqa: PLR0917  typer makes options of them
     find_kernel(f"{tree.absolute()}@{bad}")  # refuses a path without a git tree
     strategy = Bisect(tree, good, bad, chosen.key, metric)
     folder = ResultsFolder(results or Path("results") / f"{read.name}.bisect")
-    experiment = experiment_on(folder, source, math.inf, jobs=1)
+    experiment = experiment_on(folder, source, math.inf, 1, listener())
     found = experiment.answer(strategy)
     conclude(experiment, whole=True)
     before, first = strategy.around(found.tried)

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
-from strata.capabilities.survey import Survey, chosen_probes
+from strata.actions.run import survey
+from strata.capabilities.survey import chosen_probes
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import print_json, print_text, stdout, warnings
+from strata.cli.output import listener, print_json, print_text, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
-from strata.cli.run import finding_bar
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.report import capability_table as tables
 from strata.report.table import markdown
-from strata.results.capabilities import FINDINGS_NAME, Capabilities, refuse_other_study, write_capabilities
+from strata.results.capabilities import Capabilities, refuse_other_study
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
@@ -52,15 +52,14 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     probes = chosen_probes(probe or [])
     folder = ResultsFolder(results or Path("results") / read.name)
     refuse_other_study(folder, read.name)
-    survey = Survey(read, LabRunner(require_lab()), folder.path / FINDINGS_NAME)
     try:
-        with finding_bar("probing", len(wanted) * len(probes)) as count:
-            cells = survey.run(wanted, probes, jobs=jobs, fresh=fresh, finished=count)
+        runner = LabRunner(require_lab())
+        everything = survey(
+            *(read, runner, folder, wanted, probes, listener(), "probing"), jobs=jobs, fresh=fresh
+        )
     except Cancelled:
         warnings().print("Interrupted; the findings are kept, and the same command goes on.")
         raise typer.Exit(INTERRUPTED_EXIT) from None
-    everything = survey.capabilities(cells)
-    write_capabilities(folder, everything)
     names = {each.name for each in probes}
     rows = tuple(each for each in everything.probes if each.name in names)
     found = everything.model_copy(update={"probes": rows})

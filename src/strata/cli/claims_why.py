@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from strata.cli.output import print_json, stdout
-from strata.cli.sensitivity import conclude, experiment_on, seconds_of
+from strata.actions.vary import experiment_on
+from strata.cli.output import listener, print_json, stdout
+from strata.cli.sensitivity import conclude, seconds_of
 from strata.errors import ResultError, StrataError
 from strata.experiment.strategies.candidates import candidates
 from strata.experiment.strategies.what_if import WhatIf
@@ -43,7 +44,7 @@ def of_results(path: Path, results: StudyResults, subject: Subject, judged: Judg
             remedy="run the study in the lab, and use --what-if on those results",
         )
     source = partial(declared_study, results.snapshot, file=asked.study)
-    experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs)
+    experiment = experiment_on(ResultsFolder.open(path), source, budget_s, asked.jobs, listener())
     found = experiment.answer(WhatIf(judged, results, subject, asked.study, asked.seeds))
     if asked.as_json:
         print_json(found, claim=judged.claim, sentence=what_if_sentence(found))

@@ -9,22 +9,21 @@ from typing import Annotated, Final
 
 from rich.text import Text
 
+from strata.actions.new_study import SEEDS, Answers, NewStudy, Use, write_study
+from strata.actions.skeleton import rendered
 from strata.cli.advise import asked_musts
 from strata.cli.application import Application
-from strata.cli.ask import SEEDS, SEEDS_MAX, forecast, new_study
+from strata.cli.ask import SEEDS_MAX, forecast, say_written
 from strata.cli.new_command import write_command_study
-from strata.cli.new_study import Answers, Use
 from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, Musts, argument, option
-from strata.cli.skeleton import rendered
+from strata.cli.questions import answered_by_person
 from strata.devices.kinds import KINDS
 from strata.diagnostics.names import is_kebab, kebab_remedy
 from strata.errors import StudyError
 from strata.files import write_durably
 from strata.lab import project_root
-from strata.model.study import Study
 from strata.plan.catalogue import catalogue
-from strata.reading.load import load_study
 
 new = Application(no_args_is_help=True)
 
@@ -127,17 +126,18 @@ def study(  # noqa: PLR0917  typer makes options of them
         strata new study orders --use database-nvme --disk intel-p5510-3840gb --memory 64GiB --data 200GiB
         strata new study home --use home-server --must disk-loss --price '180 EUR'
     """
-    answers = Answers(disk, price, memory, data)
-    _say_wrote(new_study(name, use, answers, asked_musts(must or []), seeds), as_json=as_json)
+    use, answers = answered_by_person(use, Answers(disk, price, memory, data))
+    _conclude(write_study(name, use, answers, asked_musts(must or []), seeds), as_json=as_json)
 
 
-def _say_wrote(written: Study, *, as_json: bool) -> None:
+def _conclude(new: NewStudy, *, as_json: bool) -> None:
     """Print the file of a new study, how long it will take, and what to type next."""
+    written = new.study
     real_s = forecast(written)
     if as_json:
         print_json(wrote=[written.file], estimate_real_s=round(real_s, 1))
         return
-    print_wrote(written.file)
+    say_written(new)
     following = "strata run" if written.use is None else f"strata ask {written.name}; strata run"
     notes().print(f"Next: strata check {written.file}; {following} {written.file}", markup=False)
 
@@ -193,8 +193,8 @@ def workload(  # noqa: PLR0917  typer makes options of them
     """
     if command:
         answers = {"load": load, "packages": packages, "prepare": prepare, "serve": serve}
-        file = write_command_study(name, {**answers, "ready": ready, "metric": metric})
-        _say_wrote(load_study(file, catalogue()), as_json=as_json)
+        written = write_command_study(name, {**answers, "ready": ready, "metric": metric})
+        _conclude(NewStudy(written), as_json=as_json)
         return
     _write("workload", name, as_json=as_json)
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Final
 
 import typer
 
-from strata.cli.new_study import write_checked
+from strata.actions.new_study import write_checked
 from strata.errors import StudyError
+from strata.model.study import Study
 
 _QUESTIONS: Final = {
     "load": "The command to measure (${data} is the folder on the stack)",
@@ -41,7 +41,7 @@ workload = "command"            # docs/reference/study-file.md has all keys
 """
 
 
-def write_command_study(name: str, answers: dict[str, str | None]) -> Path:
+def write_command_study(name: str, answers: dict[str, str | None]) -> Study:
     """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
 
     Raises StudyError, or DiagnosticsError if the answers make no sound study.

@@ -20,6 +20,7 @@ from strata.working import keep_quiet, working
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from strata.actions.run import Listener
     from strata.lab.progress import SetupProgress
 
 _options = {"quiet": False}
@@ -61,6 +62,21 @@ def setup_progress() -> SetupProgress:
     from strata.lab.progress import SILENCE, console_progress  # noqa: PLC0415
 
     return SILENCE if is_quiet() else console_progress()
+
+
+def listener() -> Listener:
+    """Whoever looks at the terminal follows an action."""
+    from strata.actions.run import Listener  # noqa: PLC0415
+
+    @contextmanager
+    def counting(description: str, total: int) -> Iterator[Callable[[str], None]]:
+        with task_bar(description, total) as update:
+            yield lambda text: update(advance=1, description=text)
+
+    def say(text: str) -> None:
+        notes().print(text, markup=False, soft_wrap=True)
+
+    return Listener(notes(), setup_progress(), counting, say)
 
 
 def print_json(record: object = None, **named: object) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from strata.errors import StrataError
+from strata.runners.name import RunnerName
 
 if TYPE_CHECKING:
     from strata.model.study import Study
@@ -151,13 +151,6 @@ def chosen_stacks(study: Study, names: list[str] | None) -> list[str]:
 
     require_known("stack", names or [], study.stacks, "--stack")
     return [name for name in study.stacks if not names or name in names]
-
-
-class RunnerName(StrEnum):
-    """Where trials are carried out."""
-
-    LAB = "lab"
-    HOST = "host"
 
 
 StudyFile = Annotated[Path, argument("A study file.", "STUDY")]

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,34 +13,27 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from strata.actions import run as running
 from strata.actions.real_disks import real_disks, scratch_beside
 from strata.advice.asked import answer_of
-from strata.capabilities.power_cuts import drawn_cuts
-from strata.capabilities.survey import Survey, chosen_probes
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import notes, print_json, setup_progress, stdout, task_bar, warnings
+from strata.cli.output import listener, notes, print_json, stdout, warnings
 from strata.cli.parameters import (
     WHOLE,
     AsJson,
     AtScale,
     Jobs,
     OnRunner,
-    RunnerName,
     Scratch,
     StudyFile,
     asked_scale,
     option,
 )
-from strata.errors import LabError, StrataError, StudyError, ToolError
+from strata.errors import StudyError
 from strata.execution.agenda import RETRIES
-from strata.execution.display import Display, display_for
-from strata.experiment.run import Summary, run_study
-from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
-from strata.lab.programs import AgentBuild, LoadBuild
-from strata.lab.variant import lock_packages
+from strata.experiment.run import Summary
 from strata.model.consent import consent
 from strata.model.study import Study
-from strata.model.workload import loads_of
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.reading.load import load_study
@@ -49,21 +41,14 @@ from strata.report.survival import survival_tables
 from strata.report.table import terminal
 from strata.report.terminal import study_view
 from strata.results.capabilities import (
-    FINDINGS_NAME,
-    Capability,
-    PowerCutFinding,
     read_capabilities,
-    write_capabilities,
 )
-from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.runners.base import Cancelled, Runner
-from strata.runners.disks import RealDisks
-from strata.runners.host import HostRunner
-from strata.runners.lab import STALL_LIMIT_S, LabRunner
+from strata.runners.lab import STALL_LIMIT_S
+from strata.runners.name import RunnerName
 from strata.statistics.study import gather
 from strata.units import NS_PER_S, format_duration, format_share, parse_duration, percent
-from strata.words import counted, listed
+from strata.words import counted
 
 _STALL_LIMIT: Final = f"{STALL_LIMIT_S:g}s"
 
@@ -115,120 +100,41 @@ def run(  # noqa: PLR0917  typer makes options of them
         sudo strata run studies/quickstart.toml --runner host --scratch /srv/scratch
         sudo strata run study.toml --runner host --disk disk0=/dev/disk/by-id/ata-MODEL_SERIAL
     """
-    read, words = _read(study, runner, scale, commands=allow_commands, containers=allow_containers)
-    place = results or Path("results") / read.name
+    share = asked_scale(scale)
+    allowed = {"commands": allow_commands, "containers": allow_containers}
+    read, needed = running.readied(study, runner, share, allowed, listener())
+    words = [*consent().words(), *([] if share == 1 else ["--scale", scale]), *needed]
+    place = results or running.RESULTS / read.name
     disks = real_disks(read, disk, erase, host=runner is RunnerName.HOST, scratch=scratch, place=place)
     for name, lost in disks.losses:
         warnings().print(Text(f"{name}: will be erased: {lost}", "red"), soft_wrap=True)
     read = load_study(study, catalogue(), disks.devices, scale=read.scale).on_host() if disks.chosen else read
-    where, limit_s = scratch_beside(disks, read, scratch), _stall_limit_s(stall_limit)
-    carrier = runner_for(runner, where, place, disks=disks, stall_limit_s=limit_s, build=build)
+    carrier = running.runner_for(
+        *(runner, place, scratch_beside(disks, read, scratch), disks, _stall_limit_s(stall_limit), build),
+        listener=listener(),
+    )
     notes().print(_begun(read, runner, place), markup=False, soft_wrap=True)
-    summary = run_study(
-        *(read, place, carrier, display_of(carrier, place)),
-        jobs=jobs,
-        only=trial,
-        fresh=fresh,
-        retries=retries_disturbed,
+    ran = running.carry_out(
+        *(read, place, carrier, listener(), jobs, trial),
         # Reports name the command, without this machine's paths, so that they are the same everywhere.
         command=shlex.join(["strata", "run", study.name, *words]),
+        fresh=fresh,
+        retries=retries_disturbed,
     )
-    ended = trial is not None or summary.signal_number is not None or _survive(read, carrier, place, jobs)
+    if not ran.survived:
+        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
     if as_json:
-        print_json(summary, results=place)
+        print_json(ran.summary, results=place)
     else:
         given = {"disk": disk, "erase": erase, "results": results, "scratch": scratch, "jobs": jobs}
         limits = {"trial": trial, "stall-limit": stall_limit, "retries-disturbed": retries_disturbed}
-        _conclude(read, summary, place, _again(study, words, {**given, **limits}))
-    raise typer.Exit(summary.exit_code if ended else INTERRUPTED_EXIT)
+        _conclude(read, ran.summary, place, _again(study, words, {**given, **limits}))
+    raise typer.Exit(ran.summary.exit_code if ran.survived else INTERRUPTED_EXIT)
 
 
 def _begun(study: Study, runner: RunnerName, place: Path) -> str:
     how = "in virtual time" if runner is RunnerName.LAB else "on this machine's kernel, in wall time"
     return f"{study.name}: {counted(len(trials(study)), 'trial')} {how}, results in {place}"
-
-
-def _read(file: Path, runner: RunnerName, scale: str, **allowed: bool) -> tuple[Study, list[str]]:
-    """A study as the runner can carry it out, and the options that this takes."""
-    share = asked_scale(scale)
-    study = load_study(file, catalogue(), scale=share)
-    words = [*consent().words(), *([] if share == 1 else ["--scale", scale])]
-    if runner is RunnerName.HOST:
-        _refuse_survival(study)
-        study = study.on_host()
-        return study, [*words, "--runner", "host", *permissions(study, allowed)]
-    if lock_packages(study, setup_progress()):
-        study = load_study(file, catalogue(), scale=share)
-    return study, words
-
-
-def _refuse_survival(study: Study) -> None:
-    if study.survival is not None:
-        raise ToolError(
-            "survival is measured in the lab alone: a host's power and disks cannot fail and return",
-            place="survival",
-            remedy="leave the table out, or leave out --runner host",
-        )
-
-
-def _survive(study: Study, carrier: Runner, place: Path, jobs: int | None) -> bool:
-    """Try the failures of ``[survival]`` and keep the findings; whether it came to its end."""
-    wanted = study.survival
-    if wanted is None or not isinstance(carrier, LabRunner):
-        return True
-
-    folder = ResultsFolder.open(place)
-    survey = Survey(study, carrier, folder.path / FINDINGS_NAME)
-    probes = chosen_probes(wanted.probes()) if wanted.probes() else []
-    total = len(probes) * len(study.stacks) + len(list(drawn_cuts(study, wanted)))
-    try:
-        with finding_bar("trying the failures of [survival]", total) as count:
-            cuts = survey.cut(wanted, jobs=jobs, finished=count)
-            cells = survey.run(list(study.stacks), probes, jobs=jobs, finished=count)
-    except Cancelled:
-        warnings().print("Interrupted; the findings are kept, and the same command goes on.")
-        return False
-    write_capabilities(folder, survey.capabilities(cells, cuts))
-    return True
-
-
-@contextmanager
-def finding_bar(description: str, total: int) -> Iterator[Callable[[Capability | PowerCutFinding], None]]:
-    """A progress bar, and the function that says what a probe or a power cut found."""
-    with task_bar(description, total) as update:
-        yield lambda found: update(advance=1, description=_found_words(found))
-
-
-def _found_words(found: Capability | PowerCutFinding) -> str:
-    if isinstance(found, Capability):
-        return f"{found.stack}, {found.probe}: {found.verdict}"
-    return f"{found.stack} under {found.workload}, power cut {found.number}: {found.verdict}"
-
-
-def permissions(study: Study, allowed: Mapping[str, bool]) -> list[str]:
-    """The options that the study needs on a host. Raises ToolError if one is needed and not given."""
-    running = [
-        name
-        for name, workload in study.workloads.items()
-        if any(each.needs_permission for each in loads_of(workload))
-    ]
-    contained = [
-        name
-        for name, stack in study.stacks.items()
-        if any("container:nspawn" in layer.needs().features for layer in stack.every_layer)
-    ]
-    asked = {
-        "commands": (running, "runs programs of its own on this machine: workloads"),
-        "containers": (contained, "has systemd-nspawn started as root on this machine: stacks"),
-    }
-    for what, (names, does) in asked.items():
-        if names and not allowed[what]:
-            raise ToolError(
-                f"the study {does} {listed(names)}",
-                place="--runner host",
-                remedy=f"read `strata plan`; then add --allow-{what}, or leave out --runner host",
-            )
-    return [f"--allow-{what}" for what, (names, _) in asked.items() if names]
 
 
 def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
@@ -240,60 +146,6 @@ def _again(study: Path, words: list[str], options: Mapping[str, object]) -> str:
     return shlex.join(["strata", "run", str(study), *words])
 
 
-def display_of(carrier: Runner, place: Path) -> Display:
-    """The display of a run, with the durations of earlier trials in the folder."""
-    return display_for(notes(), virtual=carrier.time_domain == "virtual", known=_known(place))
-
-
-def runner_for(
-    name: RunnerName,
-    scratch: Path | None,
-    results: Path,
-    *,
-    disks: RealDisks | None = None,
-    stall_limit_s: float = STALL_LIMIT_S,
-    build: bool = False,
-) -> Runner:
-    """The runner; on a host its journal stands among the results. Raises ToolError, LabError."""
-    if name is RunnerName.HOST:
-        if scratch is None:
-            raise ToolError(
-                "the host runner needs a folder for the files behind its loop devices",
-                place="--scratch",
-                remedy="add for example --scratch /srv/scratch, on the disk that is to be measured; or name "
-                "real disks by --disk",
-            )
-        agent = _agent(build=build)
-        load = find_entry("load", project_root())
-        return HostRunner(
-            agent,
-            scratch=scratch,
-            journal=results,
-            disks=disks,
-            load=None if load is None else LoadBuild.of(load),
-            progress=setup_progress(),
-        )
-    if scratch is not None:
-        raise ToolError(
-            "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
-        )
-    lab = find_lab()
-    if build and lab is None:
-        lab = ensure_lab(setup_progress(), only=ESSENTIAL)
-    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=setup_progress())
-
-
-def _agent(*, build: bool) -> AgentBuild:
-    """The agent; the host runner needs neither kernel nor image."""
-    entry, load = (find_entry(part, project_root()) for part in ("agent", "load"))
-    if build and (entry is None or load is None):
-        ensure_lab(setup_progress(), only=("agent", "load"))
-        entry = find_entry("agent", project_root())
-    if entry is None:
-        raise LabError("the agent must be built first", remedy="run `strata lab build --only agent`")
-    return AgentBuild.of(entry)
-
-
 def _stall_limit_s(text: str) -> float:
     remedy = 'write for example "--stall-limit 120s"'
     try:
@@ -303,14 +155,6 @@ def _stall_limit_s(text: str) -> float:
     if limit_ns < NS_PER_S:
         raise StudyError(f"{text} is too short; the least is 1s", place="--stall-limit", remedy=remedy)
     return limit_ns / NS_PER_S
-
-
-def _known(place: Path) -> Iterator[ResultRecord]:
-    """One earlier result of every cell, for the expected duration of its trials."""
-    with suppress(StrataError):  # the run itself reports a bad folder
-        for reading in ResultsFolder.open(place).one_of_each_cell():
-            if reading.record is not None:
-                yield reading.record
 
 
 def _conclude(study: Study, summary: Summary, place: Path, command: str) -> None:

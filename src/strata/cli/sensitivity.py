@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from strata.actions.vary import experiment_on
 from strata.advice.asked import posed
 from strata.cli.advise import asked_uses
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.cli.output import notes, print_json, stdout, warnings
-from strata.cli.parameters import AsJson, FromResults, Jobs, RunnerName, option
-from strata.cli.run import display_of, runner_for
+from strata.cli.output import listener, notes, print_json, stdout, warnings
+from strata.cli.parameters import AsJson, FromResults, Jobs, option
 from strata.errors import StudyError
 from strata.experiment.experiment import Experiment
 from strata.experiment.strategies.sensitivity import sensitivities
-from strata.model.study import Study
 from strata.report import findings as shown
 from strata.report.document import Document
 from strata.results.declared import declared_study
@@ -69,7 +67,9 @@ def sensitivity(  # noqa: PLR0917  typer makes options of them
             "are tried.",
             soft_wrap=True,
         )
-    experiment = experiment_on(folder, partial(declared_study, snapshot, file=study), budget_s, jobs)
+    experiment = experiment_on(
+        folder, partial(declared_study, snapshot, file=study), budget_s, jobs, listener()
+    )
     found, refused = experiment.answer_each(strategies)
     titles = {strategy.advice.use.name: strategy.advice.use.title for strategy in strategies}
     if as_json:
@@ -89,21 +89,6 @@ def seconds_of(text: str, option: str) -> float:
         return parse_duration(text) / NS_PER_S
     except ValueError as error:
         raise StudyError(str(error), place=option, remedy='write for example "20m"') from error
-
-
-def experiment_on(
-    folder: ResultsFolder, source: Callable[..., Study], budget_s: float, jobs: int | None
-) -> Experiment:
-    """The means to vary a study in the lab, beside its results."""
-    return Experiment(
-        folder,
-        lambda changes: source(changes=changes),
-        lambda: runner_for(RunnerName.LAB, None, folder.path),
-        display_of,
-        lambda text: notes().print(text, markup=False, soft_wrap=True),
-        budget_s,
-        jobs,
-    )
 
 
 def conclude(experiment: Experiment, *, whole: bool) -> None:

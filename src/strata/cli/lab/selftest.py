@@ -11,11 +11,11 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from strata.cli.output import notes, print_json, stdout
-from strata.cli.parameters import AsJson, Jobs, OnRunner, RunnerName, Scratch, argument, chosen_cell, option
-from strata.cli.run import AllowCommands, AllowContainers, display_of, permissions, runner_for
+from strata.actions import run as running
+from strata.cli.output import listener, notes, print_json, stdout
+from strata.cli.parameters import AsJson, Jobs, OnRunner, Scratch, argument, chosen_cell, option
+from strata.cli.run import AllowCommands, AllowContainers
 from strata.errors import RunError, StudyError
-from strata.experiment.run import run_study
 from strata.model.design import further_seeds
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -24,6 +24,7 @@ from strata.printable import in_json
 from strata.reading.load import load_study
 from strata.report.table import Table, columns, terminal
 from strata.results.store import ResultsFolder
+from strata.runners.name import RunnerName
 from strata.statistics.selftest import SHAPES, BestOf, best_of, synthetic_best_of
 from strata.statistics.study import gather
 from strata.units import NS_PER_S, format_duration, percent
@@ -100,7 +101,7 @@ def selftest(  # noqa: PLR0917  typer makes options of them
         one = _one_cell(study, stack, workload, seeds, group)
         if runner is RunnerName.HOST:
             one = one.on_host()
-            permissions(one, {"commands": allow_commands, "containers": allow_containers})
+            running.permissions(one, {"commands": allow_commands, "containers": allow_containers})
         place = results or Path("results") / ("selftest" if study is None else f"selftest-{one.name}")
         _measure(one, place, runner, scratch, jobs)
         tested = [_measured(one, place, group, stacks, workloads)]
@@ -135,10 +136,10 @@ def _one_cell(file: Path | None, stack: str | None, workload: str | None, seeds:
 
 
 def _measure(study: Study, place: Path, name: RunnerName, scratch: Path | None, jobs: int | None) -> None:
-    carrier = runner_for(name, scratch, place)
+    carrier = running.runner_for(name, place, scratch, listener=listener())
     text = f"{study.name}: {study.trial_count} trials of one stack, results in {place}"
     notes().print(text, markup=False, soft_wrap=True)
-    done = run_study(study, place, carrier, display_of(carrier, place), jobs=jobs)
+    done = running.carry_out(study, place, carrier, listener(), jobs).summary
     if done.signal_number is not None:
         notes().print("Interrupted; the results are kept, and the same command goes on")
         raise typer.Exit(done.exit_code)

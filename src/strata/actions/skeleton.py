@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 def rendered(template: str, name: str, **values: object) -> str:
     templates = Environment(  # noqa: S701  it makes Python, in which nothing is escaped
-        loader=PackageLoader("strata.cli", "skeletons"),
+        loader=PackageLoader("strata.actions", "skeletons"),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,

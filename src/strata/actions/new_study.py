@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``strata new study``: a commented study of a common use, from a few answers."""
+"""A commented study of a common use, from a few answers."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-import typer
-
-from strata.cli.output import notes
-from strata.cli.skeleton import rendered
-from strata.devices.device import find_device
+from strata.actions.skeleton import rendered
+from strata.devices.device import Device, find_device
 from strata.devices.price import read_price
-from strata.diagnostics.names import Diagnostic, is_kebab, kebab_remedy, nearest
+from strata.diagnostics.names import Diagnostic, is_kebab, kebab_remedy
+from strata.disks.inventory import Disk
 from strata.disks.machine import Machine
 from strata.disks.resemblance import resembling
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.files import write_durably
 from strata.model.asked import Requirement, UseName
+from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
+from strata.rules.redundancy import losses_survived
 from strata.toml import toml_value
 from strata.units import GIB, MIB, describe_size, format_size, parse_size
 from strata.words import counted, listed
@@ -34,6 +33,7 @@ THIS_MACHINE: Final = "this-machine"
 _SCALE_BYTES: Final = 15 * MIB  # of pgbench's tables and indexes, for each unit of its scale
 _FILE_BYTES: Final = 128 * 1024  # of the personality `fileserver`, on average
 _CAPACITY_BYTES_MIN: Final = 16 * GIB
+SEEDS: Final = 6
 _MEMORY_BYTES_MIN: Final = 512 * MIB  # an eighth of it is the least that a guest and ZFS's cache can have
 _DATA_BYTES_MIN: Final = 64 * MIB
 
@@ -98,54 +98,54 @@ class Answers:
     data: str | None = None
 
 
+@dataclass(frozen=True)
+class NewStudy:
+    """A study that was written, and the models that stand for this machine's disks in it."""
+
+    study: Study
+    resembling: Sequence[tuple[Disk, Device]] = ()
+
+
 def write_study(
     name: str,
-    use: Use | None,
-    answers: Answers,
-    *,
-    must: Sequence[Requirement],
-    seeds: int,
-) -> Path:
-    """Write ``NAME.toml`` in the current folder; on a terminal missing answers are asked for.
+    use: Use,
+    answers: Answers = Answers(),
+    must: Sequence[Requirement] = (),
+    seeds: int = SEEDS,
+) -> NewStudy:
+    """Write ``NAME.toml`` in the current folder, with the use's usual answers for those not given.
 
-    Raises StudyError, or DiagnosticsError if the answers make no sound study.
+    Raises StudyError, also for requirements that no stack of the study can meet, or DiagnosticsError if the
+    answers make no sound study; no file is left then.
     """
-    is_asking = sys.stdin.isatty() and use is None
-    if use is None:
-        if not is_asking:
-            raise StudyError("nothing says what for", place="--use", remedy=f"one of {', '.join(Use)}")
-        question = f"What are the disks for ({', '.join(Use)})"
-        named = typer.prompt(question, default=Use.HOME_SERVER.value, err=True).strip()
-        if named not in [*Use]:
-            raise StudyError(f'there is no use "{named}"', place="--use", remedy=nearest(named, Use))
-        use = Use(named)
     template = TEMPLATES[use]
-
-    def answer(given: str | None, question: str, default: str) -> str:
-        return given or (typer.prompt(question, default=default, err=True) if is_asking else default)
-
-    question = (
-        f"The models of its disks, one or {template.disks[0]}, see `strata list devices`; or {THIS_MACHINE}"
-    )
-    models = _models(template, answer(" ".join(answers.disks or []), question, template.model).split())
-    machine_memory = answer(answers.memory, "The machine's memory", template.memory)
-    machine_data = answer(answers.data, "The data in use", template.data)
-    memory_bytes = _size("--memory", machine_memory, _MEMORY_BYTES_MIN)
-    data_bytes = _size("--data", machine_data, _DATA_BYTES_MIN)
+    alike: list[tuple[Disk, Device]] = []
+    models = _models(template, answers.disks or [template.model], alike)
+    memory_bytes = _size("--memory", answers.memory or template.memory, _MEMORY_BYTES_MIN)
+    data_bytes = _size("--data", answers.data or template.data, _DATA_BYTES_MIN)
     _refuse_too_much(template, models, data_bytes)
     values = _values(template, models, memory_bytes, data_bytes)
     values["prices"] = dict(zip(_names(models), _prices(answers.prices, models), strict=True))
     values |= {"use": template.advised, "must": toml_value(must) if must else ""}
     values["seeds"] = list(range(1, seeds + 1))
-    text = rendered(f"study_{use}.toml.j2", name, **values)
-    return write_checked(name, text)
+    study = write_checked(name, rendered(f"study_{use}.toml.j2", name, **values))
+    try:
+        refuse_contradictions(study, must)
+    except StudyError:
+        study.file.unlink()
+        raise
+    return NewStudy(study, alike)
 
 
-def _models(template: Template, named: list[str]) -> list[str]:
+def _models(template: Template, named: list[str], alike: list[tuple[Disk, Device]]) -> list[str]:
     """The model of each disk: as named, or one for all. Raises StudyError for a count that does not fit."""
     models: list[str] = []
-    for each in named:
-        models += _of_this_machine() if each == THIS_MACHINE else [find_device(each).name]
+    for name in named:
+        if name == THIS_MACHINE:
+            alike += _of_this_machine()
+            models += [model.name for _, model in alike]
+        else:
+            models.append(find_device(name).name)
     if len(models) == 1:
         models *= template.disks[0]
     if len(models) not in template.disks:
@@ -170,15 +170,11 @@ def _prices(given: list[str] | None, models: list[str]) -> list[str]:
     return given if len(given) > 1 else given * len(models)
 
 
-def _of_this_machine() -> list[str]:
+def _of_this_machine() -> list[tuple[Disk, Device]]:
     found = resembling(Machine())
     if not found:
         raise StudyError("this machine has no disk of its own", place="--disk", remedy="name a model")
-    for disk, model in found:
-        kind = "rotating" if disk.rotational else "solid-state"
-        text = f"{disk.name} ({format_size(disk.size_bytes)}, {kind}) resembles {model.name} most"
-        notes().print(text, markup=False)
-    return [model.name for _, model in found]
+    return found
 
 
 def _largest_bytes(model: str) -> int:
@@ -224,7 +220,7 @@ def _of_the_answers(error: DiagnosticsError) -> DiagnosticsError:
     return DiagnosticsError(list(found.values()), place="the study that these answers make")
 
 
-def write_checked(name: str, text: str) -> Path:
+def write_checked(name: str, text: str) -> Study:
     """Write a study as ``NAME.toml`` in the current folder, if it has no mistake.
 
     Raises StudyError if the name is unsound or taken, DiagnosticsError if the study has mistakes.
@@ -243,7 +239,30 @@ def write_checked(name: str, text: str) -> Path:
         raise _of_the_answers(error) from error
     finally:
         written.unlink(missing_ok=True)
-    return path
+    return load_study(path, catalogue())
+
+
+def refuse_contradictions(study: Study, must: Sequence[str]) -> None:
+    """Refuse requirements that no stack of the study can meet, before it is run."""
+    stacks = study.stacks
+    capacities = study.capacities_bytes
+    if "disk-loss" in must and not any(losses_survived(each, capacities) for each in stacks.values()):
+        disks = max(len(each.all_devices) for each in stacks.values())
+        on = "one disk" if disks == 1 else f"{disks} disks"
+        raise StudyError(
+            f"no stack on {on} survives the loss of any of them, which it must",
+            place="--must disk-loss",
+            remedy="leave it out, or write the study yourself and give its stacks a mirror",
+        )
+    lossy = [
+        name for name in stacks if any(study.power_risks(name, workload) for workload in study.workloads)
+    ]
+    if "durable" in must and len(lossy) == len(stacks):
+        raise StudyError(
+            "no stack is power-fail safe, which it must be",
+            place="--must durable",
+            remedy=f"`strata check {study.file}` names the settings; leave one stack without them",
+        )
 
 
 def _size(option: str, text: str, least_bytes: int) -> int:

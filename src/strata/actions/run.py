@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carrying out a study: the runner it needs, what the user must allow, its trials, and its failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from strata.capabilities.power_cuts import drawn_cuts
+from strata.capabilities.probe import Probe
+from strata.capabilities.survey import Survey, chosen_probes
+from strata.errors import LabError, StrataError, ToolError
+from strata.execution.display import Display, display_for
+from strata.experiment.run import Summary, run_study
+from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
+from strata.lab.programs import AgentBuild, LoadBuild
+from strata.lab.progress import SILENCE, SetupProgress
+from strata.lab.variant import lock_packages
+from strata.model.study import Study
+from strata.model.survival import Survival
+from strata.model.workload import loads_of
+from strata.plan.catalogue import catalogue
+from strata.reading.load import load_study
+from strata.results.capabilities import (
+    FINDINGS_NAME,
+    Capabilities,
+    Capability,
+    PowerCutFinding,
+    write_capabilities,
+)
+from strata.results.record import ResultRecord
+from strata.results.store import ResultsFolder
+from strata.runners.base import Cancelled, Runner
+from strata.runners.disks import RealDisks
+from strata.runners.host import HostRunner
+from strata.runners.lab import STALL_LIMIT_S, LabRunner
+from strata.runners.name import RunnerName
+from strata.words import listed
+
+RESULTS: Final = Path("results")
+"""Where results lie by default: a folder for each study."""
+
+
+@contextmanager
+def _uncounted(description: str, total: int) -> Iterator[Callable[[str], None]]:
+    yield lambda text: None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Follows an action; by default nobody does.
+
+    Attributes:
+        console: Shows the progress of trials.
+        setup: Follows the parts of the lab that are built first.
+        counting: Follows a number of like things: of their description and number it makes the function that
+            is called with a sentence about each.
+        say: Is given the sentences of a search.
+    """
+
+    console: Console = Console(quiet=True)  # noqa: RUF009  it shows nothing
+    setup: SetupProgress = SILENCE
+    counting: Callable[[str, int], AbstractContextManager[Callable[[str], None]]] = _uncounted
+    say: Callable[[str], None] = lambda text: None
+
+    def display(self, runner: Runner, place: Path) -> Display:
+        """The display of a run, with the durations of earlier trials in the folder."""
+        return display_for(self.console, virtual=runner.time_domain == "virtual", known=_known(place))
+
+
+NOBODY: Final = Listener()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's summary, and whether the failures of ``[survival]`` were tried to the end, if there are any."""
+
+    summary: Summary
+    survived: bool = True
+
+
+def readied(
+    file: Path, runner: RunnerName, scale: float, allowed: Mapping[str, bool], listener: Listener
+) -> tuple[Study, list[str]]:
+    """A study as the runner can carry it out, and the options by which the user allows what it needs.
+
+    Raises DiagnosticsError, and ToolError for a permission that is not given.
+    """
+    study = load_study(file, catalogue(), scale=scale)
+    if runner is RunnerName.HOST:
+        _refuse_survival(study)
+        study = study.on_host()
+        return study, ["--runner", "host", *permissions(study, allowed)]
+    if lock_packages(study, listener.setup):
+        study = load_study(file, catalogue(), scale=scale)
+    return study, []
+
+
+def _refuse_survival(study: Study) -> None:
+    if study.survival is not None:
+        raise ToolError(
+            "survival is measured in the lab alone: a host's power and disks cannot fail and return",
+            place="survival",
+            remedy="leave the table out, or leave out --runner host",
+        )
+
+
+def permissions(study: Study, allowed: Mapping[str, bool]) -> list[str]:
+    """The options that the study needs on a host. Raises ToolError if one is needed and not given."""
+    running = [
+        name
+        for name, workload in study.workloads.items()
+        if any(each.needs_permission for each in loads_of(workload))
+    ]
+    contained = [
+        name
+        for name, stack in study.stacks.items()
+        if any("container:nspawn" in layer.needs().features for layer in stack.every_layer)
+    ]
+    asked = {
+        "commands": (running, "runs programs of its own on this machine: workloads"),
+        "containers": (contained, "has systemd-nspawn started as root on this machine: stacks"),
+    }
+    for what, (names, does) in asked.items():
+        if names and not allowed[what]:
+            raise ToolError(
+                f"the study {does} {listed(names)}",
+                place="--runner host",
+                remedy=f"read `strata plan`; then add --allow-{what}, or leave out --runner host",
+            )
+    return [f"--allow-{what}" for what, (names, _) in asked.items() if names]
+
+
+def carry_out(  # noqa: PLR0917  every caller names a few
+    study: Study,
+    place: Path,
+    runner: Runner,
+    listener: Listener = NOBODY,
+    jobs: int | None = None,
+    only: str | None = None,
+    **more: Any,
+) -> Ran:
+    """Run the missing trials of a study, and try the failures of its ``[survival]``.
+
+    ``more`` has further arguments of `run_study`. After an interruption the same call goes on.
+    """
+    summary = run_study(study, place, runner, listener.display(runner, place), jobs=jobs, only=only, **more)
+    survival = study.survival
+    if only is not None or summary.signal_number is not None or survival is None:
+        return Ran(summary)
+    if isinstance(runner, LabRunner):
+        probes = chosen_probes(survival.probes()) if survival.probes() else []
+        folder = ResultsFolder.open(place)
+        text = "trying the failures of [survival]"
+        try:
+            survey(study, runner, folder, list(study.stacks), probes, listener, text, survival, jobs=jobs)
+        except Cancelled:
+            return Ran(summary, survived=False)
+    return Ran(summary)
+
+
+def survey(  # noqa: PLR0917  each is said anew by every caller
+    study: Study,
+    runner: LabRunner,
+    folder: ResultsFolder,
+    stacks: Sequence[str],
+    probes: Sequence[type[Probe]],
+    listener: Listener,
+    description: str,
+    survival: Survival | None = None,
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+) -> Capabilities:
+    """Probe stacks, and cut their power as ``survival`` says; the findings are kept among the results.
+
+    Raises `Cancelled`; what was found by then is kept, and the same call goes on.
+    """
+    search = Survey(study, runner, folder.path / FINDINGS_NAME)
+    cuts = [] if survival is None else list(drawn_cuts(study, survival))
+    with listener.counting(description, len(probes) * len(stacks) + len(cuts)) as count:
+
+        def finished(finding: Capability | PowerCutFinding) -> None:
+            count(_finding_words(finding))
+
+        made = [] if survival is None else search.cut(survival, jobs=jobs, finished=finished)
+        cells = search.run(stacks, probes, jobs=jobs, fresh=fresh, finished=finished)
+    found = search.capabilities(cells, made)
+    write_capabilities(folder, found)
+    return found
+
+
+def _finding_words(finding: Capability | PowerCutFinding) -> str:
+    if isinstance(finding, Capability):
+        return f"{finding.stack}, {finding.probe}: {finding.verdict}"
+    return f"{finding.stack} under {finding.workload}, power cut {finding.number}: {finding.verdict}"
+
+
+def runner_for(  # noqa: PLR0917
+    name: RunnerName,
+    results: Path,
+    scratch: Path | None = None,
+    disks: RealDisks | None = None,
+    stall_limit_s: float = STALL_LIMIT_S,
+    build: bool = False,
+    *,
+    listener: Listener = NOBODY,
+) -> Runner:
+    """The runner; on a host its journal stands among the results. Raises ToolError, LabError."""
+    if name is RunnerName.HOST:
+        if scratch is None:
+            raise ToolError(
+                "the host runner needs a folder for the files behind its loop devices",
+                place="--scratch",
+                remedy="add for example --scratch /srv/scratch, on the disk that is to be measured; or name "
+                "real disks by --disk",
+            )
+        agent = _agent(listener, build=build)
+        load = find_entry("load", project_root())
+        return HostRunner(
+            agent,
+            scratch=scratch,
+            journal=results,
+            disks=disks,
+            load=None if load is None else LoadBuild.of(load),
+            progress=listener.setup,
+        )
+    if scratch is not None:
+        raise ToolError(
+            "--scratch is for the host runner", place="--scratch", remedy="add --runner host, or leave it out"
+        )
+    lab = find_lab()
+    if build and lab is None:
+        lab = ensure_lab(listener.setup, only=ESSENTIAL)
+    return LabRunner(lab or require_lab(), stall_limit_s=stall_limit_s, progress=listener.setup)
+
+
+def _agent(listener: Listener, *, build: bool) -> AgentBuild:
+    """The agent; the host runner needs neither kernel nor image."""
+    entry, load = (find_entry(part, project_root()) for part in ("agent", "load"))
+    if build and (entry is None or load is None):
+        ensure_lab(listener.setup, only=("agent", "load"))
+        entry = find_entry("agent", project_root())
+    if entry is None:
+        raise LabError("the agent must be built first", remedy="run `strata lab build --only agent`")
+    return AgentBuild.of(entry)
+
+
+def _known(place: Path) -> Iterator[ResultRecord]:
+    """One earlier result of every cell, for the expected duration of its trials."""
+    with suppress(StrataError):  # the run itself reports a bad folder
+        for reading in ResultsFolder.open(place).one_of_each_cell():
+            if reading.record is not None:
+                yield reading.record
