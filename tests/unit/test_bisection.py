@@ -136,7 +136,7 @@ def test_the_command_measures_each_kernel_once_and_goes_on(
         return runners[-1]
 
     runners: list[FakeRunner] = []
-    monkeypatch.setattr("strata.cli.run.runner_for", runner_of)
+    monkeypatch.setattr("strata.actions.run.runner_for", runner_of)
     monkeypatch.setattr("strata.cli.bisect.explain", lambda trials: print(len(trials), "explained"))
     (tmp_path / "tiny.toml").write_text(TEXT)
     words = ["bisect", tmp_path / "tiny.toml", "--tree", tree, "--good", "c0", "--bad", "c15"]

@@ -12,8 +12,8 @@ from execution_factory import TEXT, TRIALS, fake_runner
 from typer.testing import CliRunner
 
 from command_line import refusal, shown, shown_json
+from strata.actions import run as running
 from strata.cli import app, main
-from strata.cli import run as run_command
 from strata.errors import LabError, ResultError, RunError, StrataError, StudyError, ToolError
 from strata.lab.folder import PREFIX, run_root
 from strata.results.store import ResultsFolder
@@ -184,8 +184,8 @@ def test_a_load_generator_that_alone_is_missing_is_built_for_a_host(
     def build(progress: object, only: tuple[str, ...] = ("load",)) -> None:
         raise Asked(only)
 
-    monkeypatch.setattr(run_command, "find_entry", lambda part, root: None if part == "load" else object())
-    monkeypatch.setattr(run_command, "ensure_lab", build)
+    monkeypatch.setattr(running, "find_entry", lambda part, root: None if part == "load" else object())
+    monkeypatch.setattr(running, "ensure_lab", build)
 
     result = CliRunner().invoke(app, ["run", str(study), "--build", "--runner", "host", "--scratch", "."])
 
