@@ -59,7 +59,7 @@ def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) ->
     assert best[2]["verdict"] == "worse"
     assert best[2]["ratio_to_best"] == pytest.approx(75 / 344, rel=0.05)
     assert len(plain["trials"]) == 18
-    assert all(trial["usable"] for trial in plain["trials"])
+    assert all(trial["valid"] for trial in plain["trials"])
 
 
 def test_csv_is_the_same_table(results: str) -> None:

@@ -39,8 +39,9 @@ def export(
 ) -> None:
     """Write tables and figures for articles and other programs.
 
-    report.md is the report in short. trials.csv and cells.csv, the same as Parquet and in study.json, hold
-    every value and its statistics. figures/ holds each chart as SVG and PNG, named by workload and metric.
+    report.md is the report in short. trials.csv, metrics.csv, cells.csv and others hold every value and its
+    statistics, as do Parquet files and study.json. figures/ holds each chart as SVG and PNG, named by
+    workload and metric.
     Files of an earlier export are replaced, other files are not touched.
 
     Examples:

@@ -8,9 +8,9 @@ from typing import Annotated
 from strata.cli.output import print_json, print_text, refuse_both, stdout
 from strata.cli.parameters import AsCsv, AsJson, FromResults, argument, option
 from strata.errors import ResultError
-from strata.report.table import Column, Table, csv_text, objects, terminal
-from strata.results import query as queries
-from strata.results.query import Answer
+from strata.report.data import TABLES
+from strata.report.query import query_results
+from strata.report.table import Table, columns, csv_text, objects, terminal
 from strata.results.store import ResultsFolder
 
 
@@ -31,8 +31,13 @@ def query(
     refuse_both(json=as_json, csv=as_csv)
     folder = ResultsFolder.open(results)
     if tables:
-        rows = [(table, *column) for table, each in queries.TABLES.items() for column in each]
-        answer = queries.Answer(("table", "column", "type", "meaning"), rows)
+        heads = columns("table", "column", "type", "meaning")
+        described = [
+            (name, column.key, column.sql_type, column.meaning)
+            for name, table in TABLES.items()
+            for column in table.columns
+        ]
+        answer = Table(heads, described)
     elif sql is None:
         raise ResultError(
             "there is no query",
@@ -40,19 +45,10 @@ def query(
             remedy='give one such as "select * from trials"; --tables describes the tables',
         )
     else:
-        answer = queries.query(folder, sql)
-    table = _table(answer)
+        answer = query_results(folder, sql)
     if as_json:
-        print_json(rows=objects(table))
+        print_json(rows=objects(answer))
     elif as_csv:
-        print_text(csv_text(table))
+        print_text(csv_text(answer))
     else:
-        stdout().print(terminal(table))
-
-
-def _table(answer: Answer) -> Table:
-    heads = []
-    for index, name in enumerate(answer.columns):
-        is_number = any(isinstance(row[index], int | float) for row in answer.rows)
-        heads.append(Column(name, "figure" if is_number else "text"))
-    return Table(tuple(heads), answer.rows)
+        stdout().print(terminal(answer))

@@ -12,7 +12,7 @@ from strata.errors import ResultError
 from strata.report.answer import chosen_metrics
 from strata.report.data import cells_table, study_data, trial_metrics
 from strata.report.survival import survival_tables
-from strata.report.table import csv_text, objects, terminal
+from strata.report.table import csv_text, terminal
 from strata.report.terminal import study_view, trial_view
 from strata.results.capabilities import read_capabilities
 from strata.results.store import ResultsFolder
@@ -59,8 +59,7 @@ def show(  # noqa: PLR0917  typer makes options of them
     asked = answer_of(found, capabilities)
     survival = [] if as_csv else survival_tables(capabilities, found)
     if as_json:
-        rows = {table.name: objects(table) for table in survival}
-        print_json(study_data(found, wanted, asked), survival=rows)
+        print_json(study_data(found, capabilities, wanted))
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted, asked=asked)))
     else:
@@ -79,6 +78,6 @@ def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: boo
     if as_json:
         print_json(reading)
     elif as_csv:
-        print_text(csv_text(trial_metrics(reading)))
+        print_text(csv_text(trial_metrics(folder.study().name, reading)))
     else:
         stdout().print(trial_view(reading))

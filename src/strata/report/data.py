@@ -1,100 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's results for other programs: tables of cells and of trials in long form, and all of it as JSON."""
+"""The tables of a study's results, for `strata query`, `strata export` and ``--json``, declared once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from strata.advice.asked import answer_of
 from strata.advice.model import Advice
+from strata.errors import ResultError
 from strata.report.advice_text import lead
 from strata.report.answer import objections
 from strata.report.effects import effects_views
-from strata.report.table import Column, Table, columns, objects
-from strata.report.wording import ends_plain, picked
+from strata.report.survival import survival_tables
+from strata.report.table import Column, Table, objects
+from strata.report.wording import picked
+from strata.results.capabilities import Capabilities
 from strata.results.counts import every_metric
+from strata.results.events import Sample, read_events
 from strata.results.store import Reading
 from strata.statistics.comparison import Comparison, MetricKind
+from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults
 from strata.statistics.summary import Summary
 
+Row = tuple[Any, ...]
+_Rows = Callable[[StudyResults, Advice | None], Iterable[Row]]
+_STUDY: Final = Column("study", meaning="the study's name")
+_STACK: Final = Column("stack", meaning="the stack's name in the study")
+_WORKLOAD: Final = Column("workload", meaning="the workload's name in the study")
+_TRIAL: Final = (
+    _STUDY,
+    Column("trial", meaning="the trial's id: stack.workload.sSEED"),
+    _STACK,
+    _WORKLOAD,
+    Column("seed", "count", meaning="the trial's seed"),
+)
+_VALID: Final = Column("valid", "truth", meaning="whether the trial's numbers may be used")
 _METRIC: Final = (
-    Column("metric", meaning="the metric's name, its unit in it"),
+    Column("metric", meaning="the metric's name, its unit in it; the counts per operation, too"),
     Column("unit", meaning="1/s, ns, B/s, B or 1: of every number of the row that is no ratio"),
     Column("better", meaning="higher or lower"),
     Column("headline", "truth", meaning="whether a report shows it first"),
 )
-TRIALS: Final = (
-    Column("study", meaning="the study's name"),
-    Column("trial", meaning="the trial's id: stack.workload.sSEED"),
-    Column("stack", meaning="the stack's name in the study"),
-    Column("workload", meaning="the workload's name in the study"),
-    Column("seed", "count", meaning="the trial's seed"),
-    Column("time_domain", meaning="virtual or wall; the two are never compared"),
-    Column("valid", "truth", meaning="whether its numbers may be used"),
-    Column("problem", meaning="why not, or why there is no result; empty otherwise"),
-    *_METRIC,
-    Column("value", "1", meaning="in the unit; empty where there is no result"),
-    Column("record_sha256", meaning="hash of the result without real time"),
-)
-CELLS: Final = (
-    Column("study", meaning="the study's name"),
-    Column("workload", meaning="the workload's name in the study"),
-    Column("stack", meaning="the stack's name in the study"),
-    *_METRIC,
-    Column("n", "count", meaning="valid trials, one per seed"),
-    Column("estimate", "1", meaning="over the seeds, by the method"),
-    Column("method", meaning="geometric mean, arithmetic mean, or percentile of the merged histogram"),
-    Column("interval_low", "1", meaning="95 % interval of the estimate; empty with too few seeds"),
-    Column("interval_high", "1", meaning="its upper end"),
-    Column("prediction_low", "1", meaning="from here another seed's value lies in 95 of 100 cases"),
-    Column("prediction_high", "1", meaning="up to here"),
-    Column("minimum", "1", meaning="the lowest seed's"),
-    Column("maximum", "1", meaning="the highest seed's"),
-    Column("best", meaning="the workload's stack with the best estimate of the metric"),
-    Column("ratio_to_best", "1", meaning="the stack's over the best one's, paired by seed"),
-    Column("ratio_low", "1", meaning="95 % interval of the ratio"),
-    Column("ratio_high", "1", meaning="its upper end"),
-    Column(
-        "verdict",
-        meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds, not ranked; "
-        "best itself",
-    ),
-    Column("ruled_out", meaning="why the study's requirements rule the stack out; empty: they do not"),
-    Column("warnings", meaning="codes of the reasons to doubt the cell's numbers, separated by spaces"),
-)
 
 
-def trials_table(results: StudyResults) -> Table:
-    """A row per trial and metric, in the study's order; a trial without a result has one row without them."""
-    rows: list[tuple[Any, ...]] = []
-    for reading in results.readings:
-        place = (results.snapshot.name, reading.trial_id, *reading.trial, results.snapshot.time_domain)
-        head = (*place, reading.usable, reading.problem or None)
-        metrics: list[tuple[Any, ...]] = [
-            (each.name, each.unit, each.better, each.headline, each.value)
-            for each in (every_metric(reading.record) if reading.record else ())
-        ]
-        rows += [(*head, *each, reading.record_sha256) for each in metrics or [(None,) * 5]]
-    return Table(TRIALS, rows)
+@dataclass(frozen=True)
+class DataTable:
+    """A table of a study's results; ``rows`` makes its rows, a value for each column.
 
-
-def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advice | None = None) -> Table:
-    """A row per cell and metric (of ``names``, if any): by workload, headlines first, best stack first.
-
-    ``asked`` is the answer to what the study asks.
+    Attributes:
+        about: What a row is of.
+        is_exported: Whether exports and ``--json`` have it; ``strata query`` has all.
     """
+
+    about: str
+    columns: tuple[Column, ...]
+    rows: _Rows
+    is_exported: bool = True
+
+    def of(self, results: StudyResults, asked: Advice | None = None) -> Table:
+        """The table of these results; ``asked`` is the answer to what the study asks."""
+        return Table(self.columns, [*self.rows(results, asked)])
+
+
+def _of_readings(rows: Callable[[Reading], Iterable[Row]]) -> _Rows:
+    """A table's rows, made trial by trial, each behind the trial's names."""
+
+    def made(results: StudyResults, _: Advice | None) -> Iterator[Row]:
+        for reading in results.readings:
+            key = reading.trial
+            head = (results.snapshot.name, reading.trial_id, key.stack, key.workload, key.seed)
+            yield from ((*head, *row) for row in rows(reading))
+
+    return made
+
+
+def _trial_rows(reading: Reading) -> Iterator[Row]:
+    record, attempt = reading.record, reading.attempt
+    attempts = (attempt.number if attempt else None, reading.attempts, reading.incomplete)
+    head = (*attempts, reading.usable, reading.problem or None)
+    if record is None:
+        yield (*head, *(None,) * 9)
+        return
+    window_ns, real = record.phases_ns.get("measure"), record.real_time
+    times = (window_ns, real.started_at, real.duration_s, real.virtual_per_real)
+    hashes = (record.versions.kernel, record.spec_sha256, reading.record_sha256)
+    yield (*head, record.time_domain, record.runner, *times, *hashes)
+
+
+def _metric_rows(reading: Reading) -> Iterator[Row]:
+    for metric in every_metric(reading.record) if reading.record else ():
+        kind = (metric.name, metric.unit, metric.better, metric.headline)
+        yield (*kind, metric.phase, metric.value, reading.usable)
+
+
+def _check_rows(reading: Reading) -> Iterator[Row]:
+    for check in reading.record.checks if reading.record else ():
+        yield (check.name, check.tenant, check.verdict, check.required, check.detail)
+
+
+def _account_rows(reading: Reading) -> Iterator[Row]:
+    for disk, account in (reading.record.disks if reading.record else {}).items():
+        yield from ((disk, name, value) for name, value in account.items())
+
+
+def _sample_rows(reading: Reading) -> Iterator[Row]:
+    samples: Sequence[Sample] = ()
+    # The record counts; a result whose events were damaged later merely has no samples.
+    with suppress(ResultError):
+        samples = read_events(reading.attempt.events_path).samples if reading.attempt else ()
+    for sample in samples:
+        head = (sample.monotonic_ns, sample.at, sample.step)
+        for source, values in {**sample.disks, "memory": sample.memory, "cpu": sample.cpu}.items():
+            yield from ((*head, source, name, value) for name, value in values.items())
+
+
+def _cell_rows(results: StudyResults, asked: Advice | None, names: Sequence[str] = ()) -> Iterator[Row]:
+    """By workload, headlines first, best stack first."""
     out = objections(asked)
-    rows: list[tuple[Any, ...]] = []
     for workload in results.workloads:
         codes = {
             stack: " ".join(dict.fromkeys(each.code for each in results.warnings(stack, workload))) or None
             for stack in results.stacks
         }
-        for kind in results.kinds(workload):
-            if names and kind.name not in names:
-                continue
+        for kind in [kind for kind in results.kinds(workload) if not names or kind.name in names]:
             ranking, summaries = results.ranking(workload, kind), results.summaries(workload, kind.name)
             best = ranking[0] if ranking else None
             found = results.against(best, {workload: [kind]}) if best is not None else []
@@ -104,40 +136,151 @@ def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advi
                 to_best = (1.0, 1.0, 1.0, "best") if stack == best else _ratio(against.get(stack))
                 if stack not in ranking:
                     to_best = (None, None, None, "not ranked")
-                rows.append(
-                    (*head, *_summary(summaries[stack]), best, *to_best, out.get(stack), codes[stack])
-                )
-    return Table(CELLS, rows)
+                yield (*head, *_summary(summaries[stack]), best, *to_best, out.get(stack), codes[stack])
 
 
 def _kind(kind: MetricKind) -> dict[str, Any]:
     return {"metric": kind.name, **picked(kind, "unit", "better", "headline")}
 
 
-def _summary(summary: Summary) -> tuple[Any, ...]:
-    ends = (end for each in (summary.interval, summary.prediction) for end in ends_plain(each).values())
+def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (interval.low, interval.high) if interval else (None, None)
+
+
+def _summary(summary: Summary) -> Row:
+    ends = (*_ends(summary.interval), *_ends(summary.prediction))
     return (summary.n, summary.estimate, summary.method, *ends, summary.minimum, summary.maximum)
 
 
-def _ratio(comparison: Comparison | None) -> tuple[Any, ...]:
+def _ratio(comparison: Comparison | None) -> Row:
     if comparison is None:
         return (None,) * 4
-    ends = ends_plain(comparison.ratio.interval).values()
-    return (comparison.ratio.ratio, *ends, comparison.verdict)
+    return (comparison.ratio.ratio, *_ends(comparison.ratio.interval), comparison.verdict)
 
 
-def _head(results: StudyResults) -> dict[str, Any]:
-    return {"study": results.snapshot.name, **picked(results.snapshot, "question", "time_domain", "runner")}
+TABLES: Final[Mapping[str, DataTable]] = {
+    "trials": DataTable(
+        "a trial, whether it has a result or not",
+        (
+            *_TRIAL,
+            Column("attempt", "count", meaning="which attempt the row is from"),
+            Column("attempts", "count", meaning="how many were begun"),
+            Column("incomplete", "count", meaning="how many of them have no result"),
+            _VALID,
+            Column("problem", meaning="why not, or why there is no result; empty otherwise"),
+            Column("time_domain", meaning="virtual or wall; the two are never compared"),
+            Column("runner", meaning="what carried it out"),
+            Column("measure_ns", "count", meaning="length of the measured window"),
+            Column("started_at", meaning="when it began, in UTC"),
+            Column("real_duration_s", "1", meaning="real seconds it took"),
+            Column("virtual_per_real", "1", meaning="virtual seconds per real second"),
+            Column("kernel", meaning="kernel release"),
+            Column("spec_sha256", meaning="hash of the plan and the devices' parameters"),
+            Column("record_sha256", meaning="hash of the result without real time"),
+        ),
+        _of_readings(_trial_rows),
+    ),
+    "metrics": DataTable(
+        "a metric of a trial",
+        (
+            *_TRIAL,
+            *_METRIC,
+            Column("phase", meaning="the phase that it is of"),
+            Column("value", "1", meaning="in the unit"),
+            _VALID,
+        ),
+        _of_readings(_metric_rows),
+    ),
+    "cells": DataTable(
+        "a metric of a stack under a workload, over the seeds",
+        (
+            *(_STUDY, _WORKLOAD, _STACK),
+            *_METRIC,
+            Column("n", "count", meaning="valid trials, one per seed"),
+            Column("estimate", "1", meaning="over the seeds, by the method"),
+            Column("method", meaning="geometric or arithmetic mean, or percentile of the merged histogram"),
+            Column("interval_low", "1", meaning="95 % interval of the estimate; empty with too few seeds"),
+            Column("interval_high", "1", meaning="its upper end"),
+            Column("prediction_low", "1", meaning="from here another seed's value lies in 95 of 100 cases"),
+            Column("prediction_high", "1", meaning="up to here"),
+            Column("minimum", "1", meaning="the lowest seed's"),
+            Column("maximum", "1", meaning="the highest seed's"),
+            Column("best", meaning="the workload's stack with the best estimate of the metric"),
+            Column("ratio_to_best", "1", meaning="the stack's over the best one's, paired by seed"),
+            Column("ratio_low", "1", meaning="95 % interval of the ratio"),
+            Column("ratio_high", "1", meaning="its upper end"),
+            Column(
+                "verdict",
+                meaning="against the best: equal, worse, undecided, marginal, doubtful, too few seeds, "
+                "not ranked; best itself",
+            ),
+            Column("ruled_out", meaning="why the study's requirements rule it out; empty: they do not"),
+            Column("warnings", meaning="codes of the reasons to doubt the numbers, with spaces between"),
+        ),
+        _cell_rows,
+    ),
+    "checks": DataTable(
+        "a question about a trial's numbers",
+        (
+            *_TRIAL,
+            Column("name", meaning="the question in kebab case"),
+            Column("tenant", meaning="the tenant whose numbers they are; empty: all"),
+            Column("verdict", meaning="yes, no or unknown"),
+            Column("required", "truth", meaning="whether a no makes the result invalid"),
+            Column("detail", meaning="the reason, with figures"),
+        ),
+        _of_readings(_check_rows),
+    ),
+    "disk_accounts": DataTable(
+        "a counter of a trial's disk",
+        (
+            *_TRIAL,
+            Column("disk", meaning="the disk's name in the study"),
+            Column("name", meaning="the counter, unit last"),
+            Column("value", "count", meaning="change over the measured window"),
+        ),
+        _of_readings(_account_rows),
+    ),
+    "samples": DataTable(
+        "a reading of a trial's monitor",
+        (
+            *_TRIAL,
+            Column("monotonic_ns", "count", meaning="time of the sample"),
+            Column("moment", meaning="interval, step_start or step_end"),
+            Column("step", meaning="the step that started or ended"),
+            Column("source", meaning="disk name, memory or cpu"),
+            Column("name", meaning="the reading, unit last"),
+            Column("value", "count", meaning="as read; counters are cumulative"),
+        ),
+        _of_readings(_sample_rows),
+        is_exported=False,
+    ),
+}
+
+
+def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advice | None = None) -> Table:
+    """The cells of these metrics, by default of all; ``asked`` is the answer to what the study asks."""
+    return Table(TABLES["cells"].columns, [*_cell_rows(results, asked, names)])
+
+
+def trial_metrics(study: str, reading: Reading) -> Table:
+    """The metrics of one trial."""
+    key = reading.trial
+    head = (study, reading.trial_id, key.stack, key.workload, key.seed)
+    return Table(TABLES["metrics"].columns, [(*head, *row) for row in _metric_rows(reading)])
 
 
 def study_data(
-    results: StudyResults, names: Sequence[str] = (), asked: Advice | None = None
+    results: StudyResults, capabilities: Capabilities | None = None, names: Sequence[str] = ()
 ) -> dict[str, Any]:
     """A study for ``--json`` and the export's study.json: the answer to what it asks, and its tables.
 
     ``names`` are the metrics of its cells, by default all.
     """
-    snapshot = results.snapshot
+    snapshot, asked = results.snapshot, answer_of(results, capabilities)
+    exported = {name: table for name, table in TABLES.items() if table.is_exported}
+    tables = {name: table.of(results, asked) for name, table in exported.items() if name != "cells"}
+    tables["cells"] = cells_table(results, names, asked=asked)
     return {
         "study": snapshot.name,
         **picked(snapshot, "question", "time_domain", "runner", "seeds", "stacks", "workloads", "skipped"),
@@ -150,21 +293,14 @@ def study_data(
             for stack in results.stacks
             for each in results.warnings(stack, workload)
         ],
-        "cells": objects(cells_table(results, names, asked=asked)),
-        "trials": results.readings,
+        **{name: objects(table) for name, table in tables.items()},
+        "columns": {
+            name: {column.key: column.meaning for column in table.columns} for name, table in exported.items()
+        },
         "effects": effects_views(results),
         "searches": results.searches,
+        "survival": {table.name: objects(table) for table in survival_tables(capabilities, results)},
     }
-
-
-def trial_metrics(reading: Reading) -> Table:
-    heads = columns("trial", "metric", ("value", "1"), "unit", "better", "phase", ("headline", "truth"))
-    metrics = every_metric(reading.record) if reading.record else []
-    rows = [
-        (reading.trial_id, each.name, each.value, each.unit, each.better, each.phase, each.headline)
-        for each in metrics
-    ]
-    return Table(heads, rows)
 
 
 def raw_values(results: StudyResults) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from strata.report.advice_tables import advice_section, is_said
 from strata.report.advice_text import lead
 from strata.report.answer import Answer, answer, check_reportable, objections, overall, shown_kinds, standings
 from strata.report.capability_table import capability_table
-from strata.report.data import CELLS, TRIALS, cells_table, study_data, trials_table
+from strata.report.data import TABLES, study_data
 from strata.report.document import markdown_of
 from strata.report.figures import figures, to_svg
 from strata.report.origin import command, declared_seeds, origin, precision_notes, seeds_words
@@ -37,7 +37,7 @@ from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.report.survival import TITLE as SURVIVAL_TITLE
 from strata.report.survival import survival_tables
 from strata.report.svg import to_png
-from strata.report.table import Table, csv_text, markdown, objects, parquet
+from strata.report.table import Table, csv_text, markdown, parquet
 from strata.report.warnings import grouped_warnings
 from strata.report.wording import covered_words
 from strata.results.capabilities import Capabilities
@@ -111,19 +111,18 @@ def _files(
     if "markdown" in wanted:
         advice = advise_on_all(results, capabilities)
         yield "report.md", to_markdown(results, capabilities, advice)
-    if wanted & {"csv", "parquet", "json"}:
-        asked = answer_of(results, capabilities)
-        tables = {"trials": trials_table(results), "cells": cells_table(results, asked=asked)}
-        for name, table in tables.items():
-            if "csv" in wanted:
-                yield f"{name}.csv", csv_text(table).encode()
-            if "parquet" in wanted:
-                yield f"{name}.parquet", parquet(table)
-        if "json" in wanted:
-            found = study_data(results, asked=asked)
-            meanings = {each.key: each.meaning for each in (*TRIALS, *CELLS)}
-            data = {"format": JSON_FORMAT, **found, "metrics": objects(tables["trials"]), "columns": meanings}
-            yield "study.json", f"{json_text(data, indent=1)}\n".encode()
+    asked = answer_of(results, capabilities) if wanted & {"csv", "parquet"} else None
+    for name, declared in TABLES.items() if wanted & {"csv", "parquet"} else ():
+        if not declared.is_exported:
+            continue
+        table = declared.of(results, asked)
+        if "csv" in wanted:
+            yield f"{name}.csv", csv_text(table).encode()
+        if "parquet" in wanted:
+            yield f"{name}.parquet", parquet(table)
+    if "json" in wanted:
+        data = {"format": JSON_FORMAT, **study_data(results, capabilities)}
+        yield "study.json", f"{json_text(data, indent=1)}\n".encode()
     for figure in figures(results, reference) if wanted & {"svg", "png"} else ():
         drawn = to_svg(figure)
         if "svg" in wanted:

@@ -73,6 +73,11 @@ class Column:
         return self.name or self.title
 
     @property
+    def sql_type(self) -> str:
+        """Its type in DuckDB."""
+        return _TYPES.get(self.unit, "DOUBLE")
+
+    @property
     def is_left(self) -> bool:
         return self.unit in _TEXTS
 
@@ -252,7 +257,7 @@ def parquet(table: Table) -> bytes:
     with TemporaryDirectory(prefix="strata-export-") as folder, offline_connection(threads=1) as connection:
         lines, file = Path(folder) / "rows.jsonl", Path(folder) / "table.parquet"
         lines.write_text("".join(json.dumps(row) + "\n" for row in objects(table)), encoding="utf-8")
-        types = {each.key: _TYPES.get(each.unit, "DOUBLE") for each in table.columns}
+        types = {column.key: column.sql_type for column in table.columns}
         found = connection.read_json(table_file(lines), format="newline_delimited", columns=types)
         found.write_parquet(str(file))
         return file.read_bytes()

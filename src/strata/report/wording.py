@@ -68,11 +68,6 @@ def picked(record: object, *names: str) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names}
 
 
-def ends_plain(interval: Interval | None, name: str = "interval") -> dict[str, float | None]:
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return {f"{name}_low": low, f"{name}_high": high}
-
-
 def between(low: float, high: float, unit: str, word: str = "–") -> str:
     """Two values as a range: ``347 – 351 /s``, the unit once where both have it."""
     first, last = format_value(low, unit), format_value(high, unit)
