@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -247,24 +248,9 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
     """The evidence on the candidate ``stacks``."""
     declared = results.snapshot.declared_workloads
     fitting = _fitting(results.workloads, use, declared)
-    has = {
-        workload: [stack for stack in stacks if _counts(results, stack, workload)]
-        for names in fitting.values()
-        for workload in names
-    }
-    involved = {stack for each in has.values() for stack in each}
-    # A workload with results on only a few stacks would exclude all the others.
-    kept = {workload for workload, each in has.items() if len(each) >= max(2, len(involved) / 2)}
-    complete = [stack for stack in stacks if kept and all(stack in has[workload] for workload in kept)]
+    kept, complete = _comparable(results, stacks, chain(*fitting.values()))
     counting = [(weight, [each for each in fitting[weight.name] if each in kept]) for weight in use.weights]
     parts = _parts(results, counting, complete, scorer)
-    used = {part.workload for part in parts}
-    coverage = []
-    for weight in use.weights:
-        names = fitting[weight.name]
-        measured = tuple(name for name in names if name in used)
-        lacking = tuple(name for name in names if name not in used)
-        coverage.append(Coverage(weight, weight.weight / use.total, measured, lacking))
     seeds = {
         stack: frozenset[int].intersection(*(scorer.seeds(stack, part) for part in parts))
         for stack in (complete if parts else ())
@@ -276,7 +262,32 @@ def evidence_of(results: StudyResults, use: Use, stacks: Sequence[str], scorer: 
         for stack in stacks
         if kept and stack not in ranked
     )
-    return Evidence(tuple(coverage), tuple(parts), tuple(ranked), out, seeds)
+    return Evidence(_coverage(use, fitting, parts), tuple(parts), tuple(ranked), out, seeds)
+
+
+def _coverage(use: Use, fitting: Mapping[str, Sequence[str]], parts: Iterable[Part]) -> tuple[Coverage, ...]:
+    """By weight, which of the workloads that fit it were measured, and which were not."""
+    used = {part.workload for part in parts}
+    found = []
+    for weight in use.weights:
+        names = fitting[weight.name]
+        measured = tuple(name for name in names if name in used)
+        lacking = tuple(name for name in names if name not in used)
+        found.append(Coverage(weight, weight.weight / use.total, measured, lacking))
+    return tuple(found)
+
+
+def _comparable(
+    results: StudyResults, stacks: Sequence[str], workloads: Iterable[str]
+) -> tuple[set[str], list[str]]:
+    """The workloads that enough stacks have, and the stacks that have all of them.
+
+    A workload with results on only a few stacks would exclude all the others.
+    """
+    has = {name: [stack for stack in stacks if _counts(results, stack, name)] for name in workloads}
+    involved = set(chain(*has.values()))
+    kept = {name for name, those in has.items() if len(those) >= max(2, len(involved) / 2)}
+    return kept, [stack for stack in stacks if kept and all(stack in has[name] for name in kept)]
 
 
 def durability_of(results: StudyResults, use: Use, stack: str) -> str | None:

@@ -296,6 +296,11 @@ def _read(tables: Mapping[str, Any], diagnostics: Diagnostics, catalogue: Catalo
     return found
 
 
+def _may_yield(kind: type[Workload], metric: str) -> bool:
+    """Whether a workload yields a metric; one that declares no metrics may yield any."""
+    return not kind.metric_specs or any(spec.is_called(metric) for spec in kind.metric_specs)
+
+
 def _read_use(name: str, value: Any, diagnostics: Diagnostics, catalogue: Catalogue) -> Use | None:
     path = ("uses", name)
     patterns = _patterns(value, diagnostics, catalogue, path)  # also of a use that has other mistakes
@@ -317,15 +322,7 @@ def _read_use(name: str, value: Any, diagnostics: Diagnostics, catalogue: Catalo
             )
         kinds = [catalogue.workloads[pattern.kind] for pattern in patterns.get(named, ())]
         for metric in weight.metrics:
-            if (
-                metric != HEADLINE
-                and kinds
-                and all(
-                    # A workload that declares no metrics may yield any.
-                    kind.metric_specs and not any(each.is_called(metric) for each in kind.metric_specs)
-                    for kind in kinds
-                )
-            ):
+            if metric != HEADLINE and kinds and not any(_may_yield(kind, metric) for kind in kinds):
                 diagnostics.add(
                     (*place, "metrics", metric),
                     f'no workload that it fits yields the metric "{metric[:60]}"',

@@ -194,6 +194,17 @@ def _failures_real_s(study: Study, cells: Iterable[CellEstimate]) -> float:
     return cuts_s + len(wanted.probes()) * len(study.stacks) * _PROBE_REAL_S
 
 
+def _real_per_virtual(study: Study, load: Workload, kinds: Iterable[str], cached_readers: int) -> float:
+    """The real seconds of a virtual one under a load, on disks of these kinds."""
+    speed = _UNIT_PS / (study.processor.number("unit_time") or _UNIT_PS)
+    ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE * speed) for kind in kinds), default=1.0)
+    busy = min(cached_readers, study.processor.number("processors"))
+    ratio = max(ratio, _REAL_PER_VIRTUAL_BUSY * speed * busy)
+    if (rate_per_s := _rate_per_s(load)) is not None:
+        ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
+    return ratio
+
+
 def _cell(  # noqa: PLR0917
     study: Study,
     described: Mapping[str, Any],
@@ -231,13 +242,8 @@ def _cell(  # noqa: PLR0917
     if alike:
         ratio = sum(each.took.real_s for each in alike) / sum(each.took.trial_ns for each in alike)
         return CellEstimate(cell, count, trial_ns, trial_ns * ratio, "same workload and devices")
-    speed = _UNIT_PS / (study.processor.number("unit_time") or _UNIT_PS)
-    ratio = max((_REAL_PER_VIRTUAL.get(kind, _REAL_PER_VIRTUAL_ELSE * speed) for kind in kinds), default=1.0)
     costly = [each for each in loads_of(load) if isinstance(each, CostsRealTime)]
-    busy = min(sum(each.cached_readers for each in costly), study.processor.number("processors"))
-    ratio = max(ratio, _REAL_PER_VIRTUAL_BUSY * speed * busy)
-    if (rate_per_s := _rate_per_s(load)) is not None:
-        ratio = min(ratio, _REAL_PER_VIRTUAL_IDLE + rate_per_s * _REAL_PER_OPERATION_S)
+    ratio = _real_per_virtual(study, load, kinds, sum(each.cached_readers for each in costly))
     boots = 1 if shared_by is None else 1 + 1 / shared_by
     layers = [layer.real_time() for layer in study.stacks[cell.stack].every_layer]
     boot_s = _BOOT_S + sum(each.start_s for each in layers)

@@ -55,6 +55,26 @@ _WAITING_MIN: Final = 0.01
 _UNKNOWN: Final = "it is not known what the disks moved"
 
 
+def _of_placement(
+    trial: FinishedTrial, placement: Placement, throughput: Sequence[Throughput]
+) -> Iterator[Check]:
+    """The checks of a load in its place."""
+    plan, events, tenant = trial.plan, trial.events, placement.tenant
+    for aspect in ASPECTS:
+        yield from aspect.checks(trial, placement)
+    yield _larger_than_memory(placement, plan, events)
+    yield from _direct(placement, events)
+    yield from _covers_periods(placement, plan, events)
+    own = next((each for each in throughput if (each.source, each.tenant) == ("load", tenant)), None)
+    if own is not None:
+        yield _steady(own.rates, own.interval_ns, "its own throughput", "/s")
+    yield from placement.load.checks(trial.outputs_of(placement))
+    before = trial.load.tenants()[tenant].before if tenant is not None else None
+    if before is not None:
+        for check in before.checks(trial.outputs.within(tenant or "", "before")):
+            yield check.model_copy(update={"name": f"before-{check.name}"})
+
+
 def checks_of(
     trial: FinishedTrial, throughput: Sequence[Throughput], metrics: Iterable[Metric] = ()
 ) -> list[Check]:
@@ -71,24 +91,7 @@ def checks_of(
     if len(placements) > 1 or placements[0].tenant is not None:
         found += load.checks(trial.outputs)
     for placement in placements:
-        for aspect in ASPECTS:
-            found += _named(aspect.checks(trial, placement), placement.tenant)
-        found += _named([_larger_than_memory(placement, plan, events)], placement.tenant)
-        found += _named(_direct(placement, events), placement.tenant)
-        found += _named(_covers_periods(placement, plan, events), placement.tenant)
-        own = next(
-            (each for each in throughput if (each.source, each.tenant) == ("load", placement.tenant)), None
-        )
-        if own is not None:
-            found += _named(
-                [_steady(own.rates, own.interval_ns, "its own throughput", "/s")], placement.tenant
-            )
-        found += _named(placement.load.checks(trial.outputs_of(placement)), placement.tenant)
-        before = load.tenants()[placement.tenant].before if placement.tenant is not None else None
-        if before is not None:
-            asked = before.checks(trial.outputs.within(placement.tenant or "", "before"))
-            named = [each.model_copy(update={"name": f"before-{each.name}"}) for each in asked]
-            found += _named(named, placement.tenant)
+        found += _named(_of_placement(trial, placement, throughput), placement.tenant)
     judged = {each.tenant for each in found if each.name == STEADY}
     if judged:
         unknown = _unknown("its throughput over time is not known")

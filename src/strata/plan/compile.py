@@ -194,17 +194,11 @@ def compile_trial(
     load = study.load(stack, workload)
     shared, placements = placements_of(study, declared, workload, seed)
     placements = [replace(each, is_cut=cut_after_ns is not None and not each.tenant) for each in placements]
-    steps = [step for each in shared for step in each.build()]
-    for placement in placements:
-        steps += placement.build()
-    for placement in placements:
-        steps += placement.of_load([given_to_load(placement)])
     combination = Combination(study, declared, load, cut_after_ns)
-    for aspect in ASPECTS:
-        for placement in placements:
-            steps += aspect.prepared(combination, placement)
+    steps = _before_load(combination, shared, placements)
     loaded, repeatable = _load_steps(study, placements, load)
-    kept = [name for name in declared.all_devices if not any(name in step.destroys for step in steps)]
+    destroyed = set[str]().union(*(step.destroys for step in steps))
+    kept = [name for name in declared.all_devices if name not in destroyed]
     if kept and loaded:  # no layer makes anything of the bare disk: the workload writes over it
         loaded[0] = loaded[0].model_copy(update={"destroys": tuple(kept)})
     if any(aspect.fills_window(combination) for aspect in ASPECTS):
@@ -219,8 +213,6 @@ def compile_trial(
         steps.insert(prepared, _pause(pause_ns))
     steps = with_accounts(steps)
     places = [*shared, *places_by_name(placements).values()]
-    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
-    inputs = (PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
     return plan_of(
         study,
         declared,
@@ -232,8 +224,29 @@ def compile_trial(
         interval_ns=study.sample_interval_ns,
         # A limit that depends on the load would keep loads from sharing what is prepared.
         time_limit_ns=study.time_limit_ns + (_PERIOD_NS_MAX if study.prepare == "once" else pause_ns),
-        inputs=tuple(inputs),
+        inputs=_inputs_of(study, load),
     )
+
+
+def _before_load(
+    combination: Combination, shared: Iterable[LayerPlace], placements: Sequence[Placement]
+) -> list[Step]:
+    """The steps that build the stack, give the load its place, and prepare what aspects need."""
+    steps = [step for each in shared for step in each.build()]
+    for placement in placements:
+        steps += placement.build()
+    for placement in placements:
+        steps += placement.of_load([given_to_load(placement)])
+    for aspect in ASPECTS:
+        for placement in placements:
+            steps += aspect.prepared(combination, placement)
+    return steps
+
+
+def _inputs_of(study: Study, load: Workload) -> tuple[PlanInput, ...]:
+    """The inputs of a load and of the loads in it, by their names."""
+    named = {name: source for each in loads_of(load) for name, source in each.inputs().items()}
+    return tuple(PlanInput.of(name, named[name], study.inputs.get(named[name])) for name in sorted(named))
 
 
 def _steps_beside(combination: Combination, placements: Sequence[Placement]) -> list[Step]:

@@ -338,8 +338,10 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
     if not tenants:
         return [step for each in placements for step in each.of_load(each.load.steps(each.context()))]
     named = [(placement, tenants[placement.tenant or ""]) for placement in placements]
-    steps = [step for each, tenant in named for step in each.of_load(_folders(each, tenant.before))]
-    before = [step for each, tenant in named for step in each.of_load(_before(each, tenant.before))]
+    steps, before = list[Step](), list[Step]()
+    for each, tenant in named:
+        steps += each.of_load(_folders(each, tenant.before))
+        before += each.of_load(_before(each, tenant.before))
     steps += before
     if before:
         title = "Write back the data of the steps before the loads"
@@ -352,13 +354,20 @@ def workload_steps(placements: Sequence[Placement], tenants: Mapping[str, Tenant
         steps += [step for step in own if step not in late]
         spanning += late
     if any(tenant.alone for tenant in tenants.values()):
-        for each, tenant in named:
-            title = f"Write back dirty data before {each.tenant} is alone"
-            steps += _written_back(placements, f"{each.tenant}-settled", "warmup", title)
-            steps += each.of_load(_alone_window(each, tenant.alone))
-        title = "Write back dirty data before all run together"
-        steps += _written_back(placements, "settled-together", "warmup", title)
+        steps += _alone_windows(placements, named)
     return [*steps, *spanning]
+
+
+def _alone_windows(
+    placements: Sequence[Placement], named: Iterable[tuple[Placement, Tenant]]
+) -> Iterator[Step]:
+    """The windows in which each tenant is alone, each after dirty data were written back."""
+    for each, tenant in named:
+        title = f"Write back dirty data before {each.tenant} is alone"
+        yield from _written_back(placements, f"{each.tenant}-settled", "warmup", title)
+        yield from each.of_load(_alone_window(each, tenant.alone))
+    title = "Write back dirty data before all run together"
+    yield from _written_back(placements, "settled-together", "warmup", title)
 
 
 def _written_back(

@@ -9,7 +9,7 @@ not dominate. A plausible processor says where a price lies that the operations 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,6 +69,15 @@ class Fit:
         return sum(within) / len(within)
 
 
+def _centre(ranges: Iterable[ProcessorParameter]) -> np.ndarray:
+    return np.log([float(each.value) for each in ranges])
+
+
+def _spread(ranges: Iterable[ProcessorParameter]) -> np.ndarray:
+    """Half of each range in logarithms, as a standard deviation."""
+    return np.array([max(math.log(each.high / each.low) / 2, _PLAUSIBLE_SD_MIN) for each in ranges])
+
+
 def _robust(errors: np.ndarray) -> np.ndarray:
     """Beyond two standard deviations an error counts by its size, not its square (Huber's loss)."""
     size = np.abs(errors)
@@ -88,8 +97,7 @@ def fit_processor(
     counts = np.array([[_count(name, lab[name], each) for each in COUNTED] for name in names]) * scale
     host_ns = np.array([host[name].processor_ns for name in names])
     ranges = [plausible.parameters[each] for each in COUNTED.values()]
-    centre = np.log([float(each.value) for each in ranges])
-    spread = np.array([max(math.log(each.high / each.low) / 2, _PLAUSIBLE_SD_MIN) for each in ranges])
+    centre, spread = _centre(ranges), _spread(ranges)
 
     def errors(prices: np.ndarray) -> np.ndarray:
         said = np.log(np.maximum(counts @ np.exp(prices), 1e-9) / host_ns) / _ERROR_SD

@@ -84,19 +84,8 @@ class StackReader:
             cause = "the stack has no pool of which this could be another dataset"
             self.found.add(path, cause, 'name its disks or partitions, such as devices = ["ssd.wal"]')
             return None
-        for index, device in enumerate(table.devices or ()):
-            where = (*path, "devices", index)
-            if self.check_declared(device, capacities, where) and device in used:
-                cause = f'"{device}" is used elsewhere in this stack'
-                self.found.add(where, cause, "name another device, or a partition")
-            used.add(device)
-        self.check_named(table.devices or [], placed, capacities)
+        self._check_own_devices(table.devices or [], placed, capacities, used, path)
         layers = tuple(layer for _, layer in placed if layer is not None)
-        for where, layer in placed:
-            if layer is not None and (layer.beside or used & {*names_of(layer)}):
-                cause = "a layer that divides disks, or names a disk of another filesystem, stands here"
-                self.found.add(where, cause, "divide disks in the stack's own `layers`")
-            used |= {*names_of(layer)} if layer is not None else set()
         if layers and layers[-1].provides != "filesystem":
             self.found.add(
                 (*path, "layers"), "they end in no filesystem", 'add for example { layer = "ext4" }'
@@ -147,8 +136,8 @@ class StackReader:
         """The devices of the lowest layer: as declared, or all that no layer names."""
         needs_none = bool(layers) and layers[0].requires.maximum == 0
         if table.devices is None:
-            named = {name for layer in layers for name in names_of(layer)}
-            named |= {name for each in table.filesystems.values() for name in each.devices or ()}
+            named = set[str]().union(*map(names_of, layers))
+            named = named.union(*(each.devices or () for each in table.filesystems.values()))
             return [] if needs_none else [name for name in self.declared if name not in named]
         for index, device in enumerate(table.devices):
             where = (*path, "devices", index)
@@ -176,6 +165,28 @@ class StackReader:
             if layer.beside and not below.beside:
                 cause = f"the devices that it makes do not exist yet for {below.layer} below it"
                 self.found.add(path, cause, "move it to the beginning of `layers`")
+
+    def _check_own_devices(
+        self,
+        devices: list[str],
+        placed: list[_Placed],
+        capacities: Mapping[str, int],
+        used: set[str],
+        path: Keys,
+    ) -> None:
+        """Hold the devices of a further filesystem against those in use, to which they are added."""
+        for index, device in enumerate(devices):
+            where = (*path, "devices", index)
+            if self.check_declared(device, capacities, where) and device in used:
+                cause = f'"{device}" is used elsewhere in this stack'
+                self.found.add(where, cause, "name another device, or a partition")
+            used.add(device)
+        self.check_named(devices, placed, capacities)
+        for where, layer in placed:
+            if layer is not None and (layer.beside or used & {*names_of(layer)}):
+                cause = "a layer that divides disks, or names a disk of another filesystem, stands here"
+                self.found.add(where, cause, "divide disks in the stack's own `layers`")
+            used |= {*names_of(layer)} if layer is not None else set()
 
     def fits_together(
         self, name: str, devices: list[str], placed: list[_Placed], capacities: Mapping[str, int]
@@ -208,14 +219,17 @@ class StackReader:
             else:
                 provided = layer.provided(provided)
             below = below if layer.beside else layer.layer
-        is_bare = self.several and all(layer is not None and layer.beside for _, layer in placed)
-        one = provided is None or (provided.kind != "pool" and (provided.count == 1 or is_bare))
-        if sound and provided is not None and not one:
+        if sound and provided is not None and not self._is_one_thing(provided, placed):
             cause = f"the stack ends in {provided}, but workloads run on "
             cause += "a mounted filesystem or one block device"
             self.found.add(("stacks", name, "layers"), cause, _top_remedy(provided, self.catalogue))
             return False
         return sound
+
+    def _is_one_thing(self, provided: Provided, placed: list[_Placed]) -> bool:
+        """Whether a workload can run on what a stack ends in; some run on several bare disks."""
+        is_bare = self.several and all(layer is not None and layer.beside for _, layer in placed)
+        return provided.kind != "pool" and (provided.count == 1 or is_bare)
 
 
 def _joined(placed: list[_Placed]) -> list[_Placed]:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from strata.devices.price import Price
+from strata.model.stack import Stack
 from strata.model.study import Study
 from strata.report.capability_table import TONES
 from strata.report.table import Cell, Column, Table
@@ -72,36 +73,14 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
     # The datasets of one pool share its space.
     apart = (part for part in stack.parts if not part.in_pool)
     usable_bytes = sum(part.offers(capacities)[-1].smallest_bytes for part in apart)
-    prices = [used.price for used in study.stack_devices(name)]
-    known = [each for each in prices if each is not None]
-    price = None
-    if known and len(known) == len(prices):
-        price = Price(sum(each.amount for each in known), known[0].currency)
-    per_tb = None
-    if price is not None and usable_bytes:
-        per_tb = Price(price.amount * _TB / usable_bytes, price.currency)
-    layers = stack.every_layer
-    named = stack.capacities(capacities)
-    # The memory of what is in a virtual machine is a part of the machine's, of which each tenant has one.
-    machine = next((index for index, each in enumerate(layers, 1) if each.machine_bytes()), None)
-    tenants = max(len(load.tenants()) for load in study.workloads.values()) or 1
-    memory = sum(
-        (each.kernel_memory_bytes() + each.tables_bytes(named) + each.machine_bytes())
-        * (tenants if len(stack.common) <= index < len(stack.layers) else 1)
-        for index, each in enumerate(layers[:machine])
-    )
-    cuts = [
-        cut
-        for cut in (capabilities.cuts if capabilities is not None else ())
-        if cut.stack == name and not _was_degraded(study, cut)
-    ]
+    price = _price_of(study, name)
+    per_tb = Price(price.amount * _TB / usable_bytes, price.currency) if price and usable_bytes else None
+    found = capabilities.cuts if capabilities is not None else ()
+    cuts = [cut for cut in found if cut.stack == name and not _was_degraded(study, cut)]
     risks = [risk for workload in study.workloads for risk in study.power_risks(name, workload)]
     risks += filter(None, [lost_words(cuts)])
-    verdicts = (
-        {cell.probe: cell.verdict for cell in capabilities.cells if cell.stack == name}
-        if capabilities is not None
-        else {}
-    )
+    cells = capabilities.cells if capabilities is not None else ()
+    verdicts = {cell.probe: cell.verdict for cell in cells if cell.stack == name}
     tried = [probe for probe in _IN_USE if verdicts.get(probe) in ("yes", "no")]
     unable = tuple(_IN_USE[probe] for probe in tried if verdicts[probe] == "no")
     return StackFacts(
@@ -112,7 +91,7 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         survives=verdicts.get("disk-loss"),
         price=price,
         price_per_tb=per_tb,
-        memory_bytes=memory,
+        memory_bytes=_memory_bytes(study, stack, capacities),
         risks=tuple(dict.fromkeys(risks)),
         cuts_survived=0 if risks else sum(cut.kept_its_word is True for cut in cuts),
         unable=unable if tried else None,
@@ -123,6 +102,30 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
 def _was_degraded(study: Study, cut: PowerCutFinding) -> bool:
     load = study.workloads.get(cut.workload)
     return load is not None and load.loses_disk
+
+
+def _price_of(study: Study, name: str) -> Price | None:
+    """The price of a stack's disks, if each has one."""
+    prices = [used.price for used in study.stack_devices(name)]
+    known = [each for each in prices if each is not None]
+    if not known or len(known) < len(prices):
+        return None
+    return Price(sum(each.amount for each in known), known[0].currency)
+
+
+def _memory_bytes(study: Study, stack: Stack, capacities: Mapping[str, int]) -> int:
+    """The memory of the layers; that of what is in a virtual machine is a part of the machine's.
+
+    Of machines, and of other layers of their own, each tenant has one.
+    """
+    layers, named = stack.every_layer, stack.capacities(capacities)
+    machine = next((index for index, each in enumerate(layers, 1) if each.machine_bytes()), None)
+    tenants = max(len(load.tenants()) for load in study.workloads.values()) or 1
+    return sum(
+        (each.kernel_memory_bytes() + each.tables_bytes(named) + each.machine_bytes())
+        * (tenants if len(stack.common) <= index < len(stack.layers) else 1)
+        for index, each in enumerate(layers[:machine])
+    )
 
 
 def facts_table(facts: Sequence[StackFacts]) -> Table:

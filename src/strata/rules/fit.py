@@ -203,9 +203,9 @@ def _in_steps(memory_bytes: int) -> str:
 def memory_diagnostics(stack: Stack, workload: Workload, memory_bytes: int) -> Iterator[Diagnostic]:
     """The tenants of a workload that do not fit into the lab's memory, each with its limit in a burst."""
     tenants = workload.tenants()
-    own = [*stack.each, *(layer for layer in stack.common if layer.is_container)]
-    guests = [limit for layer in own if (limit := layer.memory_limit_bytes()) is not None]
-    limits = [tenant.memory_bytes or (guests[0] if guests else 0) for tenant in tenants.values()]
+    own = (*stack.each, *(layer for layer in stack.common if layer.is_container))
+    guest_bytes = next(filter(None, (layer.memory_limit_bytes() for layer in own)), 0)
+    limits = [tenant.memory_bytes or guest_bytes for tenant in tenants.values()]
     # A filesystem that stands on nothing is in memory, which is charged to the writers' limits.
     charged = [layer for layer in stack.layers if layer.requires.maximum == 0] if all(limits) else []
     held_bytes = sum(layer.kernel_memory_bytes() for layer in stack.layers if layer not in charged)

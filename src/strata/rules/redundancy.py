@@ -65,11 +65,8 @@ def _shared_disks(stack: Stack) -> dict[str, str]:
         if not layer.beside:
             roles |= {f"{name}'s {key}": devices for key, devices in layer.named_devices().items()}
     for disk in dict.fromkeys(disk_of(device) for devices in roles.values() for device in devices):
-        members = {
-            role: count
-            for role, devices in roles.items()
-            if (count := sum(disk_of(each) == disk for each in devices))
-        }
+        counts = {role: [*map(disk_of, devices)].count(disk) for role, devices in roles.items()}
+        members = {role: count for role, count in counts.items() if count}
         alone = any(count == len(roles[role]) or count > 1 for role, count in members.items())
         if sum(members.values()) > 1 and alone:
             found[disk] = f"its partitions serve as {listed(list(members))}"

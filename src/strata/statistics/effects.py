@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations, product
 
 from pydantic import ValidationError
 
@@ -117,22 +117,20 @@ def interactions(results: StudyResults, design: Design, kind: MetricKind) -> lis
     for (one, factor), (two, other) in combinations(enumerate(design.factors), 2):
         first, *levels = (level.name for level in factor.levels)
         base, *others = (level.name for level in other.levels)
-        for level in levels:
-            for further in others:
-                corners = ((level, further), (first, base), (first, further), (level, base))
-                squares = [
-                    [cells.get(_with(_with(at, one, a), two, b)) for a, b in corners]
-                    for at in cells
-                    if at[one] == first and at[two] == base
-                ]
-                whole = [[each for each in square if each] for square in squares if all(square)]
-                uppers = [each for square in whole for each in square[:2]]
-                lowers = [each for square in whole for each in square[2:]]
-                # The mean over both of a square's cells holds half of an interaction's logarithm.
-                comparison = _judged(design, kind, (level, uppers), (first, lowers), power=2)
-                if comparison is not None:
-                    where = (other.name, further, base)
-                    found.append(Effect(factor.name, level, first, comparison, len(whole), where))
+        for level, further in product(levels, others):
+            corners = ((level, further), (first, base), (first, further), (level, base))
+            squares = (
+                [cells.get(_with(_with(at, one, a), two, b)) for a, b in corners]
+                for at in cells
+                if at[one] == first and at[two] == base
+            )
+            whole = [[cell for cell in square if cell] for square in squares if all(square)]
+            # The mean over both of a square's cells holds half of an interaction's logarithm.
+            sides = ([*chain(*(square[:2] for square in whole))], [*chain(*(square[2:] for square in whole))])
+            comparison = _judged(design, kind, (level, sides[0]), (first, sides[1]), power=2)
+            if comparison is not None:
+                where = (other.name, further, base)
+                found.append(Effect(factor.name, level, first, comparison, len(whole), where))
     return found
 
 

@@ -7,7 +7,7 @@ The first set is the baseline. Trials are paired by their seeds; where they shar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final, get_args
@@ -177,24 +177,31 @@ def compare_sets(first: pairing.Side, second: pairing.Side, options: ComparisonO
     )
 
 
+def _kinds_asked(
+    results: StudyResults, workloads: Iterable[str], globs: Sequence[str]
+) -> dict[str, list[MetricKind]]:
+    """By workload, the metrics that are asked for: the headlines, if none is."""
+    kinds = {
+        workload: [
+            kind
+            for kind in results.kinds(workload)
+            if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
+        ]
+        for workload in workloads
+    }
+    if globs and not any(kinds.values()):
+        known = {kind.name for workload in kinds for kind in results.kinds(workload)}
+        cause = f'no workload has a metric like "{", ".join(globs)}"'
+        raise ResultError(cause, place="--metric", remedy=f"there are: {', '.join(sorted(known))}")
+    return kinds
+
+
 def _rows(
     first: StudyResults, second: StudyResults, cells: Sequence[pairing.PairedCell], options: ComparisonOptions
 ) -> tuple[list[Row], list[pairing.Absence]]:
     rows: list[Row] = []
     absent: list[pairing.Absence] = []
-    globs = options.metrics
-    kinds = {
-        workload: [
-            kind
-            for kind in first.kinds(workload)
-            if (any(fnmatchcase(kind.name, glob) for glob in globs) if globs else kind.headline)
-        ]
-        for workload in dict.fromkeys(cell.workload for cell in cells)
-    }
-    if options.metrics and not any(kinds.values()):
-        known = {kind.name for workload in kinds for kind in first.kinds(workload)}
-        cause = f'no workload has a metric like "{", ".join(options.metrics)}"'
-        raise ResultError(cause, place="--metric", remedy=f"there are: {', '.join(sorted(known))}")
+    kinds = _kinds_asked(first, dict.fromkeys(cell.workload for cell in cells), options.metrics)
     for cell in cells:
         for kind in kinds[cell.workload]:
             why = _unlike(second, cell, kind)

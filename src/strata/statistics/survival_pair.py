@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from strata.results.capabilities import Capabilities, PowerCutFinding, mean_recovery_ns
+from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, mean_recovery_ns
 from strata.results.capabilities import Verdict as Found
 from strata.results.differences import Naming
 from strata.units import format_duration
@@ -87,17 +87,21 @@ def _less_is_better(first: float | None, second: float | None) -> Verdict:
 
 def _probe_rows(stack: str, sides: Sequence[tuple[Capabilities | None, str]]) -> Iterator[SurvivalRow]:
     for probe in PROBES:
-        cells = [found.of(name, probe) if found else None for found, name in sides]
-        known = [None if each is None or each.verdict == "failed" else each for each in cells]
+        known = [_known(found, name, probe) for found, name in sides]
         if not any(known):
             continue
-        ranks = [None if each is None else -float(_RANK[each.verdict]) for each in known]
-        texts = [None if each is None else each.verdict for each in known]
+        texts = [None if cell is None else cell.verdict for cell in known]
+        ranks = [None if text is None else -float(_RANK[text]) for text in texts]
         title = next(found.title(probe) for found, _ in sides if found)
         yield SurvivalRow(title, stack, "", texts[0], texts[1], _less_is_better(*ranks))
-        if probe == "corruption-detected":
-            returned = [None if each is None else each.returned_as_data for each in known]
-            said = [None if each is None else "yes" if each else "no" for each in returned]
-            if any(said):
-                verdict = _less_is_better(*returned)
-                yield SurvivalRow("Wrong data returned as data", stack, "", said[0], said[1], verdict)
+        returned = [None if cell is None else cell.returned_as_data for cell in known]
+        if probe == "corruption-detected" and returned != [None, None]:
+            said = [None if wrong is None else "yes" if wrong else "no" for wrong in returned]
+            verdict = _less_is_better(*returned)
+            yield SurvivalRow("Wrong data returned as data", stack, "", said[0], said[1], verdict)
+
+
+def _known(found: Capabilities | None, stack: str, probe: str) -> Capability | None:
+    """A probe's finding on a stack, if there is one and it did not fail."""
+    cell = found.of(stack, probe) if found else None
+    return None if cell is None or cell.verdict == "failed" else cell

@@ -9,7 +9,7 @@ part, whose outcome, the content of the disks and the state of their models, can
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from strata.model.step import RESTART, Purpose, Step
 from strata.model.trial import CellKey
@@ -60,13 +60,15 @@ def restarted(
         for old, new in zip(place.layer.assemble(place.context), _assembled_again(place), strict=True)
     }
     names |= {step.id: f"{step.id}-{_AGAIN}" for step in first if f"{step.id}-{_AGAIN}" in known}
-    rest = [
-        step.model_copy(update={"takes_down": tuple(names.get(each, each) for each in step.takes_down)})
-        if step.takes_down
-        else step
-        for step in steps[len(first) :]
-    ]
+    rest = (_taking_down(step, names) for step in steps[len(first) :])
     return [*first, _restart(first), *again, *rest]
+
+
+def _taking_down(step: Step, names: Mapping[str, str]) -> Step:
+    """A step that takes down others, by the names that they have after the restart."""
+    if not step.takes_down:
+        return step
+    return step.model_copy(update={"takes_down": tuple(names.get(each, each) for each in step.takes_down)})
 
 
 def _assembled_again(place: LayerPlace) -> list[Step]:
