@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 
 from strata.explanation.analysis import DiskTime, Explanation, nearest_rank
 from strata.explanation.comparison import IDLE, Comparison
@@ -17,10 +16,10 @@ from strata.explanation.sentences import KIND_WORDS, names_of, sentences
 from strata.explanation.tables import tables
 from strata.report import charts, svg
 from strata.report.charts import Piece, stacked_bars
+from strata.report.document import Block, Figure, Group, Note, Paragraph, Section
 from strata.report.palette import PARTS, STACKS, Colour
 from strata.report.svg import Drawing
-from strata.report.table import html
-from strata.report.templates import page_style, page_templates
+from strata.report.templates import document_page
 from strata.report.xy import Line
 from strata.traces.attribution import completed
 from strata.traces.kinds import KINDS
@@ -160,21 +159,6 @@ _KIND_COLOURS: Final[Mapping[str, Colour]] = {
 _PERCENTILES: Final = (10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 
-@dataclass(frozen=True)
-class Figure:
-    title: str
-    note: str
-    chart: Drawing
-    legend: Mapping[str, Colour]
-
-
-@dataclass(frozen=True)
-class Part:
-    found: Explanation
-    tables: Sequence[Markup]
-    figures: Sequence[Figure]
-
-
 def render(
     trials: Sequence[tuple[Explanation, Trace | None, tuple[int, int] | None]],
     comparison: Comparison | None = None,
@@ -183,17 +167,30 @@ def render(
 
     Each trial comes with its trace and its window on the trace's clock, if there is one.
     """
-    environment = page_templates("strata.explanation")
-    page = environment.get_template("explanation.html.j2").render(
-        style=page_style(environment),
-        parts=[
-            Part(found, [html(each) for each in tables(found)], _figures(found, trace, window))
-            for found, trace, window in trials
-        ],
-        sentences=sentences(comparison) if comparison else [],
-        comparison_figure=_comparison_figure(comparison) if comparison else None,
+    first = trials[0][0]
+    heading, compared = f"Where the time of {first.name} went", list[Block]()
+    if comparison is not None:
+        heading, *others = sentences(comparison)
+        compared = [*map(Paragraph, others), *([_comparison_figure(comparison)] if others else [])]
+    domain = "Virtual time, modelled disks." if first.time_domain == "virtual" else "Wall time."
+    return document_page(
+        " and ".join(found.name for found, _, _ in trials),
+        kicker="explanation",
+        heading=heading,
+        facts=f"{first.workload_title or first.workload}. {domain}",
+        blocks=[*compared, *(_section(*trial) for trial in trials)],
     )
-    return page.rstrip() + "\n"
+
+
+def _section(found: Explanation, trace: Trace | None, window: tuple[int, int] | None) -> Section:
+    note = ""
+    if found.left_out is None:
+        note = "This trial has no trace of its requests: the figures are its disks’ counts."
+    elif found.missing:
+        note = f"The trace was full: {found.missing:,} requests are missing where kinds are distinguished."
+    noted: list[Block] = [Note([Paragraph(note)])] if note else []
+    blocks = [*noted, *_figures(found, trace, window), Group(tables(found), "tables")]
+    return Section(found.name, found.name, blocks)
 
 
 def _figures(found: Explanation, trace: Trace | None, window: tuple[int, int] | None) -> list[Figure]:
@@ -207,25 +204,25 @@ def _figures(found: Explanation, trace: Trace | None, window: tuple[int, int] | 
             colours = {KIND_WORDS[kind]: _KIND_COLOURS[kind] for kind in KINDS}
             chart = charts.latencies(curves, f"latency at {disk.name}", colours)
             note = "Each step to the right is ten times rarer; lower is better. Both scales are logarithmic."
-            figures.append(Figure(f"{disk.name}: latency by kind", note, chart, {}))
+            figures.append(Figure(f"{disk.name}-latency", f"{disk.name}: latency by kind", note, chart))
         drawing = address_map(records, window, disk.name)
         if drawing.svg:
             legend = {name: colour for name, (colour, _) in GROUPS.items()}
             note = (
                 "Block address over time. Pale: one request in that place at that time; full: more than ten."
             )
-            figures.append(Figure(f"{disk.name}: where and when", note, drawing, legend))
+            title = f"{disk.name}: where and when"
+            figures.append(Figure(f"{disk.name}-map", title, note, drawing, legend=legend))
     return figures
 
 
-def _bars_figure(title: str, note: str, bars: Mapping[str, Sequence[Piece]]) -> Figure:
+def _bars_figure(name: str, title: str, note: str, bars: Mapping[str, Sequence[Piece]]) -> Figure:
     used = {piece.name: piece.colour for pieces in bars.values() for piece in pieces}
-    alternative = f"{title[0].lower()}{title[1:]}".replace("’", "'")
-    return Figure(title, note, stacked_bars(bars, "ns", alternative), used)
+    return Figure(name, title, note, stacked_bars(bars, "ns", title), legend=used)
 
 
 def _time_figures(disks: Sequence[DiskTime]) -> list[Figure]:
-    parts, kinds = {}, {}
+    parts, kinds, window = {}, {}, "The measured window"
     for disk in disks:
         sums = {part: sum(kind.shares_ns.get(part, 0.0) for kind in disk.kinds) for part in _PART_COLOURS}
         sums["idle"] = disk.idle_ns
@@ -233,8 +230,10 @@ def _time_figures(disks: Sequence[DiskTime]) -> list[Figure]:
         times = {kind.name: kind.share_ns for kind in disk.kinds if kind.share_ns} | {IDLE: disk.idle_ns}
         kinds[disk.name] = [_kind_piece(kind, time_ns) for kind, time_ns in times.items()]
     return [
-        _bars_figure("Where the disks’ time went", "The measured window, by part of the mechanism.", parts),
-        _bars_figure("What the disks worked for", "The measured window, by kind of request.", kinds),
+        _bars_figure(
+            "parts", "Where the disks’ time went", "The measured window, by part of the mechanism.", parts
+        ),
+        _bars_figure("kinds", "What the disks worked for", "The measured window, by kind of request.", kinds),
     ]
 
 
@@ -246,7 +245,7 @@ def _comparison_figure(comparison: Comparison) -> Figure:
         second: [_kind_piece(each.kind, each.second.total_ns) for each in ordered],
     }
     title = f"Time per {comparison.first.unit}"
-    return _bars_figure(title, "By kind of request; a mean over the disks.", bars)
+    return _bars_figure("compared", title, "By kind of request; a mean over the disks.", bars)
 
 
 def _kind_piece(kind: str, time_ns: float) -> Piece:
