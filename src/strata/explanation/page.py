@@ -222,7 +222,7 @@ def _bars_figure(name: str, title: str, note: str, bars: Mapping[str, Sequence[P
 
 
 def _time_figures(disks: Sequence[DiskTime]) -> list[Figure]:
-    parts, kinds, window = {}, {}, "The measured window"
+    parts, kinds = {}, {}
     for disk in disks:
         sums = {part: sum(kind.shares_ns.get(part, 0.0) for kind in disk.kinds) for part in _PART_COLOURS}
         sums["idle"] = disk.idle_ns
