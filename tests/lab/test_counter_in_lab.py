@@ -48,7 +48,7 @@ def workloads(names: list[str]) -> str:
     return text
 
 
-@pytest.mark.parametrize("cpu", ["generic-server-2024", "free"])
+@pytest.mark.parametrize("cpu", ["generic-server-2024", pytest.param("free", marks=pytest.mark.slow)])
 def test_the_counter_of_a_processor_shows_virtual_time_and_the_same_twice(
     lab: Lab, tmp_path: Path, cpu: str
 ) -> None:

@@ -126,7 +126,9 @@ def test_killed_at_random_moments_it_completes_with_the_same_results(
 
 
 @pytest.mark.usefixtures("terminal_signals")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
 def test_asked_to_stop_it_leaves_nothing_and_keeps_what_is_finished(
     ground: Ground, undisturbed: tuple[dict[str, str], float], number: signal.Signals
 ) -> None:

@@ -66,7 +66,7 @@ def lives(drawn: Drawn, lab: Lab) -> None:
 
 
 @given(drawn=joined_stacks(layers_min=2))
-@settings(EXAMPLES, max_examples=5)
+@settings(EXAMPLES, max_examples=3)
 def test_layers_that_join_hold_their_data_and_are_deterministic(lab: Lab, drawn: Drawn) -> None:
     lives(drawn, lab)
 

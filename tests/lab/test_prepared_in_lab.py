@@ -159,9 +159,6 @@ def test_every_kind_of_stack_comes_up_again_with_equal_results(lab: Lab) -> None
 
 
 COMPACT = """\
-[stacks.xfs]
-devices = ["ssd"]
-layers = [{ layer = "xfs" }]
 [stacks.bare]
 devices = ["ssd"]
 layers = []
@@ -170,21 +167,21 @@ devices = ["ssd"]
 layers = [{ layer = "btrfs", compression = "zstd" }]
 [workloads.fio]
 workload = "fio"
-size = "200MiB"
+size = "100MiB"
 duration = "200ms"
 preset = "random-read-4k"
 options = { buffer_compress_percentage = 50 }
 [workloads.load]
 workload = "load"
 personality = "fileserver"
-files = 1000
+files = 500
 deletes = "next"
 duration = "200ms"
 """
 
 
 def test_what_programs_of_strata_write_takes_a_few_bytes_of_each_block(lab: Lab) -> None:
-    """Of both data sets 200 MiB and 100 MiB are written; of the files half of the last block is zeros."""
+    """Of both data sets 100 MiB and 50 MiB are written; of the files half of the last block is zeros."""
     with public_folder() as path:
         # Plans with a price name zstd as a program.
         free = HEAD.replace("[study]", '[study]\ncpu = "free"')
@@ -196,7 +193,7 @@ def test_what_programs_of_strata_write_takes_a_few_bytes_of_each_block(lab: Lab)
             is_compressed = "zstd" in (entry / "plan.json").read_text()
             stored_bytes = sum(each.stat().st_blocks * 512 for each in entry.glob("*.disk"))
             made.append((is_compressed, stored_bytes >> 20))
-        assert len(made) == 7  # a load of files needs a filesystem
+        assert len(made) == 5  # a load of files needs a filesystem
         for is_compressed, stored_mib in made:
             # Of compressed data the disk sees what a compressor leaves.
-            assert (stored_mib > 30) == is_compressed, made
+            assert (stored_mib > 20) == is_compressed, made

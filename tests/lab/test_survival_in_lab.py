@@ -10,6 +10,7 @@ import pytest
 from lab_factory import oltp
 
 from command_line import shown, shown_json
+from examples import SHARE
 from strata.capabilities.survey import Survey
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
@@ -37,7 +38,7 @@ devices = ["liar"]
 layers = [{ layer = "ext4" }]
 """
 STACKS = f"""\
-{HONEST}{LYING}[stacks.no-fsync]
+{HONEST}{LYING if SHARE == 1 else ""}[stacks.no-fsync]
 devices = ["disk0"]
 layers = [{{ layer = "ext4" }}]
 settings = {{ postgresql = {{ fsync = false }} }}
@@ -100,12 +101,12 @@ def test_only_the_stack_that_keeps_its_word_has_everything_and_findings_are_kept
     assert (honest.verdict, honest.lost) == ("sound", 0)
     assert (honest.acknowledged or 0) > 50
     assert honest.recovery_ns
-    for name in ("no-fsync", "lying-drive"):
+    for name in ("no-fsync", "lying-drive") if SHARE == 1 else ("no-fsync",):
         broken = found[name, "oltp"]
         assert (broken.acknowledged or 0) > 50, broken
         assert (broken.lost or 0) > 0, broken
         assert "acknowledged operations lost" in lost_words([broken])
-    assert found["lying-drive", "oltp"].lost_by_disks > 0
+        assert broken.lost_by_disks > 0 or name == "no-fsync"
 
     def again(*arguments: object) -> None:
         raise AssertionError("a finding that is kept was made again")

@@ -25,9 +25,9 @@ STACKS = {
 
 SLOW = ("os-installation", "tenants")
 """The one takes a minute even on a quiet machine, but runs on a host; the others have tests of their own."""
-ONCE = {"blog", "bonnie", "filesystem-life", "pgbench", "sql-suite", "tree"}
-"""Repeated by `make test-all` alone: `load`, `dd`, test_identical.py and `sysbench-oltp` repeat the same
-programs."""
+TWICE = {"command", "load", "sysbench-oltp"}
+"""The others are repeated by `make test-all`: these, test_identical.py and test_trace_in_lab.py repeat the
+same programs."""
 
 
 def run(name: str, stacks: list[str], lab: Lab, folder: Path) -> dict[str, ResultRecord]:
@@ -58,7 +58,7 @@ def measures_something(record: ResultRecord) -> None:
 )
 def test_a_workload_measures_something_and_is_deterministic(name: str, lab: Lab, tmp_path: Path) -> None:
     """On btrfs alone: the tests on a host and of the loads' rights run them on ext4."""
-    runs = ("first",) if name in ONCE and SHARE < 1 else ("first", "again")
+    runs = ("first", "again") if name in TWICE or SHARE == 1 else ("first",)
     found = [run(name, ["btrfs"], lab, tmp_path / each)["btrfs"] for each in runs]
 
     measures_something(found[0])

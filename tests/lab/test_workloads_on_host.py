@@ -15,9 +15,12 @@ from strata.runners.host import HostRunner
 
 pytestmark = pytest.mark.root
 
-# `load`, `fill-and-fragment`, `os-installation`, test_host.py and `sql-suite` run the same programs, or the
-# lab runs these, too.
-SLOW = ("bonnie", "tree", "filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp")
+# `load`, `fill-and-fragment`, `os-installation`, `sql-suite`, test_host.py and test_trace_in_lab.py run the
+# same programs, or the lab runs these, too.
+SLOW = (
+    *("bonnie", "tree", "filesystem-life", "blog", "file-storm", "pgbench", "sysbench-oltp", "dd", "fio"),
+    *("sysbench-fileio", "trace"),
+)
 TOO_FAST = "shorter than half a second"
 
 
