@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy
@@ -148,3 +150,23 @@ def test_what_is_said_of_doubtful_numbers_is_doubtful() -> None:
     assert judged(values, level, doubt="xfs: not steady").verdict == "doubtful"
     assert judged(values, level, unranked="idle").verdict == "not ranked"
     assert judged(level, level, doubt="xfs: not steady").verdict == "equal"
+
+
+def test_the_zone_reaches_as_far_down_as_up_so_that_a_verdict_turned_round_is_the_opposite() -> None:
+    lower = Series({seed: 100.0 + seed for seed in range(6)})
+    for ratio, verdict, turned in ((0.9705, "worse", "better"), (0.972, "equal", "equal")):
+        upper = Series({seed: ratio * value for seed, value in lower.values.items()})
+
+        assert (judged(upper, lower).verdict, judged(lower, upper).verdict) == (verdict, turned)
+
+
+def test_the_reasons_and_the_precision_of_either_side_count() -> None:
+    kind = MetricKind("x", "1", "higher", headline=True)
+    values, level = Series({seed: 150.0 + seed for seed in range(6)}), Series(dict.fromkeys(range(6), 100.0))
+    sound = CellSeries("oltp", "ext4", level), CellSeries("oltp", "xfs", values)
+    for at in (0, 1):
+        sides = [*sound]
+        sides[at] = replace(sides[at], unranked="idle", doubt="not steady", precision=0.001)
+        found = present(judge(kind, *sides))
+
+        assert (found.unranked, found.doubt, found.precision) == ("idle", "not steady", 0.001), at
