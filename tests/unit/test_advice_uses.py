@@ -95,18 +95,17 @@ def test_every_probe_has_a_name_for_sentences() -> None:
     assert set(ABILITIES) == {DURABLE, *PROBE_NAMES}
 
 
-@pytest.mark.parametrize(
-    "pattern", [p for use in bundled_uses(catalogue()).values() for w in use.weights for p in w.fits], ids=str
-)
-def test_the_workload_that_an_advice_asks_for_is_sound_and_is_what_the_weight_means(pattern: object) -> None:
-    table = pattern.example(catalogue())  # type: ignore[attr-defined]
-    diagnostics = Diagnostics("study.toml", "")
-    workload = read_workload(diagnostics, catalogue().workloads, table, ("workloads", "example"))
-    diagnostics.raise_all()
+def test_the_workload_that_an_advice_asks_for_is_sound_and_is_what_the_weight_means() -> None:
+    uses = bundled_uses(catalogue()).values()
+    for pattern in (pattern for use in uses for each in use.weights for pattern in each.fits):
+        diagnostics = Diagnostics("study.toml", "")
+        table = pattern.example(catalogue())
+        workload = read_workload(diagnostics, catalogue().workloads, table, ("workloads", "example"))
+        diagnostics.raise_all()
 
-    assert workload is not None
-    assert pattern.fits(workload.model_dump(mode="json"))  # type: ignore[attr-defined]
-    assert not list(workload.diagnostics(1 << 40))
+        assert workload is not None, pattern
+        assert pattern.fits(workload.model_dump(mode="json")), pattern
+        assert not list(workload.diagnostics(1 << 40)), pattern
 
 
 def test_a_metric_that_no_workload_of_its_weight_yields_is_refused(tmp_path: Path) -> None:
@@ -167,9 +166,9 @@ def test_a_capability_that_no_probe_finds_out_is_refused(tmp_path: Path) -> None
     assert 'did you mean "quota"' in mistake
 
 
-@pytest.mark.parametrize("text", ["", "uses = 3\n", "[uses]\n"])
-def test_a_file_without_a_use_is_refused(tmp_path: Path, text: str) -> None:
-    assert "there is no use" in mistakes(tmp_path, text)[0]
+def test_a_file_without_a_use_is_refused(tmp_path: Path) -> None:
+    for text in ("", "uses = 3\n", "[uses]\n"):
+        assert "there is no use" in mistakes(tmp_path, text)[0]
 
 
 def test_a_pattern_means_workloads_of_its_kind_with_its_values_defaults_included() -> None:
@@ -218,9 +217,10 @@ def snapshot(described: dict[str, object]) -> StudySnapshot:
     )
 
 
-@pytest.mark.parametrize("described", [{}, {"workloads": 3}, {"workloads": {"oltp": 3}}])
-def test_a_study_that_describes_no_workload_has_none_that_fits(described: dict[str, object]) -> None:
-    assert snapshot(described).declared_workloads == {}
+def test_a_study_that_describes_no_workload_has_none_that_fits() -> None:
+    cases: tuple[dict[str, object], ...] = ({}, {"workloads": 3}, {"workloads": {"oltp": 3}})
+    for described in cases:
+        assert snapshot(described).declared_workloads == {}
 
 
 def test_weights_can_be_changed_and_left_out() -> None:
@@ -232,20 +232,14 @@ def test_weights_can_be_changed_and_left_out() -> None:
     assert changed.adjusted == ("delivery", "mailboxes")
 
 
-@pytest.mark.parametrize(
-    ("words", "cause"),
-    [
-        (["delivery"], "is no weight"),
-        (["delivery=much"], "is no weight"),
-        (["delivery=-1"], "is no weight"),
-        (["delivery=nan"], "is no weight"),
-        (["delivry=1"], 'has no weight "delivry"'),
-        (["delivery=0", "mailboxes=0"], "no weight is left"),
-    ],
-)
-def test_a_weight_that_cannot_be_is_refused(words: list[str], cause: str) -> None:
-    with pytest.raises(StudyError, match=cause):
-        reweighted(bundled_uses(catalogue())["mail-server"], words)
+def test_a_weight_that_cannot_be_is_refused() -> None:
+    for words, cause in (
+        *((f"delivery{value}", "is no weight") for value in ("", "=much", "=-1", "=nan")),
+        ("delivry=1", 'has no weight "delivry"'),
+        ("delivery=0 mailboxes=0", "no weight is left"),
+    ):
+        with pytest.raises(StudyError, match=cause):
+            reweighted(bundled_uses(catalogue())["mail-server"], words.split())
 
 
 def test_an_unknown_use_is_refused_with_the_nearest() -> None:
