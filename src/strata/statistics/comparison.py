@@ -24,6 +24,7 @@ from strata.statistics.interval import (
 )
 from strata.statistics.level import Level, MeanLevel, estimate, family_among, interval_between, interval_of
 from strata.statistics.summary import Measured, Series
+from strata.units import significant
 
 Verdict = Literal[
     "better", "equal", "worse", "undecided", "marginal", "doubtful", "too few seeds", "not ranked"
@@ -50,6 +51,10 @@ class Ratio:
     interval: Interval | None
     paired: bool = True
     shift: float | None = None
+
+    def __repr__(self) -> str:
+        ends = self.interval and f"({significant(self.interval.low)}, {significant(self.interval.high)})"
+        return f"Ratio(n={self.n}, ratio={significant(self.ratio)}, interval={ends})"
 
 
 @dataclass(frozen=True)
