@@ -23,7 +23,8 @@ from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study as read_study
 from strata.report.advice_tables import advices
 from strata.report.document import Document
-from strata.results import query as queries
+from strata.report.query import query_results
+from strata.report.table import Table
 from strata.results.capabilities import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
@@ -150,13 +151,13 @@ class Results:
             raise ResultError(cause, place=str(self.folder.path), remedy="run the study again")
         return found
 
-    def query(self, sql: str) -> queries.Answer:
+    def query(self, sql: str) -> Table:
         """Ask in DuckDB's SQL, as `strata query` does.
 
-        >>> results.query("select count(*) from trials").rows
+        >>> [*results.query("select count(*) from trials").rows]
         [(36,)]
         """
-        return queries.query(self.folder, sql)
+        return query_results(self.folder, sql)
 
     def _kinds(self, workload: str) -> Sequence[MetricKind]:
         require_known("workload", [workload], self.workloads, "workload")
