@@ -32,8 +32,7 @@ from strata.report.findings import sensitivity_sentences
 from strata.report.heat_map import heat_map
 from strata.report.survival import survival_tables
 from strata.report.table import objects
-from strata.results.capabilities import read_capabilities
-from strata.results.findings import findings_of
+from strata.results.findings import findings_of, read_capabilities
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather

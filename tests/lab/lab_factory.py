@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,17 +26,20 @@ from strata.disks.machine import mounts_under
 from strata.execution.agenda import RETRIES
 from strata.execution.display import LineDisplay
 from strata.experiment.run import Summary, run_study
+from strata.experiment.survey import Survey, chosen_probes
 from strata.lab import Lab
 from strata.lab.boot import Power
 from strata.lab.cache import Cache, Entry, Inputs
 from strata.model.metric import Metric
 from strata.model.step import Prerequisites, Step
+from strata.model.study import Study
 from strata.model.workload import Outputs, Workload, WorkloadContext
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Monitors, Plan, PlanDevice, Trial
 from strata.reading.entries import Catalogue
 from strata.reading.load import load_study
+from strata.results.capabilities import Capabilities
 from strata.results.events import Events, read_events
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
@@ -218,6 +222,17 @@ def on_host(scratch: Path, results: Path) -> tuple[str, ...]:
     """The words for a run on this machine's kernel. Other tests run at the same time, and disturb it."""
     places = ("--scratch", str(scratch), "--results", str(results))
     return ("--runner", "host", "--retries-disturbed", "0", *places)
+
+
+def surveyed(
+    lab: Lab, study: Study, folder: Path, probes: Sequence[str] = (), stacks: Sequence[str] = ()
+) -> Capabilities:
+    """The findings of probes on stacks (none: on all); without probes, of the power cuts of a study."""
+    runner, results = LabRunner(lab), ResultsFolder(folder / "found")
+    if probes:
+        chosen = stacks or list(study.stacks)
+        return Survey(study, runner, results, chosen, chosen_probes(probes)).run()
+    return replace(Survey.of_survival(study, runner, results), probes=()).run(jobs=1)
 
 
 def shared_lab(lab: Lab, folder: Path) -> Path:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Sequence
 
-from strata.capabilities.survey import Survey, chosen_probes
+import pytest
+from lab_factory import surveyed
+
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
@@ -31,17 +33,21 @@ layers = [{ layer = "md", level = 1 }, { layer = "lvm", size = "512MiB" }, { lay
 PROBES = ["corruption-healed", "disk-loss", "grow", "restore-older", "snapshot"]
 
 
+Probed = Callable[[Sequence[str], Sequence[str]], Sequence[Capability]]
+
+
 @pytest.fixture(scope="module")
-def survey(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Survey:
+def probed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Probed:
+    """The cells of probes on stacks, whose findings are kept in one folder."""
     folder = tmp_path_factory.mktemp("capabilities")
     (folder / "study.toml").write_text(HEAD + DISKS + STACKS + fio("mix"))
-    return Survey(load_study(folder / "study.toml", catalogue()), LabRunner(lab), folder / "found")
+    study = load_study(folder / "study.toml", catalogue())
+    return lambda stacks, probes: surveyed(lab, study, folder, probes, stacks).cells
 
 
 @pytest.fixture(scope="module")
-def cells(survey: Survey) -> dict[tuple[str, str], Capability]:
-    found = survey.run(["btrfs", "md-lvm-ext4"], chosen_probes(PROBES))
-    return {(cell.stack, cell.probe): cell for cell in found}
+def cells(probed: Probed) -> dict[tuple[str, str], Capability]:
+    return {(cell.stack, cell.probe): cell for cell in probed(["btrfs", "md-lvm-ext4"], PROBES)}
 
 
 def test_a_mirror_with_checksums_heals_the_copy_that_is_read_and_one_without_returns_it(
@@ -57,8 +63,8 @@ def test_both_go_on_without_a_disk(cells: dict[tuple[str, str], Capability]) -> 
 
 
 @pytest.mark.slow
-def test_a_mirror_does_not_survive_the_loss_of_the_one_ssd_beside_it(survey: Survey) -> None:
-    cells = survey.run(["cached", "special"], chosen_probes(["disk-loss"]))
+def test_a_mirror_does_not_survive_the_loss_of_the_one_ssd_beside_it(probed: Probed) -> None:
+    cells = probed(["cached", "special"], ["disk-loss"])
 
     assert [cell.verdict for cell in cells] == ["no", "no"]
     assert [cell.note.partition(":")[0] for cell in cells] == ["ssd", "ssd"]
@@ -82,10 +88,10 @@ def test_a_volume_and_the_filesystem_on_it_grow_while_in_use(
 
 
 def test_what_was_found_is_kept(
-    survey: Survey, cells: dict[tuple[str, str], Capability], monkeypatch: pytest.MonkeyPatch
+    probed: Probed, cells: dict[tuple[str, str], Capability], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LabRunner, "run", lambda *_: pytest.fail("it booted again"))
 
-    again = survey.run(["btrfs", "md-lvm-ext4"], chosen_probes(PROBES))
+    again = probed(["btrfs", "md-lvm-ext4"], PROBES)
 
     assert {(cell.stack, cell.probe): cell for cell in again} == cells

@@ -7,9 +7,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from lab_factory import head, oltp, shell_step, valid_record
+from lab_factory import head, oltp, shell_step, surveyed, valid_record
 
-from strata.capabilities.survey import Survey, chosen_probes
 from strata.execution.power import cut_and_recover
 from strata.lab import Lab
 from strata.lab.disk_image import PowerCut
@@ -175,8 +174,6 @@ def test_a_directory_goes_back_to_an_older_snapshot_and_zfs_does_not(lab: Lab, t
     text = f"{head('containers', [1], capacity='4GiB')}\n{stacks}{SYNC}"
     study = load_study(written(tmp_path / "study.toml", text), catalogue())
 
-    cells = Survey(study, LabRunner(lab), tmp_path / "found").run(
-        ["dir", "zfs"], chosen_probes(["restore-older"])
-    )
+    cells = surveyed(lab, study, tmp_path, ["restore-older"]).cells
 
     assert [cell.verdict for cell in cells] == ["yes", "no"], [cell.note for cell in cells]

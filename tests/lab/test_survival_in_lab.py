@@ -7,16 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from lab_factory import oltp
+from lab_factory import oltp, surveyed
 
 from command_line import shown, shown_json
 from examples import SHARE
-from strata.capabilities.survey import Survey
 from strata.lab import Lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.results.capabilities import PowerCutFinding, lost_words
-from strata.runners.lab import LabRunner
 from study_texts import disk
 
 LIAR = disk("liar", capacity="4GiB") + 'faults = [{ fault = "ignores-flush" }]\n'
@@ -86,10 +84,7 @@ def cut(lab: Lab, folder: Path, text: str) -> dict[tuple[str, str], PowerCutFind
     file = folder / "study.toml"
     file.write_text(f"{HEAD}{DISKS}{text}{CUT}")
     study = load_study(file, catalogue())
-    assert study.survival is not None
-    survey = Survey(study, LabRunner(lab), folder / "found")
-    found = survey.cut(study.survival, jobs=1, finished=lambda found: None)
-    return {(each.stack, each.workload): each for each in found}
+    return {(each.stack, each.workload): each for each in surveyed(lab, study, folder).cuts}
 
 
 def test_only_the_stack_that_keeps_its_word_has_everything_and_findings_are_kept(
@@ -111,7 +106,7 @@ def test_only_the_stack_that_keeps_its_word_has_everything_and_findings_are_kept
     def again(*arguments: object) -> None:
         raise AssertionError("a finding that is kept was made again")
 
-    monkeypatch.setattr("strata.capabilities.power_cuts.cut_and_recover", again)
+    monkeypatch.setattr("strata.experiment.strategies.power_cuts.cut_and_recover", again)
     assert cut(lab, tmp_path, STACKS + OLTP) == found
 
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab_factory import valid_record
+from lab_factory import surveyed, valid_record
 
-from strata.capabilities.survey import Survey, chosen_probes
 from strata.lab import Lab
 from strata.model.survival import REBUILT
 from strata.plan.catalogue import catalogue
@@ -52,8 +51,7 @@ def probed(lab: Lab, folder: Path, stacks: str, probe: str) -> Mapping[str, Capa
     file = folder / "study.toml"
     file.write_text(f"{HEAD}{DISKS}{stacks}{MAIL}")
     study = load_study(file, catalogue())
-    found = Survey(study, LabRunner(lab), folder / "found").run([*study.stacks], chosen_probes([probe]))
-    return {cell.stack: cell for cell in found}
+    return {cell.stack: cell for cell in surveyed(lab, study, folder, [probe]).cells}
 
 
 def test_a_second_lost_disk_takes_the_content_of_two_copies_and_not_of_three(

@@ -7,12 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from lab_factory import records, run_text
+from lab_factory import records, run_text, surveyed
 
 from examples import SHARE
 from present import present
-from strata.capabilities.power_cuts import drawn_cuts
-from strata.capabilities.survey import Survey, chosen_probes
+from strata.experiment.strategies.power_cuts import drawn_cuts
 from strata.lab import Lab
 from strata.model.study import Study
 from strata.plan.catalogue import catalogue
@@ -68,7 +67,7 @@ def study(tmp_path: Path) -> Study:
 def test_probes_find_what_a_stack_with_a_machine_can_do(
     lab: Lab, tmp_path: Path, study: Study, stack: str, probe: str
 ) -> None:
-    [cell] = Survey(study, LabRunner(lab), tmp_path / "found").run([stack], chosen_probes([probe]))
+    [cell] = surveyed(lab, study, tmp_path, [probe], [stack]).cells
 
     assert cell.verdict == FOUND[stack, probe], cell.note
 
@@ -76,8 +75,7 @@ def test_probes_find_what_a_stack_with_a_machine_can_do(
 def test_what_a_database_in_a_machine_acknowledged_survives_a_power_cut(lab: Lab, tmp_path: Path) -> None:
     text = TEXT if SHARE == 1 else re.sub(r"\[stacks\.(volume|mirror)\]\n([^\[\n].*\n)+", "", TEXT)
     study = load_study(written(tmp_path / "study.toml", text), catalogue())
-    survey = Survey(study, LabRunner(lab), tmp_path)
-    found = survey.cut(present(study.survival), jobs=1, finished=lambda _: None)
+    found = surveyed(lab, study, tmp_path).cuts
 
     assert [each.stack for each in drawn_cuts(study, present(study.survival))] == [*study.stacks]
     for each in found:

@@ -15,7 +15,7 @@ from made_results import made_results
 from record_hashes import attempt_of
 from strata.cli import app
 from strata.errors import DiagnosticsError, ResultError, StudyError
-from strata.results.capabilities import CAPABILITIES_NAME
+from strata.results.findings import FINDINGS_NAME
 from strata.results.store import ResultsFolder
 
 STACKS = ("ext4", "xfs", "btrfs")
@@ -202,7 +202,7 @@ def test_missing_trials_are_named_and_running_again_is_the_remedy(tmp_path: Path
 
 def test_a_damaged_matrix_of_capabilities_is_refused(tmp_path: Path) -> None:
     made = made_results(tmp_path / "r", stacks=["ext4"], workloads=["postgresql"], seeds=1)
-    (made.path / CAPABILITIES_NAME).write_text("{")
+    (made.path / FINDINGS_NAME).write_text("{")
 
     with pytest.raises(ResultError, match="not JSON"):
         run(made.path)

@@ -24,7 +24,8 @@ from strata.reading.load import load_study
 from strata.report.advice_text import headline, lead
 from strata.report.data import cells_table
 from strata.report.table import objects
-from strata.results.capabilities import PowerCutFinding, write_capabilities
+from strata.results.capabilities import PowerCutFinding
+from strata.results.findings import write_capabilities
 from strata.results.record import StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.serve.app import application

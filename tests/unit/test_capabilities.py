@@ -15,9 +15,9 @@ from strata.capabilities.probe_plan import CONTENT_BYTES, ProbePlan
 from strata.capabilities.probes import PROBES
 from strata.capabilities.probes.integrity import DiskLoss, Extent, content_extent
 from strata.capabilities.probes.snapshots import Clone, RestoreLatest, Send, Snapshot
-from strata.capabilities.survey import chosen_probes
 from strata.diagnostics.names import is_kebab
 from strata.errors import StudyError
+from strata.experiment.survey import chosen_probes
 from strata.layers.vm import Vm
 from strata.printable import json_text
 from strata.report.capability_table import capability_table

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""capabilities.json: what was found is kept among a study's results, and limited to what still holds."""
+"""What was found is kept in findings.json among a study's results, and limited to what still holds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import pytest
 from results_factory import FINGERPRINT, TITLES, make_study, snapshot_of
 
 from strata.errors import ResultError
-from strata.results.capabilities import (
-    CAPABILITIES_NAME,
-    Capabilities,
-    Capability,
-    ProbeTitle,
-    Verdict,
-    read_capabilities,
-    write_capabilities,
-)
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle, Verdict
+from strata.results.findings import FINDINGS_NAME, read_capabilities, write_capabilities
 from strata.results.store import ResultsFolder
 
 PROBES = (ProbeTitle(name="snapshot", title="Snapshots"), ProbeTitle(name="quota", title="Quota enforced"))
@@ -97,18 +90,18 @@ def test_another_studys_folder_is_refused(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
-        ('{"capabilities_version": 99}', "of version 99"),
-        ('{"capabilities_version": 1, "study": "x"}', "probes: field required"),
+        ('{"findings_version": 99}', "of version 99"),
+        ('{"findings_version": 1, "capabilities": {"study": "x"}}', "capabilities.probes: field required"),
     ],
 )
 def test_a_damaged_or_newer_file_is_refused_with_a_remedy(tmp_path: Path, content: str, cause: str) -> None:
     folder = make_study(tmp_path / "results", stacks={"ext4": 300.0}, seeds=(1,))
-    (folder.path / CAPABILITIES_NAME).write_text(content)
+    (folder.path / FINDINGS_NAME).write_text(content)
 
     with pytest.raises(ResultError, match=cause) as caught:
         read_capabilities(folder)
 
-    assert "strata capabilities" in (caught.value.remedy or "")
+    assert "remove the file and ask again" in (caught.value.remedy or "")
     assert str(folder.path) in (caught.value.place or "")
 
 
@@ -118,4 +111,4 @@ def test_a_study_may_be_run_into_a_folder_that_has_only_capabilities(tmp_path: P
 
     ResultsFolder.create(folder.path, snapshot_of({"ext4": 1.0}, (1,)))
 
-    assert json.loads((folder.path / CAPABILITIES_NAME).read_text())["study"] == "quickstart"
+    assert json.loads((folder.path / FINDINGS_NAME).read_text())["capabilities"]["study"] == "quickstart"

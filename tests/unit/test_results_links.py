@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from strata.cli import app
 from strata.errors import ResultError, StrataError
-from strata.results.capabilities import Capabilities, Capability, ProbeTitle, write_capabilities
+from strata.results.capabilities import Capabilities, Capability, ProbeTitle
+from strata.results.findings import write_capabilities
 from strata.results.store import ResultsFolder
 from strata.serve.app import application
 
@@ -23,7 +24,7 @@ IDENTITY = identity_of("ext4.mix.s1")
 TRIAL = f"records/{IDENTITY}"
 ATTEMPT = f"{TRIAL}/attempt-001"
 FOLDERS = ("records", TRIAL, ATTEMPT, "query", ".journal", "capabilities")
-FILES = (".lock", "study.json", "capabilities.json", f"{ATTEMPT}/result.json")
+FILES = (".lock", "study.json", "findings.json", f"{ATTEMPT}/result.json")
 QUERY = "select count(*) from trials"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make another user's folder")
 
@@ -133,7 +134,7 @@ def test_no_command_follows_a_link_of_a_results_folder(results: Path, command: s
 def test_a_temporary_name_that_is_a_link_is_not_written_through(results: Path) -> None:
     watched = results.parent / "watched"
     watched.write_text("of value")
-    for name in (".study.json.part", ".capabilities.json.part", "export/.trials.csv.part"):
+    for name in (".study.json.part", ".findings.json.part", "export/.trials.csv.part"):
         (results / name).parent.mkdir(exist_ok=True)
         (results / name).symlink_to(watched)
     (results / "export" / "export.json").write_text('{"export_version": 1, "files": {}}')

@@ -16,7 +16,7 @@ from results_factory import make_study
 from command_line import strata
 from for_all import for_all
 from record_hashes import attempt_of
-from strata.results.capabilities import CAPABILITIES_NAME
+from strata.results.findings import FINDINGS_NAME
 from study_texts import SOUND
 
 PATIENCE_S = 60
@@ -124,7 +124,7 @@ OF_RESULTS = {
     "result": "{attempt}/result.json",
     "events": "{attempt}/events.jsonl",
     "plan": "{attempt}/plan.json",
-    "capabilities": CAPABILITIES_NAME,
+    "capabilities": FINDINGS_NAME,
 }
 
 

@@ -13,8 +13,8 @@ from advice_studies import around, capabilities, said_of, study, use, weight
 from command_line import refusal, shown
 from strata.advice.advise import advise
 from strata.advice.uses import Need
-from strata.capabilities.power_cuts import drawn_cuts, uncut
 from strata.errors import DiagnosticsError, RunError, ToolError
+from strata.experiment.strategies.power_cuts import drawn_cuts, uncut
 from strata.model.workload import Outputs, StepOutput
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial, skipped

@@ -20,13 +20,8 @@ from strata.model.metric import Metric
 from strata.model.survival import REBUILT
 from strata.report.survival import survival_tables
 from strata.report.table import markdown
-from strata.results.capabilities import (
-    Capabilities,
-    Capability,
-    PowerCutFinding,
-    ProbeTitle,
-    write_capabilities,
-)
+from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
+from strata.results.findings import write_capabilities
 from strata.results.record import ResultRecord
 from strata.statistics.study import Cell, StudyResults
 from strata.units import NS_PER_S

@@ -25,11 +25,11 @@ from strata.actions.vary import experiment_on
 from strata.advice.asked import answer_of
 from strata.advice.model import Advice
 from strata.advice.uses import bundled_uses
-from strata.capabilities.survey import chosen_probes
 from strata.diagnostics.positions import with_values
 from strata.errors import ResultError, StrataError, StudyError
 from strata.execution.estimate import estimate_of, expected_trials, past_trials
 from strata.experiment.strategies.sensitivity import Sensitivity
+from strata.experiment.survey import Survey, chosen_probes
 from strata.files import write_durably
 from strata.model.asked import Requirement
 from strata.model.study import Study
@@ -38,8 +38,7 @@ from strata.plan.commands import build_commands
 from strata.plan.compile import trials
 from strata.reading.load import load_study
 from strata.report.stack_facts import StackFacts, facts_of
-from strata.results.capabilities import read_capabilities
-from strata.results.findings import Finding
+from strata.results.findings import Finding, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
@@ -155,8 +154,8 @@ def run_question(study: Study, jobs: int | None = None, listener: Listener = NOB
     folder = ResultsFolder.open(place)
     probes = [each for each in study.must if each != "durable"]
     if probes and isinstance(runner, LabRunner):
-        stacks, text = list(study.stacks), "probing what the stacks must have"
-        running.survey(study, runner, folder, stacks, chosen_probes(probes), listener, text, jobs=jobs)
+        survey = Survey(study, runner, folder, list(study.stacks), chosen_probes(probes))
+        running.surveyed(survey, "probing what the stacks must have", listener, jobs)
     return folder
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,28 +11,19 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from strata.capabilities.power_cuts import drawn_cuts
-from strata.capabilities.probe import Probe
-from strata.capabilities.survey import Survey, chosen_probes
 from strata.errors import LabError, StrataError, ToolError
 from strata.execution.display import Display, display_for
 from strata.experiment.run import Summary, run_study
+from strata.experiment.survey import Survey
 from strata.lab import ESSENTIAL, ensure_lab, find_entry, find_lab, project_root, require_lab
 from strata.lab.programs import AgentBuild, LoadBuild
 from strata.lab.progress import SILENCE, SetupProgress
 from strata.lab.variant import lock_packages
 from strata.model.study import Study
-from strata.model.survival import Survival
 from strata.model.workload import loads_of
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
-from strata.results.capabilities import (
-    FINDINGS_NAME,
-    Capabilities,
-    Capability,
-    PowerCutFinding,
-    write_capabilities,
-)
+from strata.results.capabilities import Capabilities, Capability, PowerCutFinding
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled, Runner
@@ -154,45 +145,21 @@ def carry_out(  # noqa: PLR0917  every caller names a few
     if only is not None or summary.signal_number is not None or survival is None:
         return Ran(summary)
     if isinstance(runner, LabRunner):
-        probes = chosen_probes(survival.probes()) if survival.probes() else []
-        folder = ResultsFolder.open(place)
-        text = "trying the failures of [survival]"
         try:
-            survey(study, runner, folder, list(study.stacks), probes, listener, text, survival, jobs=jobs)
+            survey = Survey.of_survival(study, runner, ResultsFolder.open(place))
+            surveyed(survey, "trying the failures of [survival]", listener, jobs)
         except Cancelled:
             return Ran(summary, survived=False)
     return Ran(summary)
 
 
-def survey(  # noqa: PLR0917  each is said anew by every caller
-    study: Study,
-    runner: LabRunner,
-    folder: ResultsFolder,
-    stacks: Sequence[str],
-    probes: Sequence[type[Probe]],
-    listener: Listener,
-    description: str,
-    survival: Survival | None = None,
-    *,
-    jobs: int | None = None,
-    fresh: bool = False,
-) -> Capabilities:
-    """Probe stacks, and cut their power as ``survival`` says; the findings are kept among the results.
+def surveyed(survey: Survey, description: str, listener: Listener, jobs: int | None = None) -> Capabilities:
+    """The findings of probes and power cuts, which are kept among the results.
 
     Raises `Cancelled`; what was found by then is kept, and the same call goes on.
     """
-    search = Survey(study, runner, folder.path / FINDINGS_NAME)
-    cuts = [] if survival is None else list(drawn_cuts(study, survival))
-    with listener.counting(description, len(probes) * len(stacks) + len(cuts)) as count:
-
-        def finished(finding: Capability | PowerCutFinding) -> None:
-            count(_finding_words(finding))
-
-        made = [] if survival is None else search.cut(survival, jobs=jobs, finished=finished)
-        cells = search.run(stacks, probes, jobs=jobs, fresh=fresh, finished=finished)
-    found = search.capabilities(cells, made)
-    write_capabilities(folder, found)
-    return found
+    with listener.counting(description, survey.total) as count:
+        return survey.run(jobs, lambda finding: count(_finding_words(finding)))
 
 
 def _finding_words(finding: Capability | PowerCutFinding) -> str:

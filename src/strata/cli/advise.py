@@ -20,7 +20,7 @@ from strata.printable import plain
 from strata.report import advice_tables as tables
 from strata.report.advice_text import headline, lead, reasons
 from strata.report.document import Document, markdown_of
-from strata.results.capabilities import read_capabilities
+from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
 

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
-from strata.actions.run import survey
-from strata.capabilities.survey import chosen_probes
+from strata.actions.run import surveyed
 from strata.cli.application import INTERRUPTED_EXIT
 from strata.cli.output import listener, print_json, print_text, stdout, warnings
 from strata.cli.parameters import AsJson, AsMarkdown, Jobs, OnlyStacks, StudyFile, chosen_stacks, option
+from strata.experiment.survey import Survey, chosen_probes
 from strata.lab import require_lab
 from strata.plan.catalogue import catalogue
 from strata.reading.load import load_study
 from strata.report import capability_table as tables
 from strata.report.table import markdown
-from strata.results.capabilities import Capabilities, refuse_other_study
+from strata.results.capabilities import Capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.lab import LabRunner
@@ -51,12 +51,9 @@ def capabilities(  # noqa: PLR0917  typer makes options of them
     wanted = chosen_stacks(read, stack)
     probes = chosen_probes(probe or [])
     folder = ResultsFolder(results or Path("results") / read.name)
-    refuse_other_study(folder, read.name)
+    survey = Survey(read, LabRunner(require_lab()), folder, wanted, probes, fresh=fresh)
     try:
-        runner = LabRunner(require_lab())
-        everything = survey(
-            *(read, runner, folder, wanted, probes, listener(), "probing"), jobs=jobs, fresh=fresh
-        )
+        everything = surveyed(survey, "probing", listener(), jobs)
     except Cancelled:
         warnings().print("Interrupted; the findings are kept, and the same command goes on.")
         raise typer.Exit(INTERRUPTED_EXIT) from None

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from strata.capabilities.power_cuts import uncut
 from strata.cli.output import print_json
 from strata.cli.parameters import WHOLE, AtScale, argument, asked_scale, option
 from strata.errors import DiagnosticsError, StrataError, StudyError
 from strata.execution.estimate import Estimate, Past, estimate_of, expected_trials, past_trials
+from strata.experiment.strategies.power_cuts import uncut
 from strata.lab.limits import lies_on_disk
 from strata.lab.machine import lacking_cpus
 from strata.model.find import find_of

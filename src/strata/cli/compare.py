@@ -17,7 +17,8 @@ from strata.cli.parameters import AsJson, AsMarkdown, argument, option
 from strata.printable import printable
 from strata.report.comparison import pair_blocks
 from strata.report.document import Document, markdown_of
-from strata.results.capabilities import Capabilities, read_capabilities
+from strata.results.capabilities import Capabilities
+from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.pair import ComparisonOptions, Pair, compare_sets
 from strata.statistics.pairing import Side

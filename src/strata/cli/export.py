@@ -10,7 +10,7 @@ from strata.cli.output import notes, print_json, print_wrote
 from strata.cli.parameters import AsJson, FromResults, option
 from strata.errors import ResultError
 from strata.report import export as exports
-from strata.results.capabilities import read_capabilities
+from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
 from strata.units import format_size

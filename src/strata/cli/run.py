@@ -40,9 +40,7 @@ from strata.reading.load import load_study
 from strata.report.survival import survival_tables
 from strata.report.table import terminal
 from strata.report.terminal import study_view
-from strata.results.capabilities import (
-    read_capabilities,
-)
+from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.lab import STALL_LIMIT_S
 from strata.runners.name import RunnerName

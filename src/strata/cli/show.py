@@ -14,7 +14,7 @@ from strata.report.data import cells_table, study_data, trial_metrics
 from strata.report.survival import survival_tables
 from strata.report.table import csv_text, terminal
 from strata.report.terminal import study_view, trial_view
-from strata.results.capabilities import read_capabilities
+from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
 

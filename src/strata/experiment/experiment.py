@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from strata.diagnostics.names import to_kebab
 from strata.errors import StrataError, StudyError
 from strata.execution.agenda import PlannedTrial, fingerprint_of, plan_study
 from strata.execution.display import Display
@@ -24,7 +23,6 @@ from strata.experiment.quantities import with_values
 from strata.experiment.run import run_study
 from strata.model.kernel import find_kernel
 from strata.model.study import Study
-from strata.plan.model import canonical_json, sha256_hex
 from strata.results.findings import UNTRIED, Finding, Tried, Variation, keep_finding
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
@@ -221,14 +219,14 @@ class Experiment:
         return cells.of(study, variation.seeds)
 
     def _place(self, variation: Variation, planned: Sequence[PlannedTrial]) -> ResultsFolder:
-        """The folder of a variation. Its records are with all others, so an untouched trial is found there.
+        """The folder of a variation. Its records are with all others, so an untouched trial is found.
 
         Kernels have stores of their own: of the user's sources an identity has no content.
         """
         if variation.kernel is not None:
             built = self.runner.identity_of(planned[0].plan).kernel_sha256
             return ResultsFolder(self.folder.path / f"{built}"[:12])
-        return ResultsFolder(self.folder.path / VARIATIONS_NAME / _folder_of(variation), self.folder.store)
+        return ResultsFolder(self.folder.path / VARIATIONS_NAME, self.folder.store)
 
     @property
     def _left_s(self) -> float:
@@ -276,12 +274,6 @@ class Experiment:
     def _is_missing(self, trial: PlannedTrial, place: ResultsFolder) -> bool:
         of_now = fingerprint_of(self.runner.identity_of(trial.plan))
         return not place.store.has(trial.spec_sha256, of_now)
-
-
-def _folder_of(variation: Variation) -> str:
-    """The name of the folder of its trials, the same whichever question asks."""
-    data = variation.model_dump(include={"changes", "values", "kernel"})
-    return f"{(to_kebab(variation.name) or 'change')[:60]}-{sha256_hex(canonical_json(data))[:8]}"
 
 
 def _is_in(record: ResultRecord, cells: Cells) -> bool:

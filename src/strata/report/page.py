@@ -33,8 +33,8 @@ from strata.report.survival import survival_tables
 from strata.report.table import Cell, Table, columns
 from strata.report.templates import in_script, page_style, page_templates
 from strata.report.wording import SIGNS, coded, covered_words
-from strata.results.capabilities import Capabilities, read_capabilities
-from strata.results.findings import Finding, findings_of
+from strata.results.capabilities import Capabilities
+from strata.results.findings import Finding, findings_of, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.interval import CONFIDENCE, PRACTICAL_ZONE
 from strata.statistics.study import StudyResults, gather

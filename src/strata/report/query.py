@@ -24,7 +24,7 @@ from strata.errors import ResultError
 from strata.files import explained, read_plain, refuse_link, write_durably
 from strata.report.data import TABLES
 from strata.report.table import Column, Table, parquet
-from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
+from strata.results.findings import FINDINGS_NAME, read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
 
@@ -125,7 +125,7 @@ def _state(folder: ResultsFolder) -> bytes:
     identities = folder.study().trials.values()
     attempts = [attempt for identity in identities for attempt in folder.store.attempts(identity)]
     sources = [path for attempt in attempts for path in (attempt.result_path, attempt.events_path)]
-    for path in [folder.study_path, folder.path / CAPABILITIES_NAME, *sources]:
+    for path in [folder.study_path, folder.path / FINDINGS_NAME, *sources]:
         with explained(path, "look at the file"):
             if path.exists():
                 found = path.stat()

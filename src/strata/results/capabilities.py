@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""capabilities.json: the abilities of a study's stacks, as `strata capabilities` found them by trial.
+"""The abilities of a study's stacks, and what power cuts took, as found by trial; kept in findings.json.
 
 docs/reference/result-format.md describes it for readers of the JSON.
 """
@@ -8,22 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from strata.errors import ResultError
-from strata.files import make_folder
-from strata.results.reading import read_findings, write_model
 from strata.results.record import Fingerprint, Frozen, TimeDomain
-from strata.results.store import ResultsFolder
-
-CAPABILITIES_VERSION: Final = 1
-CAPABILITIES_NAME: Final = "capabilities.json"
-FINDINGS_NAME: Final = "capabilities"
-"""The folder beside it that keeps each cell with its sources."""
-
 
 Verdict = Literal["yes", "no", "partial", "failed"]
 """``failed``: the probe came to no verdict, because something else went wrong."""
@@ -123,7 +112,6 @@ class Capabilities(Frozen):
         uncut: The workloads during which the power was not cut, each with the reason.
     """
 
-    capabilities_version: Literal[1] = CAPABILITIES_VERSION
     study: str
     time_domain: TimeDomain = "virtual"
     fingerprint: Fingerprint | None = None
@@ -147,53 +135,17 @@ class Capabilities(Frozen):
         cuts = tuple(cut for cut in self.cuts if cut.stack in stacks)
         return self.model_copy(update={"stacks": stacks, "cells": cells, "cuts": cuts})
 
-
-def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
-    """The capabilities of a results folder's stacks, without stacks changed since; None if none is left.
-
-    Raises ResultError if the file is damaged or of another version.
-    """
-    found = _read(folder.path / CAPABILITIES_NAME)
-    if found is None or not folder.study_path.is_file():
-        return found
-    found = found.limited_to({choice.name: choice.title for choice in folder.study().stacks})
-    return found if found.cells or found.cuts else None
-
-
-def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabilities:
-    """Add to the findings for the same stacks in the same lab, and return the file's new content.
-
-    Raises ResultError if it cannot be written, the folder holds another study, or the present file is
-    damaged.
-    """
-    refuse_other_study(folder, found.study)
-    path = folder.path / CAPABILITIES_NAME
-    before = _read(path)
-    if before is not None and (before.study, before.fingerprint) == (found.study, found.fingerprint):
-        before = before.limited_to(found.stacks)
-        cells = {(cell.stack, cell.probe): cell for cell in before.cells}
-        cells |= {(cell.stack, cell.probe): cell for cell in found.cells}
-        ordered = [(stack, probe.name) for stack in found.stacks for probe in found.probes]
-        found = found.model_copy(
+    def joined(self, before: Capabilities) -> Capabilities:
+        """With the findings of an earlier survey of the same stacks in the same lab."""
+        if (before.study, before.fingerprint) != (self.study, self.fingerprint):
+            return self
+        before = before.limited_to(self.stacks)
+        cells = {(cell.stack, cell.probe): cell for cell in (*before.cells, *self.cells)}
+        ordered = [(stack, probe.name) for stack in self.stacks for probe in self.probes]
+        return self.model_copy(
             update={
                 "cells": tuple(cells[at] for at in ordered if at in cells),
-                "cuts": found.cuts or before.cuts,
-                "uncut": found.uncut if found.cuts else before.uncut,
+                "cuts": self.cuts or before.cuts,
+                "uncut": self.uncut if self.cuts else before.uncut,
             }
         )
-    make_folder(folder.path)
-    write_model(path, found)
-    return found
-
-
-def refuse_other_study(folder: ResultsFolder, study: str) -> None:
-    """Refuse a folder of another study, or an unsafe one, before minutes are spent on probes."""
-    folder.refuse_unsafe()
-    if folder.study_path.is_file() and (name := folder.study().name) != study:
-        cause = f'the folder holds the study "{name}", not "{study}"'
-        raise ResultError(cause, place=str(folder.path), remedy="choose another folder with --results")
-
-
-def _read(path: Path) -> Capabilities | None:
-    version = ("capabilities_version", CAPABILITIES_VERSION)
-    return read_findings(Capabilities, path, version, "strata capabilities")

@@ -12,9 +12,12 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from strata.errors import ResultError
+from strata.files import explained, make_folder
 from strata.plan.model import canonical_json, sha256_hex
 from strata.printable import in_json
-from strata.results.reading import read_findings, write_model
+from strata.results.capabilities import Capabilities
+from strata.results.reading import read_model, write_model
 from strata.results.record import Frozen, StudySnapshot
 from strata.results.store import ResultsFolder
 from strata.units import format_size, percent
@@ -313,6 +316,7 @@ class Findings(Frozen):
 
     findings_version: Literal[1] = FINDINGS_VERSION
     findings: tuple[Finding, ...] = ()
+    capabilities: Capabilities | None = None
 
 
 def identity_of(snapshot: StudySnapshot) -> str:
@@ -325,21 +329,63 @@ def findings_of(folder: ResultsFolder, kind: Kind) -> dict[str, Finding]:
 
     Raises ResultError if the file is damaged or of another version.
     """
-    every = _read(folder)
+    every = _read(folder).findings
     present = identity_of(folder.study()) if every else ""
     return {each.subject: each for each in every if (each.kind, each.results_sha256) == (kind, present)}
 
 
 def keep_finding(folder: ResultsFolder, found: Finding) -> None:
     """Keep a finding beside those of other questions."""
-    folder.refuse_unsafe()
+    before = _read(folder)
     place = (found.kind, found.subject)
-    others = [each for each in _read(folder) if (each.kind, each.subject) != place]
-    content = Findings(findings=(*others, found))
+    others = [each for each in before.findings if (each.kind, each.subject) != place]
+    _write(folder, before.model_copy(update={"findings": (*others, found)}))
+
+
+def read_capabilities(folder: ResultsFolder) -> Capabilities | None:
+    """The capabilities of a results folder's stacks, without stacks changed since; None if none is left.
+
+    Raises ResultError if the file is damaged or of another version.
+    """
+    found = _read(folder).capabilities
+    if found is None or not folder.study_path.is_file():
+        return found
+    found = found.limited_to({choice.name: choice.title for choice in folder.study().stacks})
+    return found if found.cells or found.cuts else None
+
+
+def write_capabilities(folder: ResultsFolder, found: Capabilities) -> Capabilities:
+    """Add to the findings for the same stacks in the same lab, and return all of them.
+
+    Raises ResultError if they cannot be written, the folder holds another study, or the present file is
+    damaged.
+    """
+    refuse_other_study(folder, found.study)
+    before = _read(folder)
+    found = found if before.capabilities is None else found.joined(before.capabilities)
+    _write(folder, before.model_copy(update={"capabilities": found}))
+    return found
+
+
+def refuse_other_study(folder: ResultsFolder, study: str) -> None:
+    """Refuse a folder of another study, or an unsafe one, before minutes are spent on probes."""
+    folder.refuse_unsafe()
+    if folder.study_path.is_file() and (name := folder.study().name) != study:
+        cause = f'the folder holds the study "{name}", not "{study}"'
+        raise ResultError(cause, place=str(folder.path), remedy="choose another folder with --results")
+
+
+def _read(folder: ResultsFolder) -> Findings:
+    path = folder.path / FINDINGS_NAME
+    with explained(path, "read the file"):
+        if not path.exists():
+            return Findings()
+    anew = "remove the file and ask again; what was measured is kept beside it"
+    older = f"use the Strata that wrote it, or {anew}"
+    return read_model(Findings, path, ("findings_version", FINDINGS_VERSION), damaged=anew, older=older)
+
+
+def _write(folder: ResultsFolder, content: Findings) -> None:
+    folder.refuse_unsafe()
+    make_folder(folder.path)
     write_model(folder.path / FINDINGS_NAME, content)
-
-
-def _read(folder: ResultsFolder) -> tuple[Finding, ...]:
-    version = ("findings_version", FINDINGS_VERSION)
-    found = read_findings(Findings, folder.path / FINDINGS_NAME, version, "the command that made it")
-    return found.findings if found is not None else ()

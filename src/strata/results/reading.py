@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading study.json, result.json and capabilities.json; an unusable file is refused with a remedy."""
+"""Reading study.json, result.json and findings.json; an unusable file is refused with a remedy."""
 
 from __future__ import annotations
 
@@ -110,16 +110,6 @@ def read_model(
     with explained(path, "read the file", reading=True):
         content = read_plain(path)
     return _validated(model, _json_object(content, path, damaged), version, path, (damaged, older))
-
-
-def read_findings(model: type[Model], path: Path, version: tuple[str, int], again: str) -> Model | None:
-    """The content of a file that ``again``, a command, makes beside results; None if there is none."""
-    with explained(path, "read the file"):
-        if not path.exists():
-            return None
-    anew = f"remove the file and run `{again}` again; what it measured is kept beside it"
-    older = f"use the Strata that wrote it, or {anew}"
-    return read_model(model, path, version, damaged=anew, older=older)
 
 
 def write_model(path: Path, model: BaseModel) -> None:

@@ -33,7 +33,7 @@ from strata.working import working
 
 _RECORDS: Final = "records"
 _OWN_NAMES: Final = (
-    *(".lock", ".journal", "study.json", _RECORDS, "query", "capabilities", "capabilities.json"),
+    *(".lock", ".journal", "study.json", _RECORDS, "query", "capabilities"),
     *("variations", "findings.json"),
 )
 
@@ -54,8 +54,8 @@ def refuse_unsafe(folder: Path) -> None:
 
 # A run and `strata capabilities` may write these before study.json, or be killed while they do.
 _FIRST_NAMES: Final = (
-    *(".lock", "capabilities.json", "capabilities"),
-    *(temporary_name("study.json"), temporary_name("capabilities.json")),
+    *(".lock", "findings.json", "capabilities"),
+    *(temporary_name("study.json"), temporary_name("findings.json")),
 )
 
 

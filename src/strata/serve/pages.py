@@ -27,7 +27,7 @@ from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
 from strata.report.terminal import metrics_table
 from strata.report.wording import SIGNS
-from strata.results.capabilities import CAPABILITIES_NAME, read_capabilities
+from strata.results.findings import FINDINGS_NAME, read_capabilities
 from strata.results.records import Attempt
 from strata.results.store import ResultsFolder
 from strata.serve.watch import StudyNow, Watch
@@ -120,7 +120,7 @@ class Pages:
         """The report, as `strata report` writes it. Raises ResultError if there is nothing to report."""
         now = watch.now()
         stamp = now.version
-        with_capabilities = watch.path / CAPABILITIES_NAME
+        with_capabilities = watch.path / FINDINGS_NAME
         if with_capabilities.exists():
             stamp += str(with_capabilities.stat().st_mtime_ns)
         with self._lock:

@@ -25,7 +25,6 @@ from strata.experiment.experiment import Cells
 from strata.experiment.quantities import Quantity, quantities
 from strata.experiment.strategies.weights import Answered, answered, best_two, weights_tried
 from strata.model.study import Study
-from strata.results.capabilities import read_capabilities
 from strata.results.declared import declared_study
 from strata.results.findings import (
     SEEDS,
@@ -36,6 +35,7 @@ from strata.results.findings import (
     Variation,
     findings_of,
     identity_of,
+    read_capabilities,
 )
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every probe on every stack of a study, each in labs of its own, over the CPUs; verdicts are kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from strata.capabilities.probe import Probe, cell_of, worst_of
+from strata.capabilities.probe_plan import ProbePlan
+from strata.capabilities.probes import PROBES
+from strata.devices.device import Device
+from strata.diagnostics.names import require_known
+from strata.errors import PlanError, RunError
+from strata.execution.agenda import fingerprint_of, stack_title
+from strata.execution.pool import lab_bytes, over_cpus, stopped_by_signals, worker_cpus
+from strata.experiment.strategies.power_cuts import DrawnCut, drawn_cuts, uncut
+from strata.files import make_folder, read_plain, write_durably
+from strata.model.study import Study
+from strata.plan.model import Plan, canonical_json, sha256_hex
+from strata.results.capabilities import Capabilities, Capability, PowerCutFinding, ProbeTitle
+from strata.results.events import Events, read_events
+from strata.results.findings import refuse_other_study, write_capabilities
+from strata.results.store import ResultsFolder
+from strata.runners.base import EVENTS_NAME, PLAN_NAME, TRACE_NAME, Cancelled, Task
+from strata.runners.lab import LabRunner
+from strata.traces.table import Trace, map_records
+
+# Raised when the same events yield another verdict, or the second boot of a probe that looks first changes:
+# a kept cell is identified by the plan of its first boot.
+_PROBES_VERSION: Final = 1
+
+
+KEPT_NAME: Final = "capabilities"
+"""The folder among the results that keeps each finding, by the hash of what it was made of."""
+Found = Capability | PowerCutFinding
+_KEPT: Final[TypeAdapter[Found]] = TypeAdapter(Found)
+
+
+def chosen_probes(names: Sequence[str]) -> list[type[Probe]]:
+    """The probes of these names, in the matrix' order; all without a name."""
+    require_known("probe", names, {probe.name for probe in PROBES}, "--probe")
+    return [probe for probe in PROBES if not names or probe.name in names]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What stacks can do, found by trial, each probe and each power cut in labs of its own.
+
+    Attributes:
+        folder: Where the findings are kept: one of the same plan and lab is not made again.
+        fresh: Make it again.
+    """
+
+    study: Study
+    runner: LabRunner
+    folder: ResultsFolder
+    stacks: Sequence[str]
+    probes: Sequence[type[Probe]]
+    cuts: Sequence[DrawnCut] = ()
+    fresh: bool = False
+
+    @classmethod
+    def of_survival(cls, study: Study, runner: LabRunner, folder: ResultsFolder) -> Survey:
+        """The failures that ``[survival]`` asks for."""
+        assert study.survival is not None
+        names = study.survival.probes()
+        probes = chosen_probes(names) if names else []
+        return cls(study, runner, folder, list(study.stacks), probes, list(drawn_cuts(study, study.survival)))
+
+    @property
+    def total(self) -> int:
+        return len(self.cuts) + len(self.stacks) * len(self.probes)
+
+    def run(
+        self, jobs: int | None = None, finished: Callable[[Found], None] = lambda found: None
+    ) -> Capabilities:
+        """Try everything, and keep it among the study's results; `Cancelled` keeps the findings until then.
+
+        Raises ResultError for a folder of another study, before minutes are spent.
+        """
+        refuse_other_study(self.folder, self.study.name)
+        cpus = worker_cpus(self.runner, jobs, lab_bytes(self.study))
+        with stopped_by_signals() as stop:
+            calls: list[Callable[[int | None], Found]] = [
+                partial(self._cut, cut, cancel=stop.event) for cut in self.cuts
+            ]
+            calls += [
+                partial(self._cell, stack, probe, cancel=stop.event)
+                for stack in self.stacks
+                for probe in self.probes
+            ]
+            found = over_cpus(calls, cpus, stop, finished)
+        capabilities = Capabilities(
+            study=self.study.name,
+            fingerprint=fingerprint_of(self.runner.identity),
+            probes=tuple(
+                ProbeTitle(name=each.name, title=each.title, question=each.question) for each in PROBES
+            ),
+            stacks={name: stack_title(self.study, stack) for name, stack in self.study.stacks.items()},
+            cells=tuple(each for each in found if isinstance(each, Capability)),
+            cuts=tuple(each for each in found if isinstance(each, PowerCutFinding)),
+            uncut=uncut(self.study) if self.cuts else {},
+        )
+        write_capabilities(self.folder, capabilities)
+        return capabilities
+
+    def _cut(self, cut: DrawnCut, cpu: int | None, *, cancel: Event) -> Found:
+        plan = cut.plan(self.study)
+        devices = self.study.of(cut.stack).drawn_devices(cut.stack, cut.seed)
+        make = partial(cut.made, self.runner, self.study, self._place / "attempts", cpu, cancel)
+        return self._kept({**self._made_of(plan, devices), "cut": cut.number}, make)
+
+    def _cell(self, stack: str, kind: type[Probe], cpu: int | None, *, cancel: Event) -> Found:
+        if unavailable := self.study.stacks[stack].unavailable():
+            return Capability(stack=stack, probe=kind.name, verdict="no", note=unavailable)
+        probes = kind.tries(self.study.stacks[stack])
+        return worst_of([self._try(stack, probe, cpu, cancel) for probe in probes], probes)
+
+    def _try(self, stack: str, probe: Probe, cpu: int | None, cancel: Event) -> Capability:
+        kind, name = type(probe), "-".join(filter(None, (probe.name, probe.disk)))
+        try:
+            own = self.study.of(stack)
+            probe_plan = probe.resized(ProbePlan(own, own.stacks[stack], name))
+            refused = probe.prepare(probe_plan)
+            if refused is not None:
+                return Capability(stack=stack, probe=kind.name, verdict="no", note=refused)
+            plan = probe_plan.plan()
+        except PlanError as error:
+            return _undecided(stack, kind, str(error).partition("\n")[0])
+        make = partial(self._probed, probe, probe_plan, plan, cpu, cancel)
+        found = self._kept(self._made_of(plan, self._devices(plan)), make)
+        assert isinstance(found, Capability)
+        return found
+
+    @property
+    def _place(self) -> Path:
+        return self.folder.path / KEPT_NAME
+
+    def _kept(self, made_of: Mapping[str, object], make: Callable[[], Found]) -> Found:
+        """A finding that was kept, or a new one; a failed or damaged one is made anew."""
+        place = self._place / f"{sha256_hex(canonical_json(made_of))}.json"
+        with suppress(OSError, ValueError):
+            if not self.fresh:
+                return _KEPT.validate_json(read_plain(place))
+        found = make()
+        if found.verdict != "failed":
+            make_folder(place.parent)
+            write_durably(place, _KEPT.dump_json(found, indent=1))
+        return found
+
+    def _made_of(self, plan: Plan, devices: Mapping[str, Device]) -> dict[str, object]:
+        return {
+            "probes": _PROBES_VERSION,
+            "plan": sha256_hex(plan.to_json()),
+            "setting": self.runner.setting(plan, devices),
+            "lab": fingerprint_of(self.runner.identity_of(plan)).model_dump(),
+        }
+
+    def _probed(
+        self, probe: Probe, probe_plan: ProbePlan, plan: Plan, cpu: int | None, cancel: Event
+    ) -> Capability:
+        if probe.looks_first:
+            events = self._boot(plan, cpu, cancel, trace=True)
+            folder = self._attempt(plan)
+            if isinstance(events, str) or events.end is None or events.end.outcome != "ok":
+                return _ended(probe_plan, probe, events)
+            names = ("root", *(device.name for device in plan.devices))
+            trace = Trace(map_records(folder / TRACE_NAME, len(names)), names)
+            if why := probe.learn(trace, events):
+                return _undecided(probe_plan.stack.name, type(probe), why)
+            probe_plan = ProbePlan(probe_plan.study, probe_plan.stack, probe.name)
+            probe.prepare(probe_plan)
+            plan = probe_plan.plan()
+        return _ended(probe_plan, probe, self._boot(plan, cpu, cancel))
+
+    def _devices(self, plan: Plan) -> dict[str, Device]:
+        return {each.name: self.study.devices[each.name].device for each in plan.devices}
+
+    def _attempt(self, plan: Plan) -> Path:
+        return self._place / "attempts" / plan.trial.id
+
+    def _boot(self, plan: Plan, cpu: int | None, cancel: Event, *, trace: bool = False) -> Events | str:
+        """The events of a boot, or why a lab died without any."""
+        folder = self._attempt(plan)
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        (folder / PLAN_NAME).write_bytes(plan.to_json())
+        if cancel.is_set():
+            raise Cancelled
+        try:
+            self.runner.run(Task(plan, self._devices(plan), folder, trace=trace, cpu=cpu, cancel=cancel))
+        except RunError as error:
+            return str(error)
+        return read_events(folder / EVENTS_NAME)
+
+
+def _ended(probe_plan: ProbePlan, probe: Probe, events: Events | str) -> Capability:
+    if isinstance(events, str):
+        return _undecided(probe_plan.stack.name, type(probe), events.partition("\n")[0])
+    return cell_of(probe_plan, probe, events)
+
+
+def _undecided(stack: str, kind: type[Probe], why: str) -> Capability:
+    return Capability(stack=stack, probe=kind.name, verdict="failed", note=why)
