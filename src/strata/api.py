@@ -25,7 +25,7 @@ from strata.report.advice_tables import advices
 from strata.report.document import Document
 from strata.report.query import query_results
 from strata.report.table import Table
-from strata.results.capabilities import read_capabilities
+from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.base import Cancelled
 from strata.runners.name import RunnerName
