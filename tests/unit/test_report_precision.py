@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from made_results import made_results
 from strata.model.trial import CellKey
 from strata.printable import plain
 from strata.report.data import study_data
-from strata.report.export import to_markdown
 from strata.report.origin import declared_seeds, precision_notes, seeds_words
 from strata.report.page import render
-from strata.report.terminal import study_view
+from strata.report.report import Report
+from strata.report.sections import document
 from strata.results.record import StudySnapshot
 from strata.serve.pages import Pages
 from strata.serve.watch import Watch
@@ -63,7 +61,7 @@ def test_a_study_that_asks_for_no_precision_says_nothing(tmp_path: Path) -> None
     made = gather(made_results(tmp_path / "results", stacks=2, workloads=1, seeds=2))
 
     assert precision_notes(made.snapshot) == []
-    assert "precision</dt>" not in render(made)
+    assert "precision</dt>" not in render(Report(made))
 
 
 def test_seeds_that_follow_one_another_are_a_range() -> None:
@@ -71,13 +69,13 @@ def test_seeds_that_follow_one_another_are_a_range() -> None:
 
 
 def test_the_report_the_terminal_and_markdown_say_it(results: StudyResults) -> None:
-    page = render(results)
-    console = Console(width=200, file=io.StringIO(), record=True)
-    console.print(study_view(results))
+    report = Report(results)
+    page = render(report)
 
-    for shown in (page, console.export_text(), to_markdown(results).decode().replace("\\", "")):
-        assert ADDED in shown
-        assert NOT_CONVERGED in shown
+    for shown in (page, str(document(report)), document(report).markdown()):
+        said = " ".join(shown.replace("\\", "").split())
+        assert ADDED in said
+        assert NOT_CONVERGED in said
     assert "2 stacks × 2 workloads × 3 seeds, and further seeds where they were needed." in page
     assert "the seeds were 1 to 3." in page
 

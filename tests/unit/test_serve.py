@@ -22,6 +22,7 @@ from strata.execution.agenda import plan_study
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.report.page import render
+from strata.report.report import Report
 from strata.results import records
 from strata.results.reading import read_record
 from strata.results.records import Attempt
@@ -394,7 +395,7 @@ def test_the_served_report_is_the_one_that_the_command_writes(folder: Path, clie
     results = gather(ResultsFolder.open(folder))
     advice = advise(results, list(bundled_uses(catalogue()).values()), None)
 
-    assert client.get("/study/made/report").text == render(results, None, advice)
+    assert client.get("/study/made/report").text == render(Report(results, advice=advice))
 
 
 def test_charts_are_drawn_once_for_the_same_results_and_seldom_while_a_study_runs(

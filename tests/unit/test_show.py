@@ -23,7 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_table_compares_the_stacks_per_workload(results: str) -> None:
     said = shown("show", results)
 
-    assert "transactions per second" in said
+    assert "Transactions per second" in said
     assert all(stack in said for stack in STACKS)
     assert "18 of 18 trials are valid" in said
     assert "(4.8 ×)" in said
@@ -43,12 +43,10 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
     lines = said.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert "…" not in said
-    assert sum("operations per second " in line and " ↑ " in line for line in lines) == 1
     for stack in stacks:
         assert sum(line.split()[:1] == [stack] for line in lines) == 3
-    wider = shown("show", str(folder.path), width=100).splitlines()
-    for heading in ("read latency, 99th percentile", "write latency, 99th percentile"):
-        assert sum(heading in line and " ↓ " in line for line in (*lines, *wider)) == 2
+    for heading in ("Operations per second  more is", "Read latency, 99th", "Write latency, 99th"):
+        assert sum(line.startswith(heading) for line in lines) == 1
 
 
 def test_json_holds_every_metric_of_every_stack_and_every_trial(results: str) -> None:
@@ -70,7 +68,7 @@ def test_csv_is_the_same_table(results: str) -> None:
 
 
 def test_another_metric_can_be_shown(results: str) -> None:
-    assert "latency, median" in shown("show", results, "--metric", "latency_ns_p50")
+    assert "Latency, median" in shown("show", results, "--metric", "latency_ns_p50")
     plain = shown_json("show", results, "--metric", "latency_ns_p50")
     assert {row["metric"] for row in plain["cells"]} == {"latency_ns_p50"}
 
@@ -118,7 +116,7 @@ def test_the_error_about_an_unknown_trial_lists_the_known_ones(results: str) -> 
     assert "ext4.oltp.s1" in (caught.value.remedy or "")
 
 
-def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None:
+def test_a_damaged_and_a_missing_result_are_named(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
     path = folder.attempts(TrialKey.parse("xfs.oltp.s1"))[0].result_path
     path.write_bytes(path.read_bytes()[:500])
@@ -132,14 +130,13 @@ def test_a_damaged_and_a_missing_result_become_footnotes(tmp_path: Path) -> None
     assert "2 of 3" in said
 
 
-def test_what_is_left_to_be_run_is_one_footnote_for_all_stacks(tmp_path: Path) -> None:
+def test_what_is_left_to_be_run_is_one_line_for_all_stacks(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "results")
     forget(folder.path, *(f"{stack}.oltp.s{seed}" for stack in STACKS for seed in (2, 3)))
 
     said = shown("show", str(folder.path))
 
-    assert said.count("not run yet") == 1
-    assert "oltp, seeds 2, 3: not run yet" in said
+    assert said.count("oltp, seeds 2, 3: not run yet") == 1
 
 
 def test_a_study_with_nothing_to_show_still_shows_its_trials(tmp_path: Path) -> None:

@@ -7,20 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
-from rich.console import Console
+from report_blocks import section, tables
 
 from advice_studies import around, study, use, weight
 from command_line import shown_json
 from made_results import made_results
+from present import present
 from strata.advice.advise import advise
 from strata.model.trial import TrialKey
 from strata.model.warning import Check, Verdict
-from strata.report.answer import answer, standings
+from strata.report.answer import standings
 from strata.report.data import cells_table
 from strata.report.heat_map import heat_map
+from strata.report.report import Report
+from strata.report.spans import plain
 from strata.report.table import objects
-from strata.report.terminal import study_view
 from strata.results.store import ResultsFolder
 from strata.statistics.study import Cell, StudyResults
 
@@ -51,7 +52,7 @@ def results(*idle: str) -> StudyResults:
 
 
 def said(found: StudyResults) -> str:
-    return str(answer(found, "oltp", Markup).sentence)
+    return plain(Report(found).answers[0].sentence)
 
 
 def test_the_best_stack_is_the_best_of_those_whose_load_waited_for_something() -> None:
@@ -70,23 +71,20 @@ def test_half_of_the_seeds_decide(seeds: int, best: str) -> None:
 
 
 def test_the_answer_names_who_has_no_rank_and_why() -> None:
-    found = answer(results("idle"), "oltp", Markup)
+    (found,) = Report(results("idle")).answers
 
     assert found.leaders == ("fast",)
-    assert f"idle has no rank: {WHY}." in found.qualified
+    assert f"idle has no rank: {WHY}." in map(plain, found.qualified)
     assert said(results("idle", "slow")).startswith("Only fast has a rank: operations per second, 200")
     assert said(results(*LEVELS)) == f"slow, fast and idle have no rank: {WHY}."
 
 
-def test_a_table_shows_the_value_with_the_mark_and_the_reason() -> None:
-    console = Console(width=100, record=True)
-    with console.capture() as captured:
-        console.print(study_view(results("idle")))
+def test_a_table_shows_the_value_and_the_reason() -> None:
+    table = tables([present(section(Report(results("idle")), "workload-oltp"))])["Operations per second"]
+    (row,) = (row for row in table.rows if row[0] == "idle")
 
-    (row,) = (line for line in captured.get().splitlines() if line.startswith("  idle"))
-    assert "900" in row
-    assert "∅ not ranked" in row
-    assert WHY in captured.get()
+    assert row[2] == pytest.approx(900)
+    assert (row[-1].value, row[-1].remark) == ("not ranked", WHY)
 
 
 def test_data_have_the_value_and_no_ratio() -> None:

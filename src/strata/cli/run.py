@@ -37,9 +37,8 @@ from strata.model.study import Study
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import trials
 from strata.reading.load import load_study
-from strata.report.survival import survival_tables
-from strata.report.table import terminal
-from strata.report.terminal import study_view
+from strata.report.report import Report
+from strata.report.sections import document
 from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.runners.lab import STALL_LIMIT_S
@@ -160,9 +159,8 @@ def _conclude(study: Study, summary: Summary, place: Path, command: str) -> None
     console, errors = notes(), warnings()
     folder = ResultsFolder.open(place)
     results, capabilities = gather(folder), read_capabilities(folder)
-    stdout().print(study_view(results, [], answer_of(results, capabilities)))
-    for table in survival_tables(capabilities, results) if study.survival is not None else ():
-        stdout().print(terminal(table))
+    asked = answer_of(results, capabilities)
+    stdout().print(document(Report(results, capabilities, [asked] if asked is not None else [])))
     for trial, reasons in summary.invalid.items():
         errors.print(Text(f"{trial}: invalid: {reasons[0]}", style="red"), soft_wrap=True)
     for cell, why in summary.skipped.items():

@@ -11,9 +11,10 @@ from strata.cli.parameters import AsCsv, AsJson, FromResults, option
 from strata.errors import ResultError
 from strata.report.answer import chosen_metrics
 from strata.report.data import cells_table, study_data, trial_metrics
-from strata.report.survival import survival_tables
-from strata.report.table import csv_text, terminal
-from strata.report.terminal import study_view, trial_view
+from strata.report.report import Report
+from strata.report.sections import document
+from strata.report.table import csv_text
+from strata.report.terminal import trial_view
 from strata.results.findings import read_capabilities
 from strata.results.store import ResultsFolder
 from strata.statistics.study import gather
@@ -57,15 +58,13 @@ def show(  # noqa: PLR0917  typer makes options of them
         chosen_metrics(found, name, wanted)  # refuse an unknown metric in every form of output
     capabilities = read_capabilities(folder)
     asked = answer_of(found, capabilities)
-    survival = [] if as_csv else survival_tables(capabilities, found)
     if as_json:
         print_json(study_data(found, capabilities, wanted))
     elif as_csv:
         print_text(csv_text(cells_table(found, wanted, asked=asked)))
     else:
-        stdout().print(study_view(found, wanted, asked, counts=counts))
-        for table in survival:
-            stdout().print(terminal(table))
+        advice = [asked] if asked is not None else []
+        stdout().print(document(Report(found, capabilities, advice, metrics=wanted, has_counts=counts)))
 
 
 def _show_trial(folder: ResultsFolder, trial: str, *, as_json: bool, as_csv: bool) -> None:

@@ -11,19 +11,20 @@ from strata.advice.uses import Use
 from strata.model.metric import metric_title
 from strata.report.advice_text import ability, headline, lead, reasons
 from strata.report.document import (
-    PAGES,
     WRITTEN,
     Block,
     Bullets,
     Code,
-    Fold,
     Group,
     Heading,
     Item,
     Paragraph,
     Section,
     Terms,
+    folded,
 )
+from strata.report.findings import sensitivity_sentences
+from strata.report.report import Report
 from strata.report.spans import Text, Tone, Toned, said
 from strata.report.table import Cell, Column, Table, columns
 from strata.report.wording import gain_cells
@@ -53,31 +54,23 @@ _SILENT: Final = (
 
 
 def ranking(advice: Advice) -> Table:
-    """A row per ranked stack, the least weighted mean time first."""
-    rows = [
-        (each.stack, each.waiting, *_score(each.score), *_score(each.geometric), each.best_share)
-        for each in advice.standings
-    ]
-    means = columns(
-        (f"weighted mean time, {advice.baseline} = 1", "ratio"),
-        *(("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
-        *(("geometric mean", "ratio"), ("its interval", "figure"), "its verdict"),
-        ("leads in", "share"),
-    )
-    return Table((_STACK, *means), rows, "Ranking", "by the weighted mean time; below 1 is worse")
-
-
-def _narrow_ranking(advice: Advice) -> Table:
-    """The ranking in 80 columns, without the geometric mean's interval; two verdicts where they differ."""
+    """A row per ranked stack, the least weighted mean time first; two verdicts where the means differ."""
     rows = []
-    for stack, waiting, ratio, ends, verdict, geometric, _, other, share in ranking(advice).rows:
+    for standing in advice.standings:
+        ratio, ends, verdict = _score(standing.score)
+        geometric, its_ends, other = _score(standing.geometric)
         shown = verdict if other == verdict else Cell(f"{verdict.value} / {other.value}")
-        rows.append((stack, waiting, ratio, ends, shown, geometric, share))
-    figures = columns(
-        *(("time", "ratio"), ("to the leader", "ratio"), ("95 % interval", "figure"), "verdict"),
-        *(("geometric", "ratio"), ("leads in", "share")),
+        figures = (standing.waiting, ratio, ends, shown, geometric, its_ends, standing.best_share)
+        rows.append((standing.stack, *figures))
+    heads = (
+        *columns(("time", "ratio")),
+        *_SCORE,
+        *columns(("geometric", "ratio")),
+        Column("its interval", "figure", is_detail=True),
+        *columns(("leads in", "share")),
     )
-    return Table((_STACK, *figures), rows)
+    note = f"by the weighted mean time, on {advice.baseline} 1; to the leader: below 1 is worse"
+    return Table((_STACK, *heads), rows, "Ranking", note)
 
 
 def evidence(advice: Advice) -> Iterator[Table]:
@@ -155,8 +148,7 @@ def whole(advice: Advice) -> list[Block]:
     """The decision, every metric behind the ranking, every warning, and all that would settle more."""
     blocks: list[Block] = [_heading(advice), Terms(list(reasons(advice)))]
     if advice.leaders:
-        blocks.append(Group([_narrow_ranking(advice)], where=frozenset({"terminal"})))
-        blocks += [Group([ranking(advice)], where=WRITTEN), *evidence(advice)]
+        blocks += [ranking(advice), *evidence(advice)]
     blocks.append(coverage(advice))
     if advice.warnings:
         warned = [
@@ -182,33 +174,35 @@ def settling(steps: Sequence[Settling]) -> Iterator[Block]:
         yield Bullets(items)
 
 
-def advice_section(found: Sequence[Advice], changes: Mapping[str, Sequence[str]]) -> Iterator[Section]:
-    """Of a report; ``changes`` has by use what would change the answer, in sentences."""
-    shown = [advice for advice in found if is_said(advice)]
-    blocks: list[Block] = [Group([Group(*_use(advice, changes)) for advice in shown], "uses")]
-    if left := [advice.use.title for advice in found if advice not in shown]:
+def advised(report: Report) -> Iterator[Section]:
+    """Which stack for which use, with the reasons folded away in a page."""
+    shown = [advice for advice in report.advice if is_said(advice)]
+    if not shown:
+        return
+    uses = [
+        Group([*_use(report, advice)], f"use is-{advice.conclusion.replace(' ', '-')}") for advice in shown
+    ]
+    blocks: list[Block] = [Group(uses, "uses")]
+    if left := [advice.use.title for advice in report.advice if advice not in shown]:
         blocks.append(Paragraph(_SILENT.format(listed(left)), "key"))
     note = "by weights that `strata advise` shows and lets you change"
-    if found:
-        yield Section("advice", "Which stack for which use", blocks, note)
+    yield Section("advice", "Which stack for which use", blocks, note, where=WRITTEN)
 
 
-def _use(advice: Advice, changes: Mapping[str, Sequence[str]]) -> tuple[list[Block], str]:
-    blocks: list[Block] = [
-        Heading(advice.use.title),
-        Paragraph(sentence_case(headline(advice)), "lead"),
-        Group([Paragraph(advice.use.about, "remark")], where=PAGES),
-    ]
-    if sentences := changes.get(advice.use.name):
-        about = Paragraph("What would change this, the nearest first:", "remark")
-        blocks += [about, Bullets(sentences, "tipping")]
+def _use(report: Report, advice: Advice) -> Iterator[Block]:
+    yield Heading(advice.use.title, 3, Toned(headline(advice), _TONES_OF.get(advice.conclusion, "strong")))
+    yield Paragraph(advice.use.about, "about")
+    changes = report.sensitivity.get(advice.use.name)
+    # What would change another answer, by other needs or weights, says nothing about this one.
+    if changes is not None and {*changes.leaders} <= {*advice.leaders}:
+        yield Paragraph("What would change this, the nearest first:", "about")
+        yield Bullets(sensitivity_sentences(changes), "changes")
     reasoned: list[Block] = [Terms(list(reasons(advice)))]
     if advice.standings:
         reasoned.append(ranking(advice))
-    settled = list(settling(advice.settling))
-    more: list[Block] = [*([Heading("What would settle more", 4)] if settled else []), *settled]
-    blocks.append(Fold("Why, how sure, and what it gives up", [*reasoned, Group(more, where=PAGES)], WRITTEN))
-    return blocks, f"use is-{advice.conclusion.replace(' ', '-')}"
+    if steps := [*settling(advice.settling)]:
+        reasoned += [Heading("What would settle more", 4), *steps]
+    yield from folded("Why, how sure, and what it gives up", reasoned)
 
 
 def uses_blocks(uses: Sequence[Use]) -> Iterator[Block]:

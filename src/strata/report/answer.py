@@ -3,64 +3,47 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from markupsafe import Markup
 
 from strata.advice.model import Advice
 from strata.errors import ResultError
 from strata.model.metric import metric_title
 from strata.report.advice_text import lacks_words
+from strata.report.spans import (
+    Amount,
+    StackName,
+    Text,
+    Times,
+    Toned,
+    Unbroken,
+    WorkloadName,
+    joined,
+    listing,
+    said,
+)
 from strata.report.wording import interval_words
 from strata.statistics.comparison import Comparison, MetricKind
-from strata.statistics.interval import Interval
 from strata.statistics.study import StudyResults
-from strata.units import format_value, times
-from strata.words import listed
+from strata.units import times
+from strata.words import counted
 
 TAILS_MAX: Final = 2
 """With more kinds of requests, only the slowest kind's latency is shown."""
+_NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the next and the last
 
 
-def check_reportable(results: StudyResults, reference: str | None = None) -> None:
-    """Raise ResultError if there is no valid result, or no stack named ``reference``."""
-    if not results.records:
-        raise ResultError(
-            "there is no valid result to report",
-            place=results.snapshot.name,
-            remedy="`strata show RESULTS` says of each trial what is wrong with it",
-        )
-    if reference is not None and reference not in results.stacks:
-        raise ResultError(
-            f'the study has no stack "{reference}"',
-            place="--reference",
-            remedy=f"there are: {', '.join(results.stacks)}",
-        )
+def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str] = ()) -> list[MetricKind]:
+    """The workload's metrics of these names, or its leading ones. Raises ResultError for an unknown name.
 
-
-def chosen_metrics(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
-    """The workload's metrics of these names, or its default ones. Raises ResultError for an unknown name."""
-    known = {kind.name for each in results.workloads for kind in results.kinds(each)}
-    for name in names:
-        if name not in known:
-            listing = ", ".join(sorted(known)) or "none, for lack of results"
-            raise ResultError(
-                f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listing}"
-            )
-    if not names:
-        return shown_kinds(results, workload)
-    return [kind for kind in results.kinds(workload) if kind.name in names]
-
-
-def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
-    """The leading metrics, with one tail where each kind of request has its own: that of the slowest kind.
-
-    In a page the others are among the other metrics, and their distributions are folded away.
+    Where each kind of request has a tail of its own, the slowest kind's stands for all. In a page the others
+    are among the other metrics, and their distributions are folded away.
     """
+    if names:
+        return _named(results, workload, names)
     leading = results.leading(workload)
     tails = [kind for kind in leading if not kind.headline]
     if len(tails) <= TAILS_MAX:
@@ -69,29 +52,20 @@ def shown_kinds(results: StudyResults, workload: str) -> list[MetricKind]:
     return [kind for kind in leading if kind.headline or kind is slowest]
 
 
+def _named(results: StudyResults, workload: str, names: Sequence[str]) -> list[MetricKind]:
+    known = {kind.name for each in results.workloads for kind in results.kinds(each)}
+    for name in names:
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none, for lack of results"
+            raise ResultError(
+                f'no workload has the metric "{name}"', place="--metric", remedy=f"there are: {listed}"
+            )
+    return [kind for kind in results.kinds(workload) if kind.name in names]
+
+
 def _typical(results: StudyResults, workload: str, kind: MetricKind) -> float:
     found = [results.cells[stack, workload].series(kind.name).values.values() for stack in results.stacks]
     return float(np.median([value for values in found for value in values]))
-
-
-Mark = Callable[[str], Markup]
-"""The form of a stack's name in the page."""
-
-_NAMED_MAX: Final = 4  # of more stacks behind the leader, a sentence names the next and the last
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A workload's results in words."""
-
-    workload: str
-    sentence: Markup  # the first headline metric: who leads, and by how much
-    qualified: tuple[Markup, ...] = ()  # its qualifications
-    others: tuple[Markup, ...] = ()  # the other leading metrics, a sentence each
-    leaders: tuple[str, ...] = ()  # the best stack and its equals; empty without results
-    compared: bool = False  # whether more than one stack has results
-    sure: bool = True  # whether all of them have seeds enough for an interval
-    contested: bool = False  # whether another stack is not clearly behind
 
 
 @dataclass(frozen=True)
@@ -111,6 +85,40 @@ class Standing:
     def those(self, *verdicts: str) -> list[Comparison]:
         return [each for each in self.others if each.verdict in verdicts]
 
+    @property
+    def open(self) -> list[Comparison]:
+        """The stacks of which it is not decided whether they are as good."""
+        return self.those("undecided", "marginal", "better")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A workload's results in words.
+
+    Attributes:
+        sentence: By the first headline metric: who leads, and by how much.
+        qualified: The qualifications of that sentence.
+        others: The other leading metrics, a sentence each.
+        standing: By the first headline metric; None without results.
+    """
+
+    workload: str
+    sentence: Text
+    qualified: tuple[Text, ...] = ()
+    others: tuple[Text, ...] = ()
+    standing: Standing | None = None
+
+    @property
+    def leaders(self) -> tuple[str, ...]:
+        """The best stack and its equals; empty without results."""
+        found = self.standing
+        return (found.best, *(each.stack for each in found.those("equal"))) if found and found.best else ()
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether more than one stack has results."""
+        return self.standing is not None and bool(self.standing.others)
+
 
 def standings(
     results: StudyResults, workload: str, kinds: Sequence[MetricKind] | None = None
@@ -129,37 +137,24 @@ def standings(
 
 
 def answer(
-    results: StudyResults,
-    workload: str,
-    mark: Mark,
-    found: Sequence[Standing] | None = None,
-    against: Mapping[str, str] = {},
+    results: StudyResults, workload: str, found: Sequence[Standing], against: Mapping[str, str] = {}
 ) -> Answer:
-    """A workload's results in words.
-
-    ``found`` are its ``standings``, if they are known; ``against`` has what speaks against stacks, which
-    stands beside each of them that leads (`objections`).
-    """
-    known = standings(results, workload) if found is None else found
-    if not known:
-        return Answer(workload, Markup("There is no valid result yet."))
-    first, rest = known[0], known[1:]
+    """A workload's results in words; ``against`` has what speaks against stacks (`objections`)."""
+    if not found:
+        return Answer(workload, "There is no valid result yet.")
+    first, rest = found[0], found[1:]
     if not first.best:
-        return Answer(workload, Markup(" ").join(_unranked(first, mark)))
-    leading = _with_objections(mark, against)
-
-    def sentence(of: Standing) -> Markup:
-        return _sentence(results, of, workload, mark, leading)
-
+        return Answer(workload, joined(_unranked(first)), standing=first)
     return Answer(
         workload,
-        sentence(first),
-        tuple(_qualifications(first, mark)),
-        tuple(Markup(" ").join((sentence(each), *_qualifications(each, mark))) for each in rest),
-        (first.best, *(each.stack for each in first.those("equal"))),
-        compared=bool(first.others),
-        sure=not first.those("too few seeds"),
-        contested=bool(first.those("undecided", "marginal", "better")),
+        _sentence(results, first, workload, against),
+        tuple(_qualifications(first)),
+        tuple(
+            joined([_sentence(results, each, workload, against), *_qualifications(each)])
+            for each in rest
+            if each.best
+        ),
+        first,
     )
 
 
@@ -169,144 +164,135 @@ def objections(advice: Advice | None) -> dict[str, str]:
     return {stack: f"ruled out: {lacks_words(each)}" for stack, each in out.items()}
 
 
-def _with_objections(mark: Mark, against: Mapping[str, str]) -> Mark:
-    def marked(stack: str) -> Markup:
-        said = against.get(stack)
-        return mark(stack) if said is None else Markup("{} ({})").format(mark(stack), said)
-
-    return marked
-
-
-def overall(answers: Sequence[Answer], mark: Mark, against: Mapping[str, str] = {}) -> Markup:
+def overall(answers: Sequence[Answer], against: Mapping[str, str] = {}) -> Text:
     """Which stacks lead where, in a sentence; empty where one workload alone was answered."""
-    mark = _with_objections(mark, against)
-    answered = [each for each in answers if each.compared]
+    answered = [each for each in answers if each.is_compared]
     if len(answered) < 2:
-        return Markup("")
-    unsure = " Some of this rests on fewer than three seeds, which do not tell how sure it is."
-    contested = [each.workload for each in answered if each.contested]
-    rivals = Markup(" Under {} another stack is not clearly behind.").format(_workloads(contested))
-    said = _overall(answered, mark) + (rivals if contested else "")
-    return said + ("" if all(each.sure for each in answered) else unsure)
-
-
-def _overall(answered: Sequence[Answer], mark: Mark) -> Markup:
-    everywhere = [stack for stack in answered[0].leaders if all(stack in each.leaders for each in answered)]
+        return ""
+    names = {stack: StackName(stack, against.get(stack, "")) for each in answered for stack in each.leaders}
+    everywhere = [stack for stack in names if all(stack in each.leaders for each in answered)]
     if everywhere:
         verb = "is" if len(everywhere) == 1 else "are"
         level = any(len(each.leaders) > 1 for each in answered) and len(everywhere) == 1
         best = "the best, or equal to the best," if level else "the best"
         every = "both" if len(answered) == 2 else f"all {len(answered)}"
-        return Markup("{} {} {} under {} workloads.").format(
-            listed([mark(stack) for stack in everywhere]), verb, best, every
-        )
-    under: dict[str, list[str]] = {}
+        stacks = listing([names[stack] for stack in everywhere])
+        return said(f"{{}} {verb} {best} under {every} workloads.", stacks)
+    under: dict[tuple[str, ...], list[str]] = {}
     for each in answered:
-        for stack in each.leaders:
-            under.setdefault(stack, []).append(each.workload)
-    ranked = sorted(under, key=lambda stack: -len(under[stack]))
+        under.setdefault(tuple(sorted(each.leaders)), []).append(each.workload)
+    groups = sorted(under.items(), key=lambda group: -len(group[1]))
     clauses = [
-        Markup("{} leads, or equals the leader, under {}").format(mark(stack), _workloads(under[stack]))
-        if number == 0
-        else Markup("{} under {}").format(mark(stack), _workloads(under[stack]))
-        for number, stack in enumerate(ranked[:_NAMED_MAX])
+        said("{}{} under {}", listing([names[stack] for stack in leaders]), verb, workload_names(workloads))
+        for (leaders, workloads), verb in zip(
+            groups[:_NAMED_MAX], (" lead" if len(groups[0][0]) > 1 else " leads", "", "", ""), strict=False
+        )
     ]
-    return Markup("No stack is best everywhere: {}.").format(Markup("; ").join(clauses))
+    if left := sum(len(workloads) for _, workloads in groups[_NAMED_MAX:]):
+        clauses.append((f"others under {counted(left, 'more workload')}",))
+    return said("No stack is best everywhere: {}.", joined(clauses, "; "))
 
 
-def _workloads(names: Sequence[str]) -> Markup:
-    if len(names) > 6:
-        return Markup("{} workloads").format(len(names))
-    return listed([Markup("<em>{}</em>").format(name) for name in names])
+def workload_names(names: Sequence[str]) -> Text:
+    return f"{len(names)} workloads" if len(names) > 6 else listing([WorkloadName(name) for name in names])
 
 
-def _sentence(results: StudyResults, standing: Standing, workload: str, mark: Mark, leads: Mark) -> Markup:
-    """The first sentence of a metric; ``leads`` is the form of a leading stack's name."""
-    kind, best = standing.kind, standing.best
-    estimate = results.summaries(workload, kind.name)[best].estimate
-    value = _unbroken(format_value(estimate, kind.unit).removesuffix(" /s"))
-    title = metric_title(kind)
-    if not standing.others and standing.unranked:
-        return Markup("Only {} has a rank: {}, {}.").format(leads(best), title, value)
+def surety(answers: Sequence[Answer]) -> list[Text]:
+    """How sure the leads are, in a sentence for each kind of certainty."""
+    kinds: dict[str, list[str]] = {"clear": [], "open": [], "doubtful": [], "few": []}
+    for each in answers:
+        found = each.standing
+        if found is None or not found.others:
+            continue
+        few, doubtful = found.those("too few seeds"), found.those("doubtful")
+        kind = "few" if few else "doubtful" if doubtful else "open" if found.open else "clear"
+        kinds[kind].append(each.workload)
+    sentences = {
+        "clear": "Under {} the differences are clear: other seeds would hardly change who leads.",
+        "open": "Under {} these seeds do not tell whether another stack is as good as the leader.",
+        "doubtful": "Under {} the numbers are in doubt: a check says why.",
+        "few": "Under {} nothing can be said of how sure this is: it takes three seeds, and not all alike.",
+    }
+    return [said(sentences[kind], workload_names(found)) for kind, found in kinds.items() if found]
+
+
+def _sentence(results: StudyResults, standing: Standing, workload: str, against: Mapping[str, str]) -> Text:
+    def leads(stack: str) -> StackName:
+        return StackName(stack, against.get(stack, ""))
+
+    kind, best, title = standing.kind, standing.best, metric_title(standing.kind)
+    value = Amount(results.summaries(workload, kind.name)[best].estimate, kind.unit.replace("1/s", "1"))
     if not standing.others:
-        return Markup("Only {} has valid results: {}, {}.").format(leads(best), title, value)
+        only = "Only {} has a rank: {}, {}." if standing.unranked else "Only {} has valid results: {}, {}."
+        return said(only, leads(best), title, value)
     equal, behind = standing.those("equal"), standing.those("worse", "doubtful", "too few seeds")
-    leading = listed([leads(stack) for stack in (best, *(each.stack for each in equal))])
-    if not behind and not standing.those("undecided", "marginal", "better"):
-        return Markup("{} are even within ±3 %: {}, {}.").format(leading, title, value)
-    even = Markup(", even within ±3 %,") if equal else Markup("")
+    leading = listing([leads(stack) for stack in (best, *(each.stack for each in equal))])
+    if not behind and not standing.open:
+        return said("{} are even within ±3 %: {}, {}.", leading, title, value)
+    even = ", even within ±3 %," if equal else ""
     if kind.better == "higher":
-        said = Markup("{}{} {} {} {}").format(leading, even, "reach" if equal else "reaches", value, title)
+        start = said("{}{} {} {} {}", leading, even, "reach" if equal else "reaches", value, title)
     else:
         verb = "have" if equal else "has"
-        said = Markup("{}{} {} the lowest {}, {}").format(leading, even, verb, title, value)
-    clauses = _clauses(behind, kind, mark)
-    return said + (Markup(": {}.").format(listed(clauses)) if clauses else Markup("."))
+        start = said("{}{} {} the lowest {}, {}", leading, even, verb, title, value)
+    return said("{}: {}.", start, listing(_clauses(behind, kind))) if behind else said("{}.", start)
 
 
-def _clauses(behind: Sequence[Comparison], kind: MetricKind, mark: Mark) -> list[Markup]:
+def _clauses(behind: Sequence[Comparison], kind: MetricKind) -> list[Text]:
     if len(behind) <= _NAMED_MAX:
-        return [_clause(each, kind, mark, "", first=not index) for index, each in enumerate(behind)]
+        return [_clause(each, kind, "", first=not index) for index, each in enumerate(behind)]
     return [
-        _clause(behind[0], kind, mark, "the next", first=True),
-        _clause(behind[-1], kind, mark, f"the last of {len(behind)}", first=False),
+        _clause(behind[0], kind, "the next", first=True),
+        _clause(behind[-1], kind, f"the last of {len(behind)}", first=False),
     ]
 
 
-def _clause(each: Comparison, kind: MetricKind, mark: Mark, place: str, *, first: bool) -> Markup:
-    how_much = _unbroken(times(1 / each.gain))
-    lead = _lead(each)
-    words = interval_words(lead) if lead or first else ""
+def _clause(each: Comparison, kind: MetricKind, place: str, *, first: bool) -> Text:
+    lead = Times.over(each)
+    how_much = Toned(times(lead.ratio))
+    words = interval_words(lead.interval) if lead.interval or first else ""
     words = words if first else words.removeprefix("95 % interval ")
-    noted = "; ".join(filter(None, (place, _unbroken(words))))
-    sure = Markup(" ({})").format(noted) if noted else Markup("")
+    noted = "; ".join(filter(None, (place, words)))
+    sure = (" (", Unbroken(noted), ")") if noted else ""
     if kind.better == "higher":
         many = "many" if kind.unit in {"1/s", "1"} else "much"
-        return Markup("<strong>{}</strong> as {} as {}").format(how_much, many, mark(each.stack)) + sure
+        return said("{} as {} as {}{}", how_much, many, StackName(each.stack), sure)
     long = "long" if kind.unit == "ns" else "much"
-    return Markup("that of {} is <strong>{}</strong> as {}").format(mark(each.stack), how_much, long) + sure
+    return said("that of {} is {} as {}{}", StackName(each.stack), how_much, long, sure)
 
 
-def _qualifications(standing: Standing, mark: Mark) -> list[Markup]:
-    said, rivals = _unranked(standing, mark), []
-    undecided = standing.those("undecided", "marginal", "better")
-    for each in undecided[:_NAMED_MAX]:
-        ratio, interval = _unbroken(times(1 / each.gain)), _unbroken(interval_words(_lead(each)))
-        rivals.append(Markup("{} ({}, {})").format(mark(each.stack), ratio, interval))
-    if len(undecided) > _NAMED_MAX:
-        rivals.append(Markup("{} others").format(len(undecided) - _NAMED_MAX))
+def _qualifications(standing: Standing) -> list[Text]:
+    sentences = _unranked(standing)
+    rivals: list[Text] = [
+        said(
+            "{} ({}, {})",
+            StackName(each.stack),
+            Times(Times.over(each).ratio),
+            Unbroken(interval_words(Times.over(each).interval)),
+        )
+        for each in standing.open[:_NAMED_MAX]
+    ]
+    if len(standing.open) > _NAMED_MAX:
+        rivals.append(f"{len(standing.open) - _NAMED_MAX} others")
     if rivals:
-        text = Markup("Whether {} differs by more than 3 % from {} is undecided.")
-        said.append(text.format(mark(standing.best), listed(rivals)))
+        text = "Whether {} differs by more than 3 % from {} is undecided."
+        sentences.append(said(text, StackName(standing.best), listing(rivals)))
     doubts = dict.fromkeys(each.doubt for each in standing.those("doubtful"))
     if doubts:
         whys = "; ".join(dict.fromkeys("; ".join(doubts).split("; ")))
-        said.append(Markup("A number behind this comparison is doubtful: {}.").format(whys))
+        sentences.append(f"A number behind this comparison is doubtful: {whys}.")
     if standing.those("too few seeds"):
-        said.append(
-            Markup("Too few seeds, or seeds that are all alike: nothing can be said of how sure this is.")
+        sentences.append(
+            "Too few seeds, or seeds that are all alike: nothing can be said of how sure this is."
         )
-    return said
+    return sentences
 
 
-def _unranked(standing: Standing, mark: Mark) -> list[Markup]:
-    stacks: dict[str, list[Markup]] = {}
+def _unranked(standing: Standing) -> list[Text]:
+    stacks: dict[str, list[Text]] = {}
     for stack, why in standing.unranked.items():
-        stacks.setdefault(why, []).append(mark(stack))
+        stacks.setdefault(why, []).append(StackName(stack))
     return [
-        Markup("{} {} no rank: {}.").format(listed(names), "has" if len(names) == 1 else "have", why)
+        said("{} {} no rank: {}.", listing(names), "has" if len(names) == 1 else "have", why)
         for why, names in stacks.items()
     ]
-
-
-def _lead(each: Comparison) -> Interval | None:
-    """The interval of the baseline's gain over the stack: the stack's gain, turned over."""
-    gain = each.gain_interval
-    return Interval(1 / gain.high, 1 / gain.low) if gain else None
-
-
-def _unbroken(text: str) -> str:
-    """Text with no-break spaces around its numbers."""
-    return re.sub(
-        r"(?<=\d) (?=\S)|(?<=%) (?=interval)|(?<=interval) (?=\d)| (?=to \d)|(?<=to) (?=\d)", "\u00a0", text
-    )

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
-from strata.report.spans import STYLES, Tone
+from strata.report.document import WRITTEN, Block, Bullets, Group, Section, folded
+from strata.report.report import Report
+from strata.report.spans import STYLES, StackName, Tone, said
 from strata.report.table import Cell, Column, Table, terminal
 from strata.results.capabilities import Capabilities, Capability, Verdict
 from strata.units import format_duration, format_size
@@ -17,6 +19,22 @@ from strata.units import format_duration, format_size
 _TITLE_WIDTH: Final = 36
 _WIDTH: Final = 18  # of a column in a terminal, in characters
 TONES: Final[dict[Verdict, Tone]] = {"yes": "good", "no": "bad", "partial": "doubt", "failed": "unusual"}
+
+
+def capabilities(report: Report) -> Iterator[Section]:
+    """What the stacks can do, with the notes on what was tried."""
+    found = report.capabilities
+    if found is None or not found.cells:
+        return
+    blocks: list[Block] = [Group([capability_table(found)], "capabilities")]
+    if notes := [
+        said("{}, {}: {}", StackName(cell.stack), found.title(cell.probe), cell.note)
+        for cell in found.cells
+        if cell.note
+    ]:
+        blocks += folded("Notes on the capabilities", [Bullets(notes)])
+    note = "tested in the lab; the times are virtual"
+    yield Section("capabilities", "What the stacks can do", blocks, note, where=WRITTEN)
 
 
 def capability_table(
@@ -51,7 +69,8 @@ def capability_views(found: Capabilities, stacks: Sequence[str], width: int) -> 
     count = max(1, (width - _TITLE_WIDTH) // (_WIDTH + 2))
     for start in range(0, len(stacks), count):
         chosen = stacks[start : start + count]
-        yield Group(terminal(capability_table(found, chosen, has_bytes=True, has_questions=False)), Text())
+        yield terminal(capability_table(found, chosen, has_bytes=True, has_questions=False))
+        yield Text()
 
 
 def capability_notes(found: Capabilities) -> Iterator[Text]:

@@ -16,9 +16,9 @@ from rich.tree import Tree
 from strata.model.trial import CellKey
 from strata.report.claims import claims, found_words
 from strata.report.document import Block, Bullets, Code, Heading, Paragraph, markdown_of
+from strata.report.origin import cost_line
 from strata.report.spans import Mono, Text, Toned, escaped, joined, said
 from strata.report.stack import stack_views, study_of, text_tree
-from strata.report.terminal import cost_line
 from strata.results.declared import scale_of
 from strata.statistics.claims import Judgement, Verdict, cells_of
 from strata.statistics.study import StudyResults

@@ -34,7 +34,18 @@ from rich.padding import Padding
 from rich.text import Text as RichText
 
 from strata.report.palette import Colour, stack_colours
-from strata.report.spans import Mark, Text, as_html, as_markdown, as_rich, joined, plain
+from strata.report.spans import (
+    Mark,
+    Text,
+    WorkloadName,
+    as_html,
+    as_markdown,
+    as_rich,
+    escaped,
+    joined,
+    plain,
+    spans,
+)
 from strata.report.svg import Drawing
 from strata.report.table import Table, facts, html, markdown, terminal
 
@@ -43,8 +54,27 @@ ALL: Final[frozenset[Medium]] = frozenset({"page", "notebook", "markdown", "term
 PAGES: Final[frozenset[Medium]] = frozenset({"page", "notebook"})
 WRITTEN: Final[frozenset[Medium]] = PAGES | {"markdown"}
 
-Role = Literal["", "lead", "remark", "warning", "key", "other"]
-_STYLES: Final[Mapping[Role, str]] = {"lead": "bold", "key": "dim", "remark": "dim", "warning": "yellow"}
+Role = Literal[
+    "",
+    "lead",
+    "remark",
+    "warning",
+    "key",
+    "other",
+    "about",
+    "note",
+    "overall",
+    "sure",
+    "stands-for",
+    "remark warning",
+]
+_STYLES: Final[Mapping[Role, str]] = {
+    "lead": "bold",
+    "overall": "bold",
+    "key": "dim",
+    "remark": "dim",
+    "warning": "yellow",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +112,7 @@ class Bullets:
 class Terms:
     """Names with their meanings or values."""
 
-    rows: Sequence[tuple[str, Text]]
+    rows: Sequence[tuple[Text, Text | Item]]
     kind: str = "terms"
 
 
@@ -96,7 +126,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with its title, caption and legend, and the table of its numbers.
+    """A drawing with its title, caption and legend, how to read it, and the table of its numbers.
 
     The name is WORKLOAD-METRIC in kebab case, unique in its study: a file's name without its suffix. The
     workload is empty for a figure of the whole study.
@@ -108,6 +138,7 @@ class Figure:
     drawing: Drawing
     workload: str = ""
     note: str = ""
+    reading: str = ""
     legend: Mapping[str, Colour] = field(default_factory=dict)
     numbers: Table | None = None
 
@@ -129,13 +160,19 @@ class Fold:
     where: frozenset[Medium] = PAGES
 
 
+def folded(summary: Text, blocks: Sequence[Block]) -> Sequence[Block]:
+    """Blocks that a page folds away, and other media show."""
+    return (Fold(summary, blocks), Group(blocks, where=ALL - PAGES))
+
+
 @dataclass(frozen=True)
 class Group:
     """Blocks that a page sets in a way of its own, by a class of its style sheet."""
 
     blocks: Iterable[Block]
     kind: str = ""
-    workload: str = ""  # the page's filters hide it with this workload
+    workload: str = ""  # the page's filters hide it with this workload, or with this stack
+    stack: str = ""
     where: frozenset[Medium] = ALL
 
 
@@ -158,8 +195,8 @@ class Drawn:
     html: Markup
 
 
-Leaf = Heading | Paragraph | Terms | Table | Figure | Code
-Block = Leaf | Bullets | Note | Fold | Group | Section | Drawn
+Leaf = Heading | Paragraph | Table | Figure | Code
+Block = Leaf | Bullets | Terms | Note | Fold | Group | Section | Drawn
 
 
 @dataclass(frozen=True)
@@ -216,6 +253,9 @@ def _html(block: Block, mark: Mark, medium: Medium) -> Markup:
         case Bullets(items, kind):
             lines = (Markup("<li>{}</li>\n").format(_item(item, mark, medium)) for item in items)
             found = Markup("<ul{}>\n{}</ul>\n").format(_class(kind), Markup("").join(lines))
+        case Terms(rows, kind):
+            terms = (_term(name, meaning, mark, medium) for name, meaning in rows)
+            found = Markup("<dl{}>\n{}</dl>\n").format(_class(kind), Markup("").join(terms))
         case Note(blocks, title):
             head = Markup("<h3>{}</h3>\n").format(title) if title else ""
             body = html_of(blocks, mark, medium=medium)
@@ -223,10 +263,11 @@ def _html(block: Block, mark: Mark, medium: Medium) -> Markup:
         case Fold(summary, blocks):
             form = Markup("<details><summary>{}</summary>\n{}</details>\n")
             found = form.format(as_html(summary, mark), html_of(blocks, mark, medium=medium))
-        case Group(blocks, kind, workload, where):
+        case Group(blocks, kind, workload, stack, where):
             if medium in where:
-                form, body = Markup("<div{}{}>\n{}</div>\n"), html_of(blocks, mark, medium=medium)
-                found = form.format(_class(kind), _workload(workload), body)
+                marks = _class(kind) + _data("workload", workload) + _data("stack", stack)
+                body = html_of(blocks, mark, medium=medium)
+                found = Markup("<div{}>\n{}</div>\n").format(marks, body)
         case Section():
             if medium in block.where:
                 found = _section(block, html_of(block.blocks, mark, medium=medium), mark)
@@ -245,10 +286,6 @@ def _leaf_html(block: Leaf, mark: Mark) -> Markup:
             found = form.format(as_html(text, mark), behind)
         case Paragraph(text, role):
             found = Markup("<p{}>{}</p>\n").format(_class(role), as_html(text, mark))
-        case Terms(rows, kind):
-            form = Markup("<dt>{}</dt><dd>{}</dd>\n")
-            terms = (form.format(name, as_html(text, mark)) for name, text in rows)
-            found = Markup("<dl{}>\n{}</dl>\n").format(_class(kind), Markup("").join(terms))
         case Table():
             found = html(block, mark)
         case Figure():
@@ -262,8 +299,19 @@ def _class(name: str) -> Markup:
     return Markup(' class="{}"').format(name) if name else Markup("")
 
 
-def _workload(name: str) -> Markup:
-    return Markup(' data-workload="{}"').format(name) if name else Markup("")
+def _data(kind: str, name: str) -> Markup:
+    return Markup(' data-{}="{}"').format(kind, name) if name else Markup("")
+
+
+def _term(name: Text, meaning: Text | Item, mark: Mark, medium: Medium) -> Markup:
+    first = spans(name)[0]
+    workload = _data("workload", first.text) if isinstance(first, WorkloadName) else ""
+    form = Markup("<div{}><dt>{}</dt><dd>{}</dd></div>\n")
+    if not isinstance(meaning, Item):
+        return form.format(workload, as_html(name, mark), as_html(meaning, mark))
+    lead = Markup('<p class="lead">{}</p>\n').format(as_html(meaning.text, mark))
+    below = html_of(meaning.blocks, mark, medium=medium)
+    return form.format(workload, as_html(name, mark), lead + below)
 
 
 def _item(item: Text | Item, mark: Mark, medium: Medium) -> Markup:
@@ -279,12 +327,12 @@ def _parts(item: Text | Item) -> tuple[Text, Sequence[Block]]:
 def _section(section: Section, body: Markup, mark: Mark) -> Markup:
     note = Markup("<p>{}</p>").format(as_html(section.note, mark)) if section.note else ""
     return Markup(
-        '<section id="{}"{}{} aria-labelledby="title-{}">\n'
-        '<div class="title"><h2 id="title-{}">{}</h2>{}</div>\n{}</section>\n\n'
+        '<section id="{}"{}{} aria-labelledby="{}-title">\n'
+        '<div class="title"><h2 id="{}-title">{}</h2>{}</div>\n{}</section>\n\n'
     ).format(
         section.name,
         _class("workload" if section.workload else ""),
-        _workload(section.workload),
+        _data("workload", section.workload),
         section.name,
         section.name,
         section.title,
@@ -295,7 +343,8 @@ def _section(section: Section, body: Markup, mark: Mark) -> Markup:
 
 def _figure(figure: Figure, mark: Mark) -> Markup:
     note = Markup(' <span class="better">{}</span>').format(figure.note) if figure.note else ""
-    caption = Markup("<p>{}</p>").format(as_html(figure.caption, mark)) if figure.caption else ""
+    words = " ".join(filter(None, (figure.caption, figure.reading)))
+    caption = Markup("<p>{}</p>").format(as_html(words, mark)) if words else ""
     keys = Markup("").join(
         Markup('<li><i style="--swatch: var(--{})"></i>{}</li>').format(colour.variable, name)
         for name, colour in figure.legend.items()
@@ -327,6 +376,8 @@ def _markdown(block: Block) -> Iterator[str]:
     match block:
         case Bullets(items):
             yield "\n".join(_bullet(item) for item in items)
+        case Terms(rows):
+            yield "\n".join(_bullet(item, f"{_term_markdown(name)}: ") for name, item in rows)
         case Note(blocks, title):
             yield from [f"**{title}**"] if title else []
             yield from _all_markdown(blocks)
@@ -340,7 +391,7 @@ def _markdown(block: Block) -> Iterator[str]:
             yield from _all_markdown(block.blocks)
         case Heading(text, level, note):
             yield f"{'#' * level} {_titled_markdown(text, note)}"
-        case Paragraph() | Terms() | Table() | Code():
+        case Paragraph() | Table() | Code():
             yield from filter(None, [_leaf_markdown(block)])
 
 
@@ -350,17 +401,15 @@ def _all_markdown(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def _titled_markdown(title: Text, note: Text) -> str:
-    return as_markdown(joined([title, note] if note else [title], ": "))
+    return plain_markdown(joined([title, note] if note else [title], ": "))
 
 
-def _leaf_markdown(block: Paragraph | Terms | Table | Code) -> str:
+def _leaf_markdown(block: Paragraph | Table | Code) -> str:
     match block:
         case Paragraph(text, "lead"):
             return f"**{plain_markdown(text)}**"
         case Paragraph(text):
             return as_markdown(text)
-        case Terms(rows):
-            return "\n".join(f"- **{name}**: {as_markdown(text)}" for name, text in rows)
         case Table():
             return markdown(block).rstrip()
         case Code(text, language):
@@ -372,11 +421,16 @@ def plain_markdown(text: Text) -> str:
     return as_markdown(plain(text))
 
 
-def _bullet(item: Text | Item) -> str:
+def _term_markdown(name: Text) -> str:
+    """A name in bold, unless it has a form of its own."""
+    return f"**{escaped(name)}**" if isinstance(name, str) else as_markdown(name)
+
+
+def _bullet(item: Text | Item, name: str = "") -> str:
     first, rest = _parts(item)
     below = markdown_of(rest).splitlines() if rest else []
     indented = "".join(f"\n{f'  {line}'.rstrip()}" for line in below)
-    return f"- {as_markdown(first)}" + (f"\n{indented}" if below else "")
+    return f"- {name}{as_markdown(first)}" + (f"\n{indented}" if below else "")
 
 
 def as_terminal(blocks: Iterable[Block]) -> RenderableType:
@@ -414,7 +468,7 @@ def _leaf_terminal(block: Heading | Paragraph | Terms | Table | Code) -> Iterato
         case Paragraph(text, role):
             yield as_rich(text, _STYLES.get(role, ""))
         case Terms(rows):
-            yield terminal(facts(rows), indent=2)
+            yield terminal(facts((name, _parts(meaning)[0]) for name, meaning in rows), indent=2)
         case Table():
             yield from [terminal(block, indent=2)] if block.rows else []
         case Code(text):
@@ -428,7 +482,9 @@ def _titled(title: Text, style: str, note: Text) -> RichText:
 
 def _terminal_item(item: Text | Item) -> RenderableType:
     first, rest = _parts(item)
-    return Rendered(as_rich(first), *(_indented(part, 2) for part in _terminal(rest)))
+    return Rendered(
+        RichText("· ").append_text(as_rich(first)), *(_indented(part, 2) for part in _terminal(rest))
+    )
 
 
 def _indented(part: RenderableType, by: int) -> RenderableType:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from strata.model.matrix import Factor
 from strata.model.metric import metric_title
 from strata.report import svg
-from strata.report.figures import NamedFigure
+from strata.report.document import Figure
 from strata.report.palette import STACKS, stack_colours
 from strata.report.svg import Drawing
 from strata.report.table import Column, Table
@@ -114,14 +114,14 @@ def effects_table(design: Design, kind: MetricKind, found: Sequence[Effect]) -> 
     return Table(heads, rows, f"{title} on {metric_title(kind)}, {design.name}", note)
 
 
-def curves(results: StudyResults, view: EffectsView) -> list[NamedFigure]:
+def curves(results: StudyResults, view: EffectsView) -> list[Figure]:
     """A figure for each factor whose levels are numbers."""
     numbers = [factor for factor in view.design.factors if factor.is_number]
     found = (_curve(results, view.design, view.kind, factor) for factor in numbers)
     return [each for each in found if each is not None]
 
 
-def _curve(results: StudyResults, design: Design, kind: MetricKind, factor: Factor) -> NamedFigure | None:
+def _curve(results: StudyResults, design: Design, kind: MetricKind, factor: Factor) -> Figure | None:
     """The metric over a factor's numbers: a line for each combination of the others, or their mean."""
     place = design.factors.index(factor)
     lines: dict[str, list[tuple[float, Summary]]] = {}
@@ -141,7 +141,7 @@ def _curve(results: StudyResults, design: Design, kind: MetricKind, factor: Fact
     caption = f"Stack {design.stack} under {design.workload}{of}. The bands are 95 % intervals."
     drawing = _drawn(lines, kind, factor, title)
     name = f"{design.stack}-{design.workload}-{kind.name}-by-{factor.name}".replace("_", "-")
-    return NamedFigure(name, sentence_case(title), caption, drawing)
+    return Figure(name, sentence_case(title), caption, drawing)
 
 
 def _line_name(design: Design, levels: Levels, place: int) -> str:

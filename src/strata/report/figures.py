@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from strata.model.metric import LATENCY, metric_title, name_title
@@ -19,10 +18,11 @@ from strata.report.charts import (
     over_time,
     stacked_bars,
 )
+from strata.report.document import Figure
 from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.knee import knee
 from strata.report.palette import INK, ON_PARTS, PARTS, stack_colours
-from strata.report.svg import Drawing, document, escape, placed, text
+from strata.report.svg import document, escape, placed, text
 from strata.report.table import Table
 from strata.report.xy import BANDS_MAX, Line
 from strata.results.record import ResultRecord
@@ -33,23 +33,16 @@ from strata.statistics.study import StudyResults
 from strata.traces.kinds import TIME_PARTS
 from strata.words import sentence_case
 
-
-@dataclass(frozen=True)
-class NamedFigure:
-    """A drawing with its title and caption."""
-
-    name: str  # WORKLOAD-METRIC in kebab case, unique in its study: a file's name without its suffix
-    title: str
-    caption: str
-    drawing: Drawing
-    workload: str = ""  # empty for a figure of the whole study
-
-
+_NINES: Final = "Each nine to the right is ten times rarer; lower is better. Both scales are logarithmic."
+_AT_DISKS: Final = (
+    "Requests' time at the disk, from the start of the measuring step to its end, without their waiting for "
+    "each other. The start and the end of the load's program count as idle."
+)
 _MARGIN_PX: Final = 16
 _TITLE_PX: Final = 52
 
 
-def to_svg(figure: NamedFigure) -> str:
+def to_svg(figure: Figure) -> str:
     drawing = figure.drawing
     title = f"{figure.workload}: {figure.title}" if figure.workload else figure.title
     parts = [
@@ -62,18 +55,18 @@ def to_svg(figure: NamedFigure) -> str:
     return document(parts, width=drawing.width_px + 2 * _MARGIN_PX, height=height)
 
 
-def figures(results: StudyResults, reference: str | None = None) -> Iterator[NamedFigure]:
+def figures(results: StudyResults, reference: str | None = None) -> Iterator[Figure]:
     """The heat map against ``reference`` or the study's own reference, then the figures of each workload."""
     if len(results.stacks) > 1:
         reference = reference or results.reference
         drawing = draw_heat_map(heat_map(results, reference), results.snapshot.name)
         caption = f"Each workload's first headline, as many times as good as with {reference}."
-        yield NamedFigure("all-cells", f"All cells against {reference}", caption, drawing)
+        yield Figure("all-cells", f"All cells against {reference}", caption, drawing)
     for workload in results.workloads:
         yield from workload_figures(results, workload)
 
 
-def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
+def workload_figures(results: StudyResults, workload: str) -> list[Figure]:
     found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
     if (searched := knee_figure(results, workload)) is not None:
         found.append(searched[0])
@@ -84,26 +77,26 @@ def workload_figures(results: StudyResults, workload: str) -> list[NamedFigure]:
     return found if disks is None else [*found, disks]
 
 
-def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> NamedFigure:
+def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Figure:
     title = metric_title(kind)
     more = "More is better." if kind.better == "higher" else "Less is better."
     drawing = bars(results.summaries(workload, kind.name), kind.unit, title, stack_colours(results.stacks))
     caption = f"{more} The line is the 95 % interval, the points are the seeds."
-    return NamedFigure(_name(workload, kind.name), sentence_case(title), caption, drawing, workload)
+    return Figure(_name(workload, kind.name), sentence_case(title), caption, drawing, workload)
 
 
-def knee_figure(results: StudyResults, workload: str) -> tuple[NamedFigure, Table] | None:
+def knee_figure(results: StudyResults, workload: str) -> tuple[Figure, Table] | None:
     """The knee of a search with its numbers; None for a workload without one."""
     found = knee(results, workload)
     if found is None:
         return None
     title, caption, drawing, table = found
-    return NamedFigure(_name(workload, "knee"), sentence_case(title), caption, drawing, workload), table
+    return Figure(_name(workload, "knee"), sentence_case(title), caption, drawing, workload), table
 
 
 def rate_figures(
     results: StudyResults, workload: str, each: Sequence[dict[str, OverTime]] | None = None
-) -> list[NamedFigure]:
+) -> list[Figure]:
     """A figure for each load that has an account of its own; ``each`` is of `rates`, if it is known."""
     found = []
     for series in rates(results, workload) if each is None else each:
@@ -112,7 +105,7 @@ def rate_figures(
         drawing = over_time(series, f"throughput over time{of_tenant}", stack_colours(results.stacks))
         name = _name(workload, *([tenant] if tenant else []), "over-time")
         caption = sentence_case(account_words(series)) + "."
-        found.append(NamedFigure(name, f"Throughput over time{of_tenant}", caption, drawing, workload))
+        found.append(Figure(name, f"Throughput over time{of_tenant}", caption, drawing, workload))
     return found
 
 
@@ -138,7 +131,7 @@ def latency_distributions(
 
 def latency_figures(
     results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
-) -> list[NamedFigure]:
+) -> list[Figure]:
     family, colours, found = median.family or "", stack_colours(results.stacks), []
     bands = {stack: percentile_band(each) for stack, each in merged.items()}
     if curves := [Line(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
@@ -148,13 +141,13 @@ def latency_figures(
         drawing = latencies(curves, title, colours)
         name = _name(workload, family, "percentiles")
         caption = f"All seeds' histograms merged{band}."
-        found.append(NamedFigure(name, sentence_case(title), caption, drawing, workload))
+        found.append(Figure(name, sentence_case(title), caption, drawing, workload, reading=_NINES))
     if shapes := {stack: shape for stack, each in merged.items() if (shape := shape_of(each)) is not None}:
         title = f"{name_title(family)}, distribution"
         drawing = distributions(shapes, title, colours)
         name = _name(workload, family, "distribution")
         caption = "All seeds' histograms merged, each as high as its most frequent latency."
-        found.append(NamedFigure(name, sentence_case(title), caption, drawing, workload))
+        found.append(Figure(name, sentence_case(title), caption, drawing, workload))
     return found
 
 
@@ -164,7 +157,7 @@ def disks_figure(
     spent: Mapping[str, Mapping[str, float]] | None = None,
     *,
     legend: bool = False,
-) -> NamedFigure | None:
+) -> Figure | None:
     """The disks' time by its parts; ``spent`` is of `disk_shares`, if known; a ``legend`` names the parts."""
     spent = disk_shares(results, workload) if spent is None else spent
     if not spent:
@@ -176,9 +169,8 @@ def disks_figure(
     title = "where the disks' time went"
     drawing = stacked_bars(bars, "share", title, axis="of the measured window", legend=legend)
     caption = "Shares of the measured window, all disks and seeds together."
-    return NamedFigure(
-        _name(workload, "disks-time"), "Where the disks' time went", caption, drawing, workload
-    )
+    name = _name(workload, "disks-time")
+    return Figure(name, "Where the disks' time went", caption, drawing, workload, reading=_AT_DISKS)
 
 
 def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, float]]:

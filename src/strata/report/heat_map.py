@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-from markupsafe import Markup
+from typing import Final
 
 from strata.model.metric import metric_title
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
 from strata.report.svg import Drawing
-from strata.report.table import Table, columns
 from strata.report.wording import SIGNS, gain_words
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
@@ -173,103 +170,3 @@ def _legend(left: float, top: float) -> str:
             drawn.append(svg.text(x + 13, top + 19, label, anchor="middle", size=11))
     signs = "= equal   ≈ marginal   ? undecided   ! doubtful   · too few seeds   – not compared"
     return "".join([*drawn, svg.text(left + 9 * 26 + 14, top + 5, signs, size=11)])
-
-
-_COMPARISONS_MAX: Final = 1500  # take a second; with more, one stack alone can be the reference
-_NUMBERS: Final = columns(
-    *(("stack", "stack"), ("workload", "workload"), "metric", ("value", "figure"), ("n", "count")),
-    *(("times as good (95 % interval)", "figure"), "verdict"),
-)
-
-
-@dataclass(frozen=True)
-class CellsView:
-    """The heat map, and the table of the same comparisons."""
-
-    reference: str
-    rows: list[tuple[str, str, list[HeatCell]]]
-    numbers: Table
-    choices: list[str]  # the stacks that can be chosen as the reference
-    data: dict[str, Any]  # for the page's script, to show another one
-    has_all: bool  # whether it holds intervals for all of them, or for the reference alone
-
-
-def cells_view(results: StudyResults, reference: str | None = None) -> CellsView | None:
-    """The heat map against a stack, by default the study's reference; None without two stacks to compare."""
-    choices = measured_stacks(results)
-    if len(choices) < 2:
-        return None
-    usual = results.reference if results.reference in choices else choices[0]
-    first = heat_map(results, reference or usual)
-    count = len(choices) * (len(choices) - 1) * len(results.workloads)
-    maps = {stack: heat_map(results, stack) for stack in choices} if count <= _COMPARISONS_MAX else {}
-    maps[first.reference] = first
-    return CellsView(
-        reference=first.reference,
-        rows=first.rows(),
-        numbers=_numbers(results, first),
-        choices=choices,
-        data=_data(results, maps, choices),
-        has_all=len(maps) == len(choices),
-    )
-
-
-def _numbers(results: StudyResults, found: HeatMap) -> Table:
-    rows: list[tuple[Any, ...]] = []
-    for workload, metric, cells in found.rows():
-        for cell in cells:
-            head = (cell.stack, workload, metric, cell.value or None)
-            if cell.comparison is None:
-                n = len(results.cells[cell.stack, workload].records)
-                rows.append((*head, n, "reference" if cell.is_reference else None, ""))
-            else:
-                said = (gain_words(cell.comparison), cell.verdict)
-                rows.append((*head, cell.comparison.ratio.n, *said))
-    title = Markup("Against <b data-reference>{}</b>").format(found.reference)
-    note = "by seed in pairs; the intervals of all pairs of stacks of a row hold together"
-    return Table(_NUMBERS, rows, title, note)
-
-
-def _data(results: StudyResults, maps: dict[str, HeatMap], choices: Sequence[str]) -> dict[str, Any]:
-    """Per reference and workload, one entry per stack: gain, step, verdict, words, n; 0 for none."""
-    some = next(iter(maps.values()))
-    return {
-        "stacks": results.stacks,
-        "workloads": results.workloads,
-        "references": list(choices),
-        "signs": SIGNS,
-        "values": [[cell.value for cell in cells] for _, _, cells in some.rows()],
-        "against": [
-            [[_plain(cell) for cell in cells] for _, _, cells in maps[reference].rows()]
-            if reference in maps
-            else None
-            for reference in choices
-        ],
-        "estimates": [
-            [_estimate(results, stack, workload) for stack in results.stacks]
-            for workload in results.workloads
-        ],
-        "better": [
-            "".join(kind.better for kind in results.metrics(workload)[:1]) for workload in results.workloads
-        ],
-    }
-
-
-def _estimate(results: StudyResults, stack: str, workload: str) -> float | None:
-    """For a reference without comparisons: the page divides the estimates, without an interval.
-
-    None without a value or a rank.
-    """
-    if results.unranked(stack, workload):
-        return None
-    kinds = results.metrics(workload)[:1]
-    summary = results.summaries(workload, kinds[0].name).get(stack) if kinds else None
-    return float(f"{summary.estimate:.6g}") if summary else None
-
-
-def _plain(cell: HeatCell) -> Any:
-    comparison = cell.comparison
-    if comparison is None or cell.step is None:
-        return 0
-    shown = gain_words(comparison)
-    return [cell.text, cell.step + STEPS_MAX, comparison.verdict, shown, comparison.ratio.n]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from strata.results.record import ResultRecord, StudySnapshot
 from strata.statistics.study import StudyResults
-from strata.units import percent
+from strata.units import NS_PER_S, format_duration, percent, times
 from strata.words import listed
 
 
@@ -20,6 +20,20 @@ def command(study: StudySnapshot) -> str:
         return ""
     runner = () if study.runner == "lab" else ("--runner", study.runner)
     return shlex.join(["strata", "run", *runner, PurePath(study.file).name])
+
+
+def cost_line(results: StudyResults) -> str:
+    """How many trials are valid, and the real and virtual time that they took."""
+    records = results.records
+    line = f"{len(records)} of {len(results.readings)} trials are valid"
+    if not records:
+        return line
+    real_s = sum(record.real_time.duration_s for record in records)
+    line += f" · {format_duration(real_s * NS_PER_S)} of real time"
+    virtual_s = sum((r.real_time.virtual_per_real or 0) * r.real_time.duration_s for r in records)
+    if not virtual_s:
+        return line
+    return f"{line} for {format_duration(virtual_s * NS_PER_S)} of virtual time ({times(virtual_s / real_s)})"
 
 
 def origin(results: StudyResults) -> dict[str, Any]:

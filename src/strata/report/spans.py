@@ -64,6 +64,20 @@ class StackName:
 
 
 @dataclass(frozen=True)
+class WorkloadName:
+    """The name of a workload, which leads to its section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Unbroken:
+    """Text with numbers in it, such as an interval, within which a page breaks no line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Toned:
     """Text that stands out, or stands back."""
 
@@ -141,8 +155,8 @@ class VerdictSign:
         return f"{SIGNS[self.verdict]} {self.verdict}"
 
 
-PIECES: Final = (StackName, Toned, Mono, Link, Amount, Times, VerdictSign)
-Span = str | StackName | Toned | Mono | Link | Amount | Times | VerdictSign
+PIECES: Final = (StackName, WorkloadName, Unbroken, Toned, Mono, Link, Amount, Times, VerdictSign)
+Span = str | StackName | WorkloadName | Unbroken | Toned | Mono | Link | Amount | Times | VerdictSign
 Text = Span | Sequence[Span]
 """A piece of text, or several in a row. Within a string, text between backticks is code."""
 
@@ -201,19 +215,25 @@ def _html(span: Span, mark: Mark) -> Markup:
             found = Markup(_CODE.sub(r"<code>\1</code>", str(escape(span))))  # noqa: S704 - escaped
         case StackName(name, note):
             found = mark(name) + (f" ({note})" if note else "")
+        case WorkloadName(name):
+            found = Markup('<a class="workload-name" href="#workload-{}">{}</a>').format(name, name)
         case Mono(words):
             found = Markup("<code>{}</code>").format(words)
         case Link(words, target):
             found = Markup('<a href="{}">{}</a>').format(target, words)
         case Toned(words, "strong" | "em" as element):
-            found = Markup(f"<{element}>{{}}</{element}>").format(words)  # noqa: S704 - our own element
+            found = Markup(f"<{element}>{{}}</{element}>").format(_unbroken(words))  # noqa: S704 - our own
         case Toned(words, tone):
-            found = Markup('<span class="is-{}">{}</span>').format(tone, words)
+            found = Markup('<span class="is-{}">{}</span>').format(tone, _html(words, mark))
         case VerdictSign(verdict):
             found = Markup('<span class="is-{}">{}</span>').format(TONES[verdict] or "equal", span.text)
-        case Amount() | Times():
-            found = escape(_BREAKS.sub("\N{NO-BREAK SPACE}", span.text))
+        case Amount() | Times() | Unbroken():
+            found = escape(_unbroken(span.text))
     return found
+
+
+def _unbroken(text: str) -> str:
+    return _BREAKS.sub("\N{NO-BREAK SPACE}", text)
 
 
 _MARKDOWN: Final = re.compile(r"([\\*_\[\]<>|#])")
@@ -239,18 +259,21 @@ def _markdown(span: Span) -> str:
             # The spaces at its ends, which `escaped` takes away, divide it from its neighbours.
             words = escaped(span)
             before, after = (" " if span[:1].isspace() else ""), (" " if span[-1:].isspace() else "")
-            return f"{before}{words}{after}" if words else before
+            found = f"{before}{words}{after}" if words else before
         case StackName(name, note):
-            return f"**{escaped(name)}**" + (f" ({escaped(note)})" if note else "")
+            found = f"**{escaped(name)}**" + (f" ({escaped(note)})" if note else "")
         case Mono(words):
-            return f"`{words}`"
+            found = f"`{words}`"
+        case WorkloadName(name):
+            found = f"*{escaped(name)}*"
         case Link(words, target):
-            return escaped(words) if target.startswith("#") else f"[{escaped(words)}]({target})"
+            found = escaped(words) if target.startswith("#") else f"[{escaped(words)}]({target})"
         case Toned(words, tone):
             around = "**" if tone in _BOLD else "*" if tone == "em" else ""
-            return f"{around}{escaped(words)}{around}"
+            found = f"{around}{escaped(words)}{around}"
         case _:
-            return escaped(span.text)
+            found = escaped(span.text)
+    return found
 
 
 def as_rich(text: Text, style: str = "") -> RichText:
@@ -262,7 +285,7 @@ def as_rich(text: Text, style: str = "") -> RichText:
                 made.append(span)
             case Toned(words, tone):
                 made.append(words, STYLES[tone])
-            case StackName():
+            case StackName() | WorkloadName():
                 made.append(span.text, "bold")
             case Mono(words):
                 made.append(words, "cyan")

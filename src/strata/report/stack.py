@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from markupsafe import Markup
 from rich.text import Text
 from rich.tree import Tree
 
@@ -18,7 +19,22 @@ from strata.model.stack import PLACE, Stack
 from strata.model.study import Study
 from strata.plan.commands import build_commands
 from strata.report import svg as drawn
+from strata.report.document import (
+    PAGES,
+    WRITTEN,
+    Block,
+    Code,
+    Drawn,
+    Fold,
+    Group,
+    Heading,
+    Paragraph,
+    Section,
+)
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
+from strata.report.report import Report
+from strata.report.spans import StackName
+from strata.report.stack_facts import SOURCES, facts_of, facts_table
 from strata.results.declared import declared_study
 from strata.results.record import Choice, StudySnapshot
 from strata.rules.redundancy import single_points
@@ -143,6 +159,61 @@ def study_of(snapshot: StudySnapshot) -> Study | None:
         return declared_study(snapshot, has_inputs=False)
     except ResultError:
         return None
+
+
+def stacks(report: Report) -> Iterator[Section]:
+    """The stacks' levels as pictures, what the stacks give and cost, and the commands that build them."""
+    snapshot, study = report.results.snapshot, report.study
+    drawings = stack_views(snapshot, study)
+    blocks: list[Block] = [Group([_card(each) for each in drawings], "stacks", where=PAGES)]
+    if study is not None:
+        blocks += [
+            facts_table(facts_of(study, report.capabilities)),
+            Paragraph(f"Sources: {'; '.join(SOURCES)}.", "key"),
+            Group([*_commands(drawings)], where=frozenset({"markdown"})),
+        ]
+    note = "from what the workload sees down to the disks"
+    yield Section("stacks", "The stacks", blocks, note, where=WRITTEN)
+
+
+_BUILT: Final = "As measured; they destroy the disks' content, and Strata does not run them there."
+
+
+def _commands(drawings: Sequence[Drawing]) -> Iterator[Block]:
+    yield Heading("The commands that build the stacks on a real machine")
+    yield Paragraph(_BUILT)
+    for drawing in drawings:
+        yield Heading(drawing.name, 4)
+        yield Code("\n".join(drawing.commands), "sh")
+
+
+def _card(drawing: Drawing) -> Group:
+    levels = Markup("").join(map(_level_html, drawing.levels))
+    names = Markup("").join(
+        Markup('<li title="{}">{}</li>').format(disk.title, disk.name) for disk in drawing.disks
+    )
+    titles = "; ".join(dict.fromkeys(filter(None, (disk.title for disk in drawing.disks))))
+    small = Markup("<small>{}</small>").format(titles) if titles else ""
+    disks = Markup('<li class="disks"><ul>{}</ul>{}</li>\n').format(names, small) if names else ""
+    blocks: list[Block] = [
+        Heading(StackName(drawing.name)),
+        Drawn(Markup('<ol class="layers">\n{}{}</ol>\n').format(levels, disks)),
+        *(Paragraph(f"{sentence}.", "key") for sentence in drawing.single_points),
+    ]
+    if drawing.commands:
+        code = Code("\n".join(drawing.commands), "sh")
+        blocks.append(Fold("The commands that build it on a real machine", [Paragraph(_BUILT, "key"), code]))
+    return Group(blocks, stack=drawing.name)
+
+
+def _level_html(level: Level) -> Markup:
+    return Markup('<li class="level {}{}"><b>{}</b>{}{}</li>\n').format(
+        level.provides,
+        " own" if level.for_each_tenant else "",
+        level.name,
+        Markup(" <span>{}</span>").format(level.declared) if level.keys else "",
+        Markup("<small>{}</small>").format(" · ".join(level.notes)) if level.notes else "",
+    )
 
 
 def stack_views(snapshot: StudySnapshot, study: Study | None) -> list[Drawing]:

@@ -11,6 +11,8 @@ from strata.advice.failures import slowed
 from strata.model.survival import DEGRADED, REBUILDING, REBUILT, VARIANTS, lost_disk_variants
 from strata.model.trial import CellKey
 from strata.report.capability_table import TONES
+from strata.report.document import Section
+from strata.report.report import Report
 from strata.report.spans import Tone
 from strata.report.table import Cell, Table, columns
 from strata.report.wording import interval_words
@@ -30,6 +32,13 @@ _RETURNED: Final[dict[bool, tuple[str, Tone]]] = {True: ("yes", "bad"), False: (
 _UNTRIED: Final = "not tried"
 
 
+def survival(report: Report) -> Iterator[Section]:
+    """The damage by power cuts, lost disks and wrong data."""
+    if tables := survival_tables(report.capabilities, report.results):
+        note = "power cuts, lost disks and wrong data, in the lab"
+        yield Section("survival", TITLE, tables, note)
+
+
 def survival_tables(found: Capabilities | None, results: StudyResults) -> list[Table]:
     """The tables that have rows: power cuts, speed without a disk, losses and corruption."""
     made = [] if found is None else [_cuts_table(found), _damage_table(found)]
@@ -43,7 +52,7 @@ def _cuts_table(found: Capabilities) -> Table:
     for cut in found.cuts:
         cells.setdefault((cut.workload, cut.stack), []).append(cut)
     heads = columns(
-        *("workload", "stack", ("power cuts", "count", "power_cuts")),
+        *("workload", ("stack", "stack"), ("power cuts", "count", "power_cuts")),
         *(("sound after recovery", "text", "sound"), ("acknowledged", "count")),
         *(("of these lost", "count", "lost"), ("time to recover", "ns", "recovery_ns")),
     )

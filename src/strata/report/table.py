@@ -67,6 +67,7 @@ class Column:
     width: int | None = None  # the width in a terminal where there is room, in characters
     tone: Tone = ""  # of the cells without their own
     is_whole: bool = False  # its text is never folded in a terminal
+    is_detail: bool = False  # a terminal leaves it out
 
     @property
     def key(self) -> str:
@@ -133,8 +134,12 @@ def terminal(table: Table, *, indent: int = 0) -> RenderableType:
             wanted=column.width or 0,
         )
         for index, column in enumerate(table.columns)
+        if not column.is_detail
     ]
-    rows = [[_rich(*each) for each in zip(row, table.columns, strict=True)] for row in table.rows]
+    rows = [
+        [_rich(*each) for each in zip(row, table.columns, strict=True) if not each[1].is_detail]
+        for row in table.rows
+    ]
     made = Fitted(heads, rows, is_headed=table.is_headed)
     body = Padding(made, (0, 0, 0, indent)) if indent else made
     if not table.title:
@@ -187,7 +192,7 @@ def _html_row(row: Sequence[Any], heads: Sequence[Column], mark: Mark) -> Markup
         words = shown if isinstance(shown, Markup) else as_html(shown, mark)
         if column.unit in {"stack", "workload"}:
             row_of += Markup(' data-{}="{}"').format(column.unit, shown)
-            words = mark(shown) if column.unit == "stack" else words
+            words = mark(shown) if column.unit == "stack" and cell.value is not None else words
         elif cell.tone == "code":
             words = Markup('<code class="hash">{}</code>').format(words)
         remark = Markup("<small>{}</small>").format(as_html(cell.remark, mark)) if cell.remark else ""

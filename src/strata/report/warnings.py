@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from strata.model.warning import Check, ResultWarning
+from strata.report.document import WRITTEN, Block, Bullets, Fold, Item, Note
+from strata.report.spans import StackName, Toned, listing, said
 from strata.report.table import Column, Table, columns
 from strata.results.record import ResultRecord
 from strata.statistics.study import StudyResults
@@ -69,6 +71,38 @@ def grouped_warnings(results: StudyResults, workload: str) -> list[WarningGroup]
         WarningGroup(tuple(group), everywhere=len({each.stack for each in group}) == count)
         for group in found.values()
     ]
+
+
+def warning_blocks(results: StudyResults, workload: str) -> Iterator[Block]:
+    """The warnings of a workload: the grave ones, which a reader must know, and then the others."""
+    groups = grouped_warnings(results, workload)
+    grave = [_item(group) for group in groups if group.grave]
+    lesser = [group for group in groups if not group.grave]
+    if grave:
+        yield Note([Bullets(grave, "warnings")], "Before you trust these numbers")
+    if lesser:
+        many = f"{len(lesser)} more things" if len(lesser) > 1 else "One more thing" if grave else "One thing"
+        about = "them" if len(lesser) > 1 else "it"
+        summary = f"{many} to know of these numbers, and what to do about {about}"
+        yield Fold(summary, [Bullets([_item(group) for group in lesser], "warnings")], WRITTEN)
+
+
+def denials(results: StudyResults, workload: str) -> list[Item]:
+    """The other warnings of failed checks; an undecided check says nothing against the numbers."""
+    groups = [group for group in grouped_warnings(results, workload) if not group.grave]
+    return [_item(group) for group in groups if any(each.denial for each in group.warnings)]
+
+
+def _item(group: WarningGroup) -> Item:
+    """The stacks, the warning and its remedy; below them the warnings of each stack, where they differ."""
+    named = listing([StackName(stack) for stack in group.stacks])
+    stacks = Toned("All stacks") if group.everywhere and len(group.stacks) > 1 else named
+    remedy = Toned(f"{sentence_case(group.remedy)}.", "dim")
+    if len(group.texts) < 2:
+        return Item(said("{}: {}. {}", stacks, group.text, remedy))
+    first = said("{}; on {}: {}. {}", stacks, StackName(group.stacks[0]), group.text, remedy)
+    lines = [said("{}: {}", StackName(stack), text) for stack, text in group.texts]
+    return Item(first, [Fold("Stack by stack", [Bullets(lines)], WRITTEN)])
 
 
 _CHECKS: Final = (Column("stack", "stack"), *columns("check", "answer", "why"))

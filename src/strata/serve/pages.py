@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from markupsafe import Markup
 from pydantic import ValidationError
 from rich.console import Console
 
@@ -20,13 +21,14 @@ from strata.files import open_plain, read_plain
 from strata.plan.model import Plan
 from strata.plan.render import plan_lines
 from strata.report.advice_text import lead
-from strata.report.figures import NamedFigure, metric_figure
-from strata.report.heat_map import HeatCell, heat_map, measured_stacks
+from strata.report.cells import grid, legend
+from strata.report.document import Figure
+from strata.report.figures import metric_figure
+from strata.report.heat_map import heat_map, measured_stacks
 from strata.report.page import page_of
 from strata.report.palette import GAINS, ON_GAINS
 from strata.report.templates import page_style, page_templates
 from strata.report.terminal import metrics_table
-from strata.report.wording import SIGNS
 from strata.results.findings import FINDINGS_NAME, read_capabilities
 from strata.results.records import Attempt
 from strata.results.store import ResultsFolder
@@ -49,8 +51,8 @@ class Charts:
     problem: str = ""  # why they cannot be drawn
     lead: str = ""  # the answer to what the study asks, so far
     reference: str = ""  # the stack that the heat map compares to, if there is a heat map
-    heat: list[tuple[str, str, list[HeatCell]]] = field(default_factory=list)
-    figures: list[NamedFigure] = field(default_factory=list)
+    heat: Markup | None = None
+    figures: list[Figure] = field(default_factory=list)
     good_until_s: float = 0.0  # until then they are shown even if new results come
 
 
@@ -61,7 +63,7 @@ class Pages:
         self._templates = page_templates("strata.serve")
         gains = list(zip(GAINS, ON_GAINS, strict=True))
         self._templates.globals.update(
-            duration=format_duration, metrics_table=metrics_table, states=_STATES, marks=_MARKS, signs=SIGNS
+            duration=format_duration, metrics_table=metrics_table, states=_STATES, marks=_MARKS, legend=legend
         )
         page_css = self._templates.get_template("page.css").render(gains=gains)
         own = self._templates.get_template("serve.css").render()
@@ -169,7 +171,9 @@ def _draw(folder: ResultsFolder, version: str) -> Charts:
     if len(measured) < 2:
         return Charts(version, lead=said, figures=figures)
     found = heat_map(results, measured[0])
-    return Charts(version, lead=said, reference=found.reference, heat=found.rows(), figures=figures)
+    return Charts(
+        version, lead=said, reference=found.reference, heat=grid(found, is_linked=False), figures=figures
+    )
 
 
 def _plan_text(attempt: Attempt) -> str:

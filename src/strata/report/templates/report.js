@@ -35,7 +35,7 @@ for (const id of links.keys()) { const section = document.getElementById(id); if
 // The heat map.
 const data = parsed("cells-data"), heat = $("#heat"), tip = $("#tip");
 const cells = heat ? $$("tbody tr", heat).map((row) => $$("td", row)) : [];
-const numbers = $$("#numbers tbody tr");
+const numbers = $$(".numbers tbody tr");
 
 function tellOf(cell, stack, workload, value, found, reference) {
   if (!found) return `${stack} under ${workload}: ` + (stack === reference && value ? `the reference, ${value}` : "no result");
@@ -163,12 +163,15 @@ if (form && data) {
   form.addEventListener("reset", () => setTimeout(filter));
 }
 
-// Only scrollable parts are stops of the Tab key.
+// Only scrollable parts are stops of the Tab key; what hides a part of itself at the right fades out there.
+const fade = (part) => part.classList.toggle("more-right", part.scrollWidth - part.clientWidth - part.scrollLeft > 4);
 const wide = new ResizeObserver((entries) => {
-  for (const { target } of entries)
+  for (const { target } of entries) {
+    fade(target);
     target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight ? (target.tabIndex = 0) : target.removeAttribute("tabindex");
+  }
 });
-for (const each of $$(".table, pre, [role=img]")) wide.observe(each);
+for (const each of $$(".table, pre, [role=img]")) { wide.observe(each); each.addEventListener("scroll", () => fade(each), { passive: true }); }
 
 // The data.
 function save(name, type, text) {

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a report is made of: a study's results with everything else that was found of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from strata.advice.asked import advise_on_all, the_answer
+from strata.advice.model import Advice
+from strata.errors import ResultError
+from strata.model.study import Study
+from strata.report.answer import Answer, Standing, answer, chosen_metrics, objections, standings
+from strata.report.origin import origin
+from strata.results.capabilities import Capabilities
+from strata.results.declared import declared_study
+from strata.results.findings import Finding, findings_of, read_capabilities
+from strata.results.record import Choice
+from strata.results.store import ResultsFolder
+from strata.statistics.study import StudyResults, gather
+
+
+@dataclass(frozen=True)
+class Report:
+    """Results, capabilities and advice; every section is made of one. Standings are computed once.
+
+    Attributes:
+        advice: On what the study asks, and on other uses.
+        sensitivity: By use, what would change the advice.
+        reference: The stack to compare all cells with; None: the study's own.
+        metrics: The metrics to show, by default each workload's leading ones.
+        has_counts: Whether a terminal shows what one operation cost.
+    """
+
+    results: StudyResults
+    capabilities: Capabilities | None = None
+    advice: Sequence[Advice] = ()
+    reference: str | None = None
+    sensitivity: Mapping[str, Finding] = field(default_factory=dict)
+    metrics: Sequence[str] = ()
+    has_counts: bool = False
+
+    @classmethod
+    def read(cls, folder: ResultsFolder, reference: str | None = None) -> Report:
+        """A results folder with its capabilities and advice. Raises ResultError."""
+        results, capabilities = gather(folder), read_capabilities(folder)
+        check_reportable(results, reference)
+        advice = advise_on_all(results, capabilities)
+        return cls(results, capabilities, advice, reference, findings_of(folder, "sensitivity"))
+
+    @cached_property
+    def asked(self) -> Advice | None:
+        """The answer to what the study asks."""
+        return the_answer(self.advice)
+
+    @cached_property
+    def objections(self) -> dict[str, str]:
+        return objections(self.asked)
+
+    @cached_property
+    def standings(self) -> dict[str, list[Standing]]:
+        """The stacks' standings by the shown metrics, for each workload."""
+        return {
+            workload: standings(self.results, workload, chosen_metrics(self.results, workload, self.metrics))
+            for workload in self.results.workloads
+        }
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        return [
+            answer(self.results, workload, found, self.objections)
+            for workload, found in self.standings.items()
+        ]
+
+    @cached_property
+    def origin(self) -> dict[str, Any]:
+        return origin(self.results)
+
+    @cached_property
+    def study(self) -> Study | None:
+        """The study of the results; None if files that it needs are not there any more."""
+        try:
+            return declared_study(self.results.snapshot, has_inputs=False)
+        except ResultError:
+            return None
+
+    @property
+    def is_virtual(self) -> bool:
+        return self.results.snapshot.time_domain == "virtual"
+
+    def choice(self, workload: str) -> Choice:
+        return next(each for each in self.results.snapshot.workloads if each.name == workload)
+
+
+def check_reportable(results: StudyResults, reference: str | None = None) -> None:
+    """Raise ResultError if there is no valid result, or no stack named ``reference``."""
+    if not results.records:
+        raise ResultError(
+            "there is no valid result to report",
+            place=results.snapshot.name,
+            remedy="`strata show RESULTS` says of each trial what is wrong with it",
+        )
+    if reference is not None and reference not in results.stacks:
+        raise ResultError(
+            f'the study has no stack "{reference}"',
+            place="--reference",
+            remedy=f"there are: {', '.join(results.stacks)}",
+        )
