@@ -12,7 +12,7 @@ import pytest
 from report_blocks import section, tables, texts, walked
 from results_factory import good_log, make_study, metrics_of, plan_of, snapshot_of, store_trial
 
-from command_line import shown
+from command_line import shown, shown_json
 from made_results import made_results
 from present import present
 from strata.errors import ResultError
@@ -281,6 +281,14 @@ def test_a_trial_has_each_check_as_a_question(checked: ResultsFolder) -> None:
     assert "Was the steady state reached?" in text
     assert "db: was the data set larger than the memory that could cache it?" in text
     assert "No transaction failed?" in text
+
+
+def test_json_holds_the_checks(checked: ResultsFolder) -> None:
+    found = shown_json("show", checked.path)["checks"]
+    checks = {(each["trial"], each["name"]): each["verdict"] for each in found}
+
+    assert checks["ext4.oltp.s2", "steady"] == "no"
+    assert checks["ext4.oltp.s1", "steady"] == "yes"
 
 
 def test_results_without_checks_have_no_warnings(tmp_path: Path) -> None:
