@@ -98,7 +98,7 @@ def test_markdown_has_a_section_for_a_use(folder: ResultsFolder) -> None:
 
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## Mail server: undecided between xfs and ext4",
-        "## PostgreSQL server: **choose xfs**",
+        "## PostgreSQL server: choose xfs",
     ]
     assert "| xfs |" in text
 
