@@ -142,9 +142,10 @@ def degraded(study: Study) -> Plan | None:
 def broken(study: Study, name: str, *, every: bool) -> Iterator[tuple[str, Plan]]:
     """The lives that end early, by a failure of a step that builds the layer ``name``, or alters it.
 
-    Each step fails once when it is done. The first fails also without having done anything; with ``every``
-    all do, which mostly leaves the same as the failure of the step before. The altering steps are those of
-    its snapshot, and of the replacing of a lost disk.
+    Each step fails once when it is done, if it has something to undo, or is the last: what the others leave
+    is still there when a later one fails. The first fails also without having done anything. With ``every``
+    all steps fail in both ways. The altering steps are those of its snapshot, and of the replacing of a lost
+    disk.
     """
     base = compile_trial(study, "stack", "load", SEED)
     ups = brought_up(placed_layers(study, study.stacks["stack"], SEED))
@@ -159,7 +160,8 @@ def broken(study: Study, name: str, *, every: bool) -> Iterator[tuple[str, Plan]
         for place, step in enumerate(steps):
             if every or not place:
                 yield f"{step.id}-undone", _plan(base, study, [*done, *steps[:place], fails_undone(step)])
-            yield f"{step.id}-done", _plan(base, study, [*done, *steps[:place], fails_done(step)])
+            if every or step.undo is not None or step.background or step is steps[-1]:
+                yield f"{step.id}-done", _plan(base, study, [*done, *steps[:place], fails_done(step)])
 
 
 def fails_undone(step: Step) -> Step:

@@ -30,10 +30,18 @@ layers = [{ layer = "zpool", vdev = "mirror", special = ["ssd"] }, { layer = "zf
 devices = ["disk0", "disk1"]
 layers = [{ layer = "md", level = 1 }, { layer = "lvm", size = "512MiB" }, { layer = "ext4" }]
 """
-PROBES = ["corruption-healed", "disk-loss", "grow", "restore-older", "snapshot"]
+PROBES = {
+    "btrfs": ["corruption-healed", "disk-loss", "restore-older", "snapshot"],
+    "md-lvm-ext4": ["corruption-healed", "disk-loss", "grow"],
+}
 
 
 Probed = Callable[[Sequence[str], Sequence[str]], Sequence[Capability]]
+
+
+def all_of(probed: Probed) -> dict[tuple[str, str], Capability]:
+    cells = (probed([stack], probes) for stack, probes in PROBES.items())
+    return {(cell.stack, cell.probe): cell for row in cells for cell in row}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +55,7 @@ def probed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Probed:
 
 @pytest.fixture(scope="module")
 def cells(probed: Probed) -> dict[tuple[str, str], Capability]:
-    return {(cell.stack, cell.probe): cell for cell in probed(["btrfs", "md-lvm-ext4"], PROBES)}
+    return all_of(probed)
 
 
 def test_a_mirror_with_checksums_heals_the_copy_that_is_read_and_one_without_returns_it(
@@ -92,6 +100,4 @@ def test_what_was_found_is_kept(
 ) -> None:
     monkeypatch.setattr(LabRunner, "run", lambda *_: pytest.fail("it booted again"))
 
-    again = probed(["btrfs", "md-lvm-ext4"], PROBES)
-
-    assert {(cell.stack, cell.probe): cell for cell in again} == cells
+    assert all_of(probed) == cells

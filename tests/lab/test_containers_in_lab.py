@@ -81,7 +81,7 @@ def confined(lab: Lab, folder: Path, layers: str, limit: str) -> Events:
     return events
 
 
-@pytest.mark.parametrize("pool", pools(["dir", "btrfs"]))
+@pytest.mark.parametrize("pool", pools(["btrfs"]))
 def test_a_load_in_a_container_is_confined_and_its_flushes_reach_the_disk(
     pool: str, lab: Lab, tmp_path: Path
 ) -> None:

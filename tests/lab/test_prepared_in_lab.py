@@ -180,6 +180,7 @@ duration = "200ms"
 """
 
 
+@pytest.mark.slow  # tests/property/test_any_content.py has their patterns recognised
 def test_what_programs_of_strata_write_takes_a_few_bytes_of_each_block(lab: Lab) -> None:
     """Of both data sets 100 MiB and 50 MiB are written; of the files half of the last block is zeros."""
     with public_folder() as path:

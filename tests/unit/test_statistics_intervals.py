@@ -12,7 +12,15 @@ import scipy
 
 from present import present
 from strata.statistics.comparison import compare
-from strata.statistics.interval import Floats, adjusted, skewness_of_mean, standard_error, student
+from strata.statistics.interval import (
+    Floats,
+    adjusted,
+    half_width,
+    skewness_of_mean,
+    standard_error,
+    student,
+    student_quantile,
+)
 from strata.statistics.level import (
     Distribution,
     MeanLevel,
@@ -52,6 +60,20 @@ def test_the_interval_of_three_seeds_is_students_of_scipy() -> None:
 
     assert [found.low, found.high] == pytest.approx([math.exp(theirs.low), math.exp(theirs.high)])
     assert found.method == "Student's t"
+
+
+def test_half_a_width_is_that_of_one_side_in_logarithms() -> None:
+    assert half_width(summarize(series(100, 103, 98)).interval) == pytest.approx(
+        student_quantile(2) * np.log([100.0, 103.0, 98.0]).std(ddof=1) / math.sqrt(3)
+    )
+
+
+def test_a_percentile_rounds_its_place_among_the_values_as_hdrhistogram_does() -> None:
+    values = Distribution(np.array([1.0, 2.0, 3.0]), np.array([[1, 1, 1]]))
+
+    found = [values.percentile(percentile, np.array([1])) for percentile in (0, 49, 50, 83, 84, 100)]
+
+    assert found == [1, 1, 2, 2, 3, 3]
 
 
 def test_the_range_for_another_seed_is_that_of_scipys_t() -> None:
