@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from strata.report import svg
-from strata.report.claims import level_text
+from strata.report.claims import found_words
 from strata.report.palette import GRID, INK, MUTED, PAPER, STACKS, Colour
 from strata.report.svg import Drawing
 from strata.statistics.claims import Finding, Judgement, Verdict
@@ -33,96 +32,83 @@ _COLOURS: Final[Mapping[Verdict, Colour]] = {
 }
 
 
-class _Row(NamedTuple):
-    claim: str
-    finding: Finding
-    low: float  # of the published range
-    high: float
-
-
 def ratio_chart(judged: Sequence[Judgement]) -> Drawing | None:
     """A row for each comparison with a published ratio; None without any that was measured."""
-    rows = [row for each in judged for row in _rows(each)]
-    if not rows:
+    claims = {each.claim.id: shown for each in judged if (shown := _shown(each))}
+    findings = [finding for shown in claims.values() for finding in shown]
+    if not findings:
         return None
-    ends = [end for row in rows for end in _ends(row) if end > 0 and math.isfinite(end)]
+    ends = [end for finding in findings for end in _ends(finding) if end > 0 and math.isfinite(end)]
     ticks = svg.log_ticks(min(*ends, 1), max(*ends, 1))
     x = svg.Logarithmic(ticks[0], ticks[-1], _LEFT_PX, _WIDTH_PX - _RIGHT_PX)
-    top = _LEGEND_PX
-    parts = [_legend()]
-    drawn: list[str] = []
-    for claim, group in groupby(rows, key=lambda row: row.claim):
+    top, drawn = _LEGEND_PX, list[str]()
+    for claim, shown in claims.items():
         drawn.append(svg.text(0, top + _HEAD_PX / 2, claim, bold=True, fill=INK.light))
         top += _HEAD_PX
-        for row in group:
-            drawn += _row(row, x, top)
+        for finding in shown:
+            drawn += _row(finding, x, top)
             top += _ROW_PX
     axis = svg.x_axis(x, {tick: f"{tick:g}" for tick in ticks}, top=_LEGEND_PX, bottom=top, title="ratio")
     one = svg.tag("path", d=f"M{svg.px(x(1))} {svg.px(_LEGEND_PX)}V{svg.px(top)}", stroke=MUTED.light)
-    colours = (INK, MUTED, GRID, PAPER, *STACKS)
-    height = top + 44
-    image = svg.document([*parts, axis, one, *drawn], width=_WIDTH_PX, height=height, colours=colours)
-    return Drawing(image, f"Measured ratios beside the published ones: {'; '.join(map(_words, rows))}")
+    colours, height = (INK, MUTED, GRID, PAPER, *STACKS), top + 44
+    image = svg.document([_legend(), axis, one, *drawn], width=_WIDTH_PX, height=height, colours=colours)
+    said = (_words(claim, finding) for claim, shown in claims.items() for finding in shown)
+    words = f"Measured ratios beside the published ones: {'; '.join(said)}"
+    return Drawing(image, words, _WIDTH_PX, height)
 
 
-def _rows(judged: Judgement) -> Iterator[_Row]:
+def _shown(judged: Judgement) -> list[Finding]:
+    """The findings of a claim that are drawn: those that decide its verdict come first."""
     stated = [each for each in judged.findings if each.expectation.ratio and each.level is not None]
-    stated.sort(key=lambda each: each.verdict != judged.verdict)
-    for each in stated[:_ROWS_MAX]:
-        low, high = each.expectation.ratio or (0, math.inf)
-        yield _Row(judged.claim.id, each, low, high)
+    return sorted(stated, key=lambda each: each.verdict != judged.verdict)[:_ROWS_MAX]
 
 
-def _ends(row: _Row) -> list[float]:
-    interval = row.finding.interval
-    return [row.low, row.high, row.finding.level or 1, *((interval.low, interval.high) if interval else ())]
+def _published(finding: Finding) -> tuple[float, float]:
+    low, high = finding.expectation.ratio or (0, math.inf)
+    return low, high
 
 
-def _row(row: _Row, x: svg.Scale, top: float) -> list[str]:
-    finding, middle = row.finding, top + _ROW_PX / 2
-    each = finding.expectation
-    name = f"{finding.stack} / {finding.against}, {each.workload}"
+def _ends(finding: Finding) -> list[float]:
+    interval = finding.interval
+    measured = (interval.low, interval.high) if interval else ()
+    return [*_published(finding), finding.level or 1, *measured]
+
+
+def _row(finding: Finding, x: svg.Scale, top: float) -> list[str]:
+    middle, expected = top + _ROW_PX / 2, finding.expectation
+    name = f"{finding.stack} / {finding.against}, {expected.workload}"
     if finding.stack == finding.against:
-        name = f"{finding.stack}, {each.workload} / {each.other_workload}"
-    low, high = (min(max(end, x.low), x.high) for end in (row.low, row.high))
+        name = f"{finding.stack}, {expected.workload} / {expected.other_workload}"
+    low, high = (x(min(max(end, x.low), x.high)) for end in _published(finding))
     colour = _COLOURS.get(finding.verdict, MUTED).light
     drawn = [
         svg.name_text(_LEFT_PX - 10, middle, name, width_px=_LEFT_PX - 14),
-        svg.tag(
-            "rect",
-            x=x(low),
-            y=top + 4,
-            width=max(x(high) - x(low), 3),
-            height=_ROW_PX - 8,
-            fill=MUTED.light,
-            fill_opacity="0.35",
-        ),
+        _band(low, top + 4, max(high - low, 3), _ROW_PX - 8),
     ]
     if finding.interval and finding.interval.low > 0:
-        ends = (svg.px(x(end)) for end in (finding.interval.low, finding.interval.high))
-        rule = f"M{next(ends)} {svg.px(middle)}H{next(ends)}"
-        drawn.append(svg.tag("path", d=rule, stroke=colour, stroke_width=2))
-    drawn.append(svg.dots([(x(finding.level or 1), middle)], radius=_DOT_PX, fill=colour))
-    return drawn
+        ends = [svg.px(x(end)) for end in (finding.interval.low, finding.interval.high)]
+        drawn.append(
+            svg.tag("path", d=f"M{ends[0]} {svg.px(middle)}H{ends[1]}", stroke=colour, stroke_width=2)
+        )
+    return [*drawn, svg.dots([(x(finding.level or 1), middle)], radius=_DOT_PX, fill=colour)]
+
+
+def _band(x: float, y: float, width: float, height: float) -> str:
+    return svg.tag("rect", x=x, y=y, width=width, height=height, fill=MUTED.light, fill_opacity="0.35")
 
 
 def _legend() -> str:
-    at, middle = 0.0, _LEGEND_PX / 2 - 2
-    box = svg.tag("rect", x=at, y=middle - 6, width=16, height=12, fill=MUTED.light, fill_opacity="0.35")
-    parts = [box, svg.text(at + 22, middle, "published")]
-    at += 100
-    # One colour stands for both verdicts that contradict the claim.
-    named = {name: colour for name, colour in _COLOURS.items() if name != "reversed"}
-    for words, colour in named.items():
+    at, middle = 100.0, _LEGEND_PX / 2 - 2
+    parts = [_band(0, middle - 6, 16, 12), svg.text(22, middle, "published")]
+    for words, colour in _COLOURS.items():
+        if words == "reversed":  # its colour stands for both verdicts that contradict the claim
+            continue
         dot = svg.dots([(at + 5, middle)], radius=_DOT_PX, fill=colour.light)
         parts += [dot, svg.text(at + 16, middle, words)]
         at += 24 + len(words) * svg.CHARACTER_PX
     return "".join(parts)
 
 
-def _words(row: _Row) -> str:
-    finding, interval = row.finding, row.finding.interval
-    ends = (interval.low, interval.high) if interval else (None, None)
-    level = level_text(finding.level, ends, "1", is_ratio=True)
-    published = " to ".join("∞" if math.isinf(end) else ratio_digits(end) for end in (row.low, row.high))
-    return f"{row.claim}, {finding.stack} {level}, published {published}"
+def _words(claim: str, finding: Finding) -> str:
+    published = " to ".join("∞" if math.isinf(end) else ratio_digits(end) for end in _published(finding))
+    return f"{claim}, {finding.stack} {found_words(finding)}, published {published}"
