@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, settings
 
 import durations
 from examples import SHARE
+from left_behind import undeclared
 from strata import working
 from strata.lab import Lab, require_lab
-from strata.model.metric import Metric, MetricSpec, undeclared
+from strata.model.metric import Metric, MetricSpec
 from strata.model.warning import Check
 from strata.model.workload import Outputs, Workload
 from strata.plan.catalogue import catalogue

@@ -5,7 +5,7 @@ Sizes are bytes (``KiB MiB GiB TiB`` are powers of 1024, and so are the ``k m g 
 ZFS write in either case; ``kB MB GB TB`` are powers of 1000), times nanoseconds, shares (``"2.5%"``) and
 ratios plain numbers. Text without a unit is refused: ``8`` is a different size to every reader.
 ``describe_*`` write a value exactly, as a study file has it; everything else writes three significant digits
-or fewer. `parse_value` reads all of it back.
+or fewer.
 """
 
 from __future__ import annotations
@@ -58,7 +58,6 @@ _SCALES: Final = {
 _EXACT: Final = Context(prec=50)
 _QUANTITY: Final = re.compile(r"\s*(\d{1,19}(?:\.\d{1,9})?)\s*([A-Za-zµ]+(?:/s)?|%)\s*", re.ASCII)
 _PERCENT: Final = {"%": 1}
-_WRITTEN: Final = re.compile(r"([<>]? ?-?[\d,]+(?:\.\d+)?) ?(\D*)")
 # Larger than any disk, memory or study: a mistake, and arithmetic on it may overflow.
 SIZE_BYTES_MAX: Final = 1 << 59
 DURATION_NS_MAX: Final = 366 * 24 * 3600 * NS_PER_S
@@ -110,25 +109,6 @@ def parse_duration(text: object) -> int:
 def parse_share(text: object) -> float:
     """Read a share such as ``"2.5%"`` as a fraction: 0.025. Raises ValueError."""
     return float(_EXACT.divide(_quantity(text, _PERCENT, "share", "2.5%", SHARE_MAX * 100), Decimal(100)))
-
-
-def parse_value(text: str, unit: str) -> float:
-    """Read text of this module: ``"78.4 ms"`` in ns is 78,400,000, ``"> 100 ×"`` as a ratio is 100.
-
-    The text may have several numbers with their units, such as ``2 min 05 s``; the unit is ns, B, B/s, 1/s,
-    1, share or ratio. Raises ValueError.
-    """
-    labels = {label: divisor for divisor, label in _SCALES[unit]}
-    if unit in {"ns", "B"}:
-        labels |= _TIME_NS if unit == "ns" else _SIZE_BYTES
-    total, at, sign = 0.0, 0, -1 if text.startswith("-") else 1
-    while at < len(text):
-        match = _WRITTEN.match(text, at)
-        if match is None or match[2].strip() not in labels:
-            raise ValueError(f"{text!r} is not a quantity in {unit}")
-        total += sign * abs(float(match[1].lstrip("<> ").replace(",", ""))) * labels[match[2].strip()]
-        at = match.end()
-    return total
 
 
 def is_power_of_two(number: int) -> bool:

@@ -20,6 +20,7 @@ import pytest
 from pydantic import Field
 from rich.console import Console
 
+from left_behind import loops_under
 from strata.devices.device import Device, find_device
 from strata.diagnostics.registry import Registry
 from strata.disks.machine import mounts_under
@@ -43,7 +44,6 @@ from strata.results.capabilities import Capabilities
 from strata.results.events import Events, read_events
 from strata.results.record import ResultRecord
 from strata.results.store import ResultsFolder
-from strata.runners.assembled import loops_under
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Runner, Task
 from strata.runners.lab import LabRunner
 from strata.units import NS_PER_S, Duration

@@ -29,8 +29,8 @@ from lab_factory import STRATA, environment, head, mix, public_folder, shared_la
 from rich.console import Console
 from rich.table import Table
 
+from left_behind import loops_under
 from strata.lab import Lab, require_lab
-from strata.runners.assembled import loops_under
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as a program it has no conftest
 

@@ -27,13 +27,13 @@ from lab_factory import (
     strata,
 )
 
+from left_behind import loops_under
 from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.model.trial import CellKey
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import ENVIRONMENT, compile_trial, trials
 from strata.reading.load import load_study
-from strata.runners.assembled import loops_under
 from strata.runners.host import HostRunner
 from strata.runners.leftovers import processes_of
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from lab_factory import head, mix, public_folder, stacks
 
+from left_behind import loops_under
 from strata.disks.machine import mounts_under
 from strata.lab import Lab
 from strata.model.step import Step
@@ -26,7 +27,6 @@ from strata.plan.catalogue import catalogue
 from strata.plan.compile import compile_trial
 from strata.plan.model import Plan
 from strata.reading.load import load_study
-from strata.runners.assembled import loops_under
 from strata.runners.base import EVENTS_NAME, PLAN_NAME, Task
 from strata.runners.host import HostRunner
 

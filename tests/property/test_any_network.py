@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace, arrivals_together
+from strata.lab.model import DISCARD, FLUSH, READ, WRITE, ModelledDisk, Trace, _Asked, library
 from volume_texts import network_text
 
 S = 1_000_000_000
@@ -66,6 +69,19 @@ def run(
 
 
 @examples(150)
+def arrivals_together(disks: Sequence[ModelledDisk], lists: Sequence[Any]) -> list[Trace]:
+    """`ModelledDisk.arrivals` of several disks on one clock, each with ops, sectors, lengths and times."""
+    asked = [
+        _Asked(disk._capacity_sectors, ops, sectors, lengths, np.array(arrival, np.uint64), None)
+        for disk, (ops, sectors, lengths, arrival) in zip(disks, lists, strict=True)
+    ]
+    handles = (ctypes.c_void_p * len(disks))(*(disk._handle for disk in disks))
+    ios = (ctypes.c_void_p * len(disks))(*(ctypes.addressof(each.io) for each in asked))
+    if library().strata_disk_open_lists(handles, ios, len(disks)) < 0:
+        raise ValueError("the queue was full")
+    return [each.trace for each in asked]
+
+
 @given(st.lists(buckets(), max_size=4), st.lists(commands, min_size=1, max_size=60))
 def test_each_command_is_answered_once_and_its_parts_add_up(
     limits: list[Bucket], asked: list[tuple[int, int, int]]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from left_behind import loops_under
 from strata.disks.machine import mounts_under
 from strata.errors import RunError
-from strata.runners.assembled import Assembled, loops_under
+from strata.runners.assembled import Assembled
 from strata.runners.block_devices import CONNECTIONS_NAME, Attached, Connections, connections_left, take
 from strata.runners.kernel import BOOT_NAME, Kernel, stack_name
 from strata.runners.leftovers import remove_leftovers

@@ -13,6 +13,7 @@ from unittest.mock import create_autospec
 import pytest
 from execution_factory import fake_runner, study_in
 
+from left_behind import loops_under
 from strata.disks.machine import mounts_under
 from strata.errors import RunError, ToolError
 from strata.execution.agenda import plan_study
@@ -23,7 +24,6 @@ from strata.model.memory_limit import limit_memory
 from strata.model.step import Prerequisites
 from strata.plan.compile import ENVIRONMENT
 from strata.plan.model import Plan
-from strata.runners.assembled import loops_under
 from strata.runners.base import BINDINGS_NAME, Task
 from strata.runners.block_devices import Connections
 from strata.runners.host import HostRunner

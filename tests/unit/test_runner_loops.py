@@ -17,12 +17,13 @@ from uuid import uuid4
 
 import pytest
 
+from left_behind import loops_under
 from strata.errors import LabError, RunError, StrataError, ToolError
 from strata.lab.cache import cache_root
 from strata.lab.folder import PrivateFolder, private_folder, remove_stale
 from strata.lab.programs import AgentBuild
 from strata.plan.compile import ENVIRONMENT
-from strata.runners.assembled import Assembled, loops_under
+from strata.runners.assembled import Assembled
 from strata.runners.block_devices import Attached, attach, attach_images, attached, detach
 from strata.runners.host import HostRunner
 from strata.runners.leftovers import Journal, remove_leftovers

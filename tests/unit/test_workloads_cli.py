@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from command_line import shown, shown_json
+from left_behind import undeclared
 from strata.cli.parameters import complete_workload
 from strata.errors import StudyError
-from strata.model.metric import Metric, MetricSpec, latency_metric_specs, undeclared
+from strata.model.metric import Metric, MetricSpec, latency_metric_specs
 from strata.plan.catalogue import catalogue
 from strata.plan.sheets import workload_sheet
 from strata.reading.load import load_study

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from left_behind import undeclared
 from strata.errors import RunError
-from strata.model.metric import undeclared
 from strata.model.step import Step
 from strata.model.workload import Outputs, StepOutput, WorkloadContext
 from strata.workloads.os_installation import OsInstallation

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -58,51 +57,39 @@ def page_name(command: Command) -> str:
 def manual_page(command: Command, root: Command) -> str:
     """A command's page in roff with the macros of man(7)."""
     name = page_name(command)
-    lines = [
-        '.\\" Written by `strata man` from the command line itself.',
-        f'.TH "{name.upper()}" 1 "" "Strata {version("strata")}" "Strata"',
-        '.SH "NAME"',
-        f"{_text(name)} \\- {_text(command.summary)}",
-        '.SH "SYNOPSIS"',
-        f".B {_text(command.name)}",
-        _text(command.usage.removeprefix(command.name).strip()),
-    ]
-    if command.description:
-        paragraphs = [(".PP", _text(each)) for each in command.description]
-        lines += ['.SH "DESCRIPTION"', *chain(*paragraphs)]
-    panel = ""
-    lines += ['.SH "COMMANDS"'] if command.commands else []
-    for each in command.commands:
-        lines += [f'.SS "{_text(each.panel)}"'] if each.panel != panel else []
-        panel = each.panel
-        lines += _item(each.words[-1], each.summary)
-    for title, parameters in (("ARGUMENTS", command.arguments), ("OPTIONS", command.options)):
-        lines += [f'.SH "{title}"'] if parameters else []
-        for parameter in parameters:
-            lines += _parameter_items(parameter)
-    if command.examples:
-        lines += ['.SH "EXAMPLES"', ".nf", *(_text(line) for line in command.examples), ".fi"]
-    lines += ['.SH "EXIT STATUS"']
-    for code in EXIT_CODES:
-        lines += _item(str(code.code), code.meaning)
-    others = [each for each in walk(root) if command in each.commands]  # the page above; then those below
-    pages = [page_name(each) for each in (*others, *command.commands)]
-    lines += ['.SH "SEE ALSO"', ", ".join(f"\\fB{_text(page)}\\fR(1)" for page in pages)]
+    above = [each for each in walk(root) if command in each.commands]
+    pages = (f"{page_name(each)}(1)" for each in (*above, *command.commands))
+    sections = {
+        "NAME": [_text(f"{name} - {command.summary}")],
+        "SYNOPSIS": [_text(command.usage)],
+        "DESCRIPTION": [line for each in command.description for line in (".PP", _text(each))],
+        "COMMANDS": _items((each.words[-1], each.summary) for each in command.commands),
+        "ARGUMENTS": _items(map(_parameter_words, command.arguments)),
+        "OPTIONS": _items(map(_parameter_words, command.options)),
+        "EXAMPLES": [".nf", *map(_text, command.examples), ".fi"] if command.examples else [],
+        "EXIT STATUS": _items((str(each.code), each.meaning) for each in EXIT_CODES),
+        "SEE ALSO": [_text(", ".join(pages))],
+    }
+    head = f'.TH "{name.upper()}" 1 "" "Strata {version("strata")}" "Strata"'
+    lines = ['.\\" Written by `strata man` from the command line itself.', head]
+    for title, content in sections.items():
+        lines += [f'.SH "{title}"', *content] if content else []
     return "\n".join(lines) + "\n"
 
 
-def _parameter_items(each: Parameter) -> list[str]:
+def _parameter_words(each: Parameter) -> tuple[str, str]:
+    """The names and the value of a parameter, and everything that is said of it."""
     said = each.help
     if each.default:
         said += f" Default: {each.default}."
     if each.repeatable and not each.is_argument and "repeat" not in said:
         said += " May be repeated."
     value = f" {each.value}" if each.value and not each.is_argument else ""
-    return _item(f"{', '.join(each.names)}{value}", said)
+    return f"{', '.join(each.names)}{value}", said
 
 
-def _item(term: str, text: str) -> list[str]:
-    return [".TP", f".B {_text(term)}", _text(text)]
+def _items(rows: Iterable[tuple[str, str]]) -> list[str]:
+    return [line for term, text in rows for line in (".TP", f".B {_text(term)}", _text(text))]
 
 
 def _text(text: str) -> str:

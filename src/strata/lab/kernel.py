@@ -263,11 +263,6 @@ def _patch(recipe: Recipe, sources: Sequence[Path], tree: Path, log: Path, step:
     shutil.rmtree(fresh)
 
 
-def patched_files(patch: Path) -> list[str]:
-    """The files, relative to the tree, that a patch changes, adds or removes."""
-    return sorted(set(re.findall(r"^(?:---|\+\+\+) [ab]/(\S+)", patch.read_text(), re.MULTILINE)))
-
-
 def _bring(new: Path, old: Path) -> None:
     """Make ``old`` equal to ``new``, which may be absent; a file with the same content keeps its date."""
     if not new.is_file():

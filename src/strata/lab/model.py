@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -289,21 +289,6 @@ class _Asked:
     def trace(self) -> Trace:
         arrival, complete, parts, order = self._arrays[4:]
         return Trace(arrival, complete, parts, order[order < len(order)])
-
-
-def arrivals_together(
-    disks: Sequence[ModelledDisk], lists: Sequence[tuple[Any, Any, Any, Any]]
-) -> list[Trace]:
-    """`ModelledDisk.arrivals` of several disks on one clock, each with ops, sectors, lengths and times."""
-    asked = [
-        _Asked(disk._capacity_sectors, ops, sectors, lengths, np.array(arrival, np.uint64), None)
-        for disk, (ops, sectors, lengths, arrival) in zip(disks, lists, strict=True)
-    ]
-    handles = (ctypes.c_void_p * len(disks))(*(disk._handle for disk in disks))
-    ios = (ctypes.c_void_p * len(disks))(*(ctypes.addressof(each.io) for each in asked))
-    if library().strata_disk_open_lists(handles, ios, len(disks)) < 0:
-        raise ValueError("the queue was full")
-    return [each.trace for each in asked]
 
 
 def _each(values: Any, count: int) -> npt.NDArray[np.uint32]:

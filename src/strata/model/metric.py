@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, Protocol, Self
 
@@ -113,14 +113,6 @@ def latency_metric_specs(meaning: str, prefix: str = "") -> tuple[MetricSpec, ..
     """The metrics of `latency_metrics`; ``prefix`` is the family without ``latency_ns``."""
     names = f"{prefix}latency_ns_{{mean,p50,p95,p99,p999,max}}"
     return (MetricSpec(names, "ns", "lower", meaning),)
-
-
-def undeclared(metric_specs: Iterable[MetricSpec], metrics: Iterable[Metric]) -> Iterator[str]:
-    """The metrics that are none of the declared ones, each with its unit and direction."""
-    declared = tuple(metric_specs)
-    for metric in metrics:
-        if not any(each.covers(metric) for each in declared):
-            yield f"{metric.name} ({metric.unit}, {metric.better} is better)"
 
 
 _EACH: Final = "of disks and processors for one operation (or one load that counts none): "

@@ -306,17 +306,6 @@ class Assembled:
         return self.kernel.has(f"sys/block/{name}/{file}")
 
 
-def loops_under(path: Path) -> dict[str, str]:
-    """The loop devices whose file is, or was, under ``path``, with that file."""
-    found = {}
-    for state in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
-        with suppress(OSError):  # detached meanwhile
-            file = os.fsdecode(state.read_bytes()).rstrip("\n").removesuffix(" (deleted)")
-            if Path(file).is_relative_to(path):
-                found[f"/dev/{state.parent.parent.name}"] = file
-    return found
-
-
 def _why_failed(done: subprocess.CompletedProcess[str]) -> str | None:
     return None if done.returncode == 0 else done.stderr.strip() or f"exit status {done.returncode}"
 
