@@ -9,7 +9,8 @@ from typing import Final
 from strata.advice.model import COVERAGE_MIN, Advice, Excluded, MissingCapability, Standing, Worse
 from strata.advice.uses import DURABLE
 from strata.model.metric import metric_title
-from strata.report.wording import between, gain_words, ratio_words
+from strata.report.spans import Times
+from strata.report.wording import between
 from strata.statistics.comparison import Comparison
 from strata.statistics.interval import SEEDS_WANTED, Interval
 from strata.units import format_value, percent, times
@@ -142,7 +143,7 @@ def _takes(standing: Standing) -> str:
 
 
 def _ratio(score: Comparison) -> str:
-    return ratio_words(score.ratio.ratio, score.ratio.interval, named=True)
+    return Times(score.ratio.ratio, score.ratio.interval, is_named=True).text
 
 
 def missing_words(missing: Sequence[MissingCapability]) -> str:
@@ -294,7 +295,7 @@ def _price(advice: Advice) -> Iterator[str]:
         unsure = {"better": "", "doubtful": f"; that number is in doubt ({each.price.doubt})"}.get(
             each.price.verdict, f"; {seeds} do not tell whether it is more than 3 % faster"
         )
-        gain = gain_words(each.price, named=True)
+        gain = Times.of(each.price, is_named=True).text
         yield f"{each.stack} would be {gain} as fast as {each.price.baseline}, but {but}{unsure}."
 
 

@@ -11,8 +11,9 @@ from typing import Final
 from strata.model.metric import metric_title
 from strata.report import svg
 from strata.report.palette import GAINS, INK, ON_GAINS, PAPER
+from strata.report.spans import Times
 from strata.report.svg import Drawing
-from strata.report.wording import SIGNS, gain_words
+from strata.report.wording import SIGNS
 from strata.statistics.comparison import Comparison, MetricKind
 from strata.statistics.study import StudyResults
 from strata.units import format_value, ratio_digits
@@ -69,7 +70,9 @@ class HeatCell:
     def words(self) -> str:
         place = f"{self.stack} under {self.workload}"
         if self.comparison is not None:
-            return f"{place}: {gain_words(self.comparison)} of {self.reference}, {self.value}; {self.verdict}"
+            found = self.comparison
+            gain = "not ranked" if found.unranked else Times.of(found).text
+            return f"{place}: {gain} of {self.reference}, {self.value}; {self.verdict}"
         return f"{place}: " + (f"the reference, {self.value}" if self.is_reference else "no result")
 
 

@@ -18,10 +18,10 @@ from typing import Final, Literal
 from markupsafe import Markup, escape
 from rich.text import Text as RichText
 
-from strata.report.wording import SIGNS, between, ratio_words
+from strata.report.wording import SIGNS, between, interval_ends, interval_words
 from strata.statistics.comparison import Comparison, Verdict
 from strata.statistics.interval import Interval
-from strata.units import format_value
+from strata.units import format_value, times
 
 Tone = Literal[
     "", "best", "better", "worse", "good", "bad", "doubt", "unusual", "dim", "strong", "code", "em"
@@ -141,7 +141,10 @@ class Times:
 
     @property
     def text(self) -> str:
-        return ratio_words(self.ratio, self.interval, self.note, named=self.is_named)
+        interval = self.interval
+        ends = interval_words(interval) if self.is_named else interval_ends(interval) if interval else ""
+        noted = ", ".join(filter(None, (ends, self.note if ends else "")))
+        return f"{times(self.ratio)} ({noted})" if noted else times(self.ratio)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,13 @@ metric's own, and ``gain`` is turned.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
-
-from markupsafe import Markup, escape
 
 from strata.model.metric import metric_title
 from strata.statistics.comparison import Comparison, MetricKind, Verdict
 from strata.statistics.interval import Interval
-from strata.units import format_value, ratio_digits, times
+from strata.units import format_value, ratio_digits
 from strata.words import listed
 
 SIGNS: Final[dict[Verdict, str]] = {
@@ -58,11 +55,6 @@ def heading(kind: MetricKind) -> str:
     return f"{metric_title(kind)} {ARROWS[kind.better]}"
 
 
-def coded(text: str) -> Markup:
-    """Text for a page, with text between backticks set as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
-
-
 def picked(record: object, *names: str) -> dict[str, Any]:
     """Fields and properties of a record, for data."""
     return {name: getattr(record, name) for name in names}
@@ -90,27 +82,7 @@ def interval_words(interval: Interval | None) -> str:
     return f"95 % interval {interval_ends(interval)}{alike}"
 
 
-def ratio_words(ratio: float, interval: Interval | None, note: str = "", *, named: bool = False) -> str:
-    """A ratio with its interval and a note: ``0.49 × (0.45 to 0.53, doubtful)``; without one it stands alone.
-
-    ``named``: in a sentence, which says that it is the 95 % interval, or that there is none.
-    """
-    ends = interval_words(interval) if named else interval_ends(interval) if interval else ""
-    said = ", ".join(filter(None, (ends, note if ends else "")))
-    return f"{times(ratio)} ({said})" if said else times(ratio)
-
-
-def gain_words(comparison: Comparison | None, *, named: bool = False) -> str:
-    """How many times as good a stack is, with the interval, and whether it is undecided."""
-    if comparison is None:
-        return "–"
-    if comparison.unranked:
-        return "not ranked"
-    note = "" if named or comparison.verdict in {"better", "worse"} else comparison.verdict
-    return ratio_words(comparison.gain, comparison.gain_interval, note, named=named)
-
-
 def gain_cells(comparison: Comparison) -> tuple[float, str | None]:
-    """The same for two columns of a table: how many times as good, and the interval."""
+    """For two columns of a table: how many times as good, and the interval."""
     interval = comparison.gain_interval
     return comparison.gain, None if interval is None else interval_ends(interval, "–").replace(" – ", "–")

@@ -242,7 +242,8 @@ def _marks(
         dash = "5 4" if line.style == "theory" else svg.dash_of(line.name, colours)
         drawn.append(svg.line(points, stroke=fill, dash=dash))
     if dots:
-        drawn.append(svg.dots(dots, radius=_DOT_PX, fill=fill, opacity=0.7))
+        opacity = None if line.style == "dots" else 0.7
+        drawn.append(svg.dots(dots, radius=_DOT_PX, fill=fill, opacity=opacity))
     return drawn
 
 
