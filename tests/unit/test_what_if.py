@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from command_line import refusal, shown, shown_json
 from record_hashes import forget
 from strata.cli import app
 from strata.cli.application import INTERRUPTED_EXIT
-from strata.results.findings import FINDINGS_NAME, UNTRIED, findings_of
+from strata.results.findings import UNTRIED, findings_of, keep_finding
 from strata.results.store import ResultsFolder
 from strata.runners.base import Task
 from strata.runners.fake import FakeRunner
@@ -86,7 +85,9 @@ def named(found: dict[str, Any], name: str) -> dict[str, Any]:
     return next(each for each in found["tried"] if each["name"] == name)
 
 
-def test_the_suspect_that_turns_the_verdict_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suspect_that_flips_the_verdict_is_found_and_the_finding_is_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner = runner_of(folder, monkeypatch, by_clients, TEXT)
 
     found = shown_json(*words(folder))
@@ -99,6 +100,23 @@ def test_the_suspect_that_turns_the_verdict_is_found(folder: Path, monkeypatch: 
     assert found["whole"]
     run = [each for each in found["tried"] if each["verdict"]]
     assert len(runner.begun) == 6 * (len(run) - 1)  # two stacks, three seeds; not "as measured" again
+    assert {each["note"] for each in found["tried"] if not each["verdict"]} >= {
+        'refused: unknown key "nonsense"',
+        'refused: there is no "ext3" in stacks',
+        "refused: it changes nothing in these trials",
+    }
+
+    runner.begun.clear()
+    assert shown_json(*words(folder)) == found
+    assert shown_json(*words(folder, "--budget", "1ns")) == found
+    assert runner.begun == [], "nothing is run twice"
+    results = ResultsFolder.open(folder / "results")
+    kept = findings_of(results, "what-if")["oltp.ext4"]
+    assert [each.name for each in kept.flipping] == ["workloads.oltp.clients = 40"]
+    said = " ".join(shown("claims", folder / "results", "--claims", folder / "my.claims.toml").split())
+    assert "oltp.ext4: not reproduced → reproduced with workloads.oltp.clients = 40" in said
+    keep_finding(results, kept.model_copy(update={"results_sha256": "0" * 64}))
+    assert findings_of(results, "what-if") == {}, "of other results"
 
 
 def test_every_other_variation_is_tried_by_itself(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,45 +136,6 @@ def test_every_other_variation_is_tried_by_itself(folder: Path, monkeypatch: pyt
     tried = {each["name"] for each in found["tried"] if each["verdict"]}
     assert {"cpu = free", "memory = 4GiB", "oltp.scale = 5", "oltp.scale = 80"} <= tried
     assert kernels.count("6.12") == 6  # two stacks, three seeds: the other kernel's results are not its own
-
-
-def test_a_variation_that_is_refused_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner_of(folder, monkeypatch, by_clients, TEXT)
-
-    found = shown_json(*words(folder))
-
-    notes = [each["note"] for each in found["tried"] if not each["verdict"]]
-    assert 'refused: unknown key "nonsense"' in notes
-    assert 'refused: there is no "ext3" in stacks' in notes
-    assert "refused: it changes nothing in these trials" in notes
-
-
-def test_nothing_is_run_twice_and_the_findings_are_kept(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner_of(folder, monkeypatch, by_clients, TEXT)
-    first = shown_json(*words(folder))
-    again = planted(by_clients)
-    monkeypatch.setattr("strata.actions.run.runner_for", lambda *words, **options: again)
-
-    assert shown_json(*words(folder)) == first
-    assert shown_json(*words(folder, "--budget", "1ns")) == first
-    assert again.begun == []
-    kept = findings_of(ResultsFolder.open(folder / "results"), "what-if")
-    assert [each.name for each in kept["oltp.ext4"].flipping] == [each["name"] for each in first["flipping"]]
-    said = " ".join(shown("claims", folder / "results", "--claims", folder / "my.claims.toml").split())
-    assert "oltp.ext4: not reproduced → reproduced with workloads.oltp.clients = 40" in said
-
-
-def test_findings_of_other_results_are_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner_of(folder, monkeypatch, by_clients, TEXT)
-    shown(*words(folder))
-    path = folder / "results" / FINDINGS_NAME
-    kept = json.loads(path.read_text())
-    kept["findings"][0]["results_sha256"] = "0" * 64
-    path.write_text(json.dumps(kept))
-
-    assert findings_of(ResultsFolder.open(folder / "results"), "what-if") == {}
 
 
 def test_a_failed_trial_leaves_its_variation_without_a_verdict(
@@ -211,13 +190,6 @@ def test_an_interruption_ends_the_search_and_is_no_budget_that_is_too_small(
     assert not [each for each in kept.tried[1:] if each.note != UNTRIED]
 
 
-def test_results_without_a_common_seed_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runner_of(folder, monkeypatch, by_clients, TEXT)
-    forget(folder / "results", "ext4.oltp.s1", "xfs.oltp.s2", "xfs.oltp.s3")
-
-    assert "no seed has a result" in str(refusal(*words(folder)))
-
-
 def test_what_cannot_be_asked_is_refused_with_its_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,39 +201,28 @@ def test_what_cannot_be_asked_is_refused_with_its_remedy(
     (folder / "my.claims.toml").write_text(CLAIM.replace("value = 40", "value = [nan]"))
     assert "inf and nan" in str(refusal(*words(folder)))
     (folder / "my.claims.toml").write_text(CLAIM)
+    for beside in ("--only=bsd", "--fail-on=reversed", "--page=p.md", "--markdown"):
+        done = CliRunner().invoke(app, ["claims", "results", "--what-if", "oltp.ext4", beside])
+        assert done.exit_code == 2
+        assert beside.partition("=")[0] in done.output
+    forget(folder / "results", "ext4.oltp.s1", "xfs.oltp.s2", "xfs.oltp.s3")
+    assert "no seed has a result" in str(refusal(*words(folder)))
     snapshot = ResultsFolder.open(folder / "results").study()
     changed = snapshot.model_copy(update={"time_domain": "wall", "trials": {}})
     (folder / "results" / "study.json").write_text(changed.model_dump_json())
     assert "a real machine" in str(refusal(*words(folder)))
 
 
-@pytest.mark.parametrize("beside", ["--only=bsd", "--fail-on=reversed", "--page=p.md", "--markdown"])
-def test_options_of_the_judgement_are_refused_beside_why(folder: Path, beside: str) -> None:
-    done = CliRunner().invoke(app, ["claims", "results", "--what-if", "oltp.ext4", beside])
-
-    assert done.exit_code == 2
-    assert beside.partition("=")[0] in done.output
-
-
 def test_of_a_study_the_variations_are_listed(folder: Path) -> None:
     (folder / "my.toml").write_text(TEXT)
+    asked = ("claims", folder / "my.toml", "--what-if", "oltp.ext4")
 
-    found = shown_json("claims", folder / "my.toml", "--what-if", "oltp.ext4")
+    found = shown_json(*asked)["variations"]
 
-    refused = {each["name"]: each["refused"] for each in found["variations"] if each["refused"]}
-    assert refused == {
+    assert {each["name"]: each["refused"] for each in found if each["refused"]} == {
         "stacks.ext4.layers.ext4.nonsense = 1": 'unknown key "nonsense"',
         "stacks.ext3.layers.ext4.mount = []": 'there is no "ext3" in stacks',
     }
-    assert "the page does not say how many clients" in shown(
-        "claims", folder / "my.toml", "--what-if", "oltp.ext4"
-    )
-
-
-def test_every_other_kernel_is_a_variation(folder: Path) -> None:
-    (folder / "my.toml").write_text(TEXT)
-
-    found = shown_json("claims", folder / "my.toml", "--what-if", "oltp.ext4")
-
-    kernels = [each for each in found["variations"] if each["name"].startswith("kernel")]
-    assert [(each["changes"], each["refused"]) for each in kernels] == [({"study.kernel": "6.12"}, "")]
+    kernels = [each["changes"] for each in found if each["name"].startswith("kernel")]
+    assert kernels == [{"study.kernel": "6.12"}]
+    assert "the page does not say how many clients" in shown(*asked)
