@@ -73,7 +73,7 @@ def test_what_differs_too_often_ends_with_an_error_and_a_remedy(
     runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     often = BestOf(6, 44, 6, Rate(120, 1200), Rate(60, 200))
-    monkeypatch.setattr("strata.cli.lab.selftest.best_of", lambda *words: often)
+    monkeypatch.setattr("strata.experiment.strategies.selftest.best_of", lambda *words: often)
 
     done = invoke("--seeds", "12", "--stacks", "44", "--workloads", "6")
 
