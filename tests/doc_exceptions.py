@@ -33,7 +33,7 @@ NOT_RUN: Final = {
     "strata sensitivity": "runs trials for minutes: tests/lab/test_sensitivity_in_lab.py",
     **{
         f"strata ask {name}": "runs trials for minutes: tests/unit/test_ask.py"
-        for name in ("cloud", "orders", "guests")
+        for name in ("cloud", "home", "orders", "guests")
     },
     "strata serve": "serves until it is stopped: tests/unit/test_serve.py",
     "strata lab selftest": "runs a study of a hundred trials: tests/unit/test_selftest_cli.py",
@@ -79,6 +79,8 @@ INSTEAD: Final = {
     "strata capabilities studies/layers.toml": Stand(more=("--stack", "btrfs-raid10", "--probe", "snapshot")),
     # Cut short, some are not sound.
     "strata check studies": Stand(words=("check", str(Path(__file__).parents[1] / "studies"))),
+    "strata run gate.toml": Stand(more=("--trial", "*.commits.s1")),
+    "strata capabilities guests.toml": Stand(more=("--stack", "lvm")),
     "strata run mirror.toml": Stand(without={"*.s1": "zfs.*.s1"}),
     # The workloads of studies that are cut have ended by then.
     "strata lab power-cut": Stand(without={"12s": "3s", "25s": "3s", "5000": "600"}),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from generated import applications, claims, commands, devices, layers, metrics, tables, uses, workloads
+from generated import applications, claims, commands, devices, layers, metrics, study, tables, uses, workloads
 
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.part,
@@ -26,9 +26,16 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
 }
 """By NAME of a page's line ``<!-- generated: NAME -->``."""
 
-_MARK: Final = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
+PARTS_OF: Final[Mapping[str, Callable[[str], str]]] = {
+    "layer": layers.page,
+    "workload": workloads.page,
+    "keys": lambda name: study.key_tables()[name],
+}
+"""By NAME of a page's line ``<!-- generated: NAME OF -->``, such as ``layer md``."""
+
+_MARK: Final = re.compile(r"^<!-- generated: ([a-z-]+)(?: (\S+))? -->$", re.MULTILINE)
 
 
 def filled(page: str) -> str:
     """The text of a page with its generated parts."""
-    return _MARK.sub(lambda mark: PARTS[mark[1]](), page)
+    return _MARK.sub(lambda mark: PARTS_OF[mark[1]](mark[2]) if mark[2] else PARTS[mark[1]](), page)

@@ -1,26 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every layer: its interfaces, abilities, prerequisites and options."""
+"""The layers: a table of all, and of each its interfaces, abilities, prerequisites, keys and options."""
 
 from __future__ import annotations
 
 from generated.markdown import allowed_table, codes, prose, table
+from generated.study import key_tables
 from strata.plan.catalogue import catalogue
-from strata.plan.sheets import LayerSheet, grouped, layer_sheet
+from strata.plan.sheets import grouped, layer_sheet
 
 
 def part() -> str:
-    """A table of all, by families, then a section for each."""
+    """A table of all, by families, with links to their pages."""
     families = grouped(map(layer_sheet, catalogue().layers))
     sheets = [sheet for members in families.values() for sheet in members]
     rows = [
-        (each.family, f"[`{each.name}`](#{each.name})", each.stands_on, each.gives, ", ".join(each.can_try))
+        (
+            each.family,
+            f"[`{each.name}`](layers/{each.name}.md)",
+            each.stands_on,
+            each.gives,
+            ", ".join(each.can_try),
+        )
         for each in sheets
     ]
-    text = table(("Family", "Layer", "Stands on", "Gives", "Can try"), rows)
-    return text + "".join(map(_section, sheets))
+    return table(("Family", "Layer", "Stands on", "Gives", "Can try"), rows)
 
 
-def _section(sheet: LayerSheet) -> str:
+def _link(name: str) -> str:
+    return f"[`{name}`](layers/{name}.md)"
+
+
+def page(name: str) -> str:
+    """What the code knows of a layer."""
+    sheet = layer_sheet(name)
     facts = [
         ("Stands on", sheet.stands_on),
         ("Gives", sheet.gives),
@@ -29,11 +41,8 @@ def _section(sheet: LayerSheet) -> str:
         ("Of the kernel", codes(sheet.kernel)),
     ]
     return (
-        f"## `{sheet.name}`\n\n{prose(sheet.summary)}\n\n{prose(sheet.description)}\n\n"
+        f"{prose(sheet.summary)}\n\n{prose(sheet.description)}\n\n"
         + table(("", ""), [fact for fact in facts if fact[1]])
-        + "".join(
-            f"### Allowed in `{key}` of `{sheet.name}`\n\n{allowed_table(forms)}"
-            for key, forms in sheet.allowed.items()
-        )
-        + f"Its keys: [study file](study-file.md#{sheet.name}).\n\n"
+        + key_tables().get(f"layer-{name}", "")
+        + "".join(f"## Allowed in `{key}`\n\n{allowed_table(forms)}" for key, forms in sheet.allowed.items())
     )

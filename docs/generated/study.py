@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of keys in ``docs/reference/study-file.md``, from the JSON schema of `strata schema`.
+"""The tables of keys of study files, from the JSON schema of `strata schema`.
 
-They are committed with the page: ``pytest tests/golden/test_study_reference.py --update-golden`` writes them.
+Those of ``docs/reference/study-file.md`` are committed with the page: ``pytest
+tests/golden/test_study_reference.py --update-golden`` writes them. Pages of layers and workloads have theirs
+when the site is built.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from strata.plan.catalogue import catalogue
 from strata.reading.schema import study_schema
 
 _END: Final = "<!-- end of keys -->"
-_SECTIONS_END: Final = {"layer": "## `[workloads.NAME]`", "workload": "## Versions of metrics"}
 _TABLE: Final = re.compile(rf"^<!-- keys: (\S+) -->\n.*?^{_END}$", re.MULTILINE | re.DOTALL)
 _COMMON: Final = frozenset(keys_of(Workload))
 
 
+@cache
 def key_tables() -> dict[str, str]:
-    """The tables, by the name that the page gives each in ``<!-- keys: NAME -->``."""
+    """The tables, by the name that a page gives each in ``<!-- keys: NAME -->``."""
     tables, definitions = schema()["properties"], schema()["$defs"]
     some_workload = definitions[f"workload-{next(iter(catalogue().workloads))}"]
     own = frozenset(some_workload["properties"]) - _COMMON
@@ -57,14 +59,8 @@ def key_tables() -> dict[str, str]:
 
 
 def with_key_tables(page: str) -> str:
-    """The page with its tables of keys as the code has them, and a section for each layer and workload."""
+    """The page with its tables of keys as the code has them."""
     tables = key_tables()
-    for group, models in (("layer", catalogue().layers), ("workload", catalogue().workloads)):
-        for name, model in models.items():
-            if f"### `{name}`\n" not in page:
-                place = f"<!-- keys: {group}-{name} -->\n{_END}\n\n" if f"{group}-{name}" in tables else ""
-                section = f"### `{name}`\n\n{prose(model.__doc__ or '')}\n\n{place}"
-                page = page.replace(_SECTIONS_END[group], section + _SECTIONS_END[group])
     return _TABLE.sub(lambda mark: f"<!-- keys: {mark[1]} -->\n{tables[mark[1]]}{_END}", page)
 
 

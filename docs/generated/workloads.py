@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every workload: its rationale, phases, metrics and checks."""
+"""The workloads: a table of all, and of each its rationale, phases, keys, metrics and checks."""
 
 from __future__ import annotations
 
 from generated.markdown import allowed_table, block, code, codes, prose, table
+from generated.study import key_tables
 from strata.model.layer import INTERFACES
 from strata.model.metric import MetricSpec
 from strata.plan.catalogue import catalogue
-from strata.plan.sheets import WorkloadSheet, workload_sheet
+from strata.plan.sheets import workload_sheet
 
 
 def part() -> str:
-    """A table of all, then a section for each."""
+    """A table of all, with links to their pages."""
     sheets = [workload_sheet(catalogue(), name) for name in catalogue().workloads]
-    rows = [(f"[`{each.name}`](#{each.name})", prose(each.summary)) for each in sheets]
-    return table(("Workload", "What it is"), rows) + "".join(map(_section, sheets))
+    rows = [(f"[`{each.name}`](workloads/{each.name}.md)", prose(each.summary)) for each in sheets]
+    return table(("Workload", "What it is"), rows)
 
 
-def _section(sheet: WorkloadSheet) -> str:
+def page(name: str) -> str:
+    """What the code knows of a workload."""
+    sheet = workload_sheet(catalogue(), name)
     programs = ["the load generator"] if sheet.uses_load_generator else []
     facts = [
         ("Phases", codes(sheet.phases)),
@@ -25,15 +28,16 @@ def _section(sheet: WorkloadSheet) -> str:
         ("Programs", ", ".join([*programs, *map(code, sheet.tools)])),
         ("Reads", codes(sheet.inputs)),
     ]
-    text = f"## `{sheet.name}`\n\n{prose(sheet.summary)} {prose(sheet.rationale)}\n\n"
+    text = f"{prose(sheet.summary)} {prose(sheet.rationale)}\n\n"
     text += table(("", ""), [fact for fact in facts if fact[1]]) + block(sheet.example, "toml")
+    text += key_tables().get(f"workload-{name}", "")
     text += yields_table(sheet.metric_specs)
     if sheet.check_questions:
         rows = [(code(name), prose(question)) for name, question in sheet.check_questions.items()]
         text += table(("Check of its own", "Question"), rows)
     for key, forms in sheet.allowed.items():
         text += f"What may be given as {key}, by whole names:\n\n{allowed_table(forms)}"
-    return text + f"Its keys: [study file](study-file.md#{sheet.name}).\n\n"
+    return text
 
 
 def yields_table(metric_specs: tuple[MetricSpec, ...]) -> str:

@@ -48,7 +48,7 @@ class Skeleton:
 
 # All texts may hold {name} and {file}.
 _GOLDEN: Final = """
-pytest tests/golden --update-golden writes its plan and its section of study-file.md: read both"""
+pytest tests/golden --update-golden writes its plan and its page in docs/reference: read both"""
 _LAYER_STEPS: Final = f"""{_GOLDEN}
 pytest tests/conformance tests/unit/test_layer_{{file}}.py
 list the Debian packages of its programs in image/packages.toml, then: strata lab lock --keep

@@ -37,7 +37,7 @@ layers = [{{ layer = "ext4" }}]
 layers = [{{ layer = "xfs" }}]
 
 [workloads.{name}]
-workload = "command"            # docs/reference/study-file.md has all keys
+workload = "command"            # docs/reference/workloads/command.md has all keys
 """
 
 

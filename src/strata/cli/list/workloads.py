@@ -75,5 +75,5 @@ def _print_sheet(sheet: WorkloadSheet) -> None:
 _OF_TENANTS = (
     "The metrics of its parts, each after the tenant's name: the transactions_per_s of a tenant db is "
     "db_transactions_per_s, of the second of several db_2_transactions_per_s. Before them the rate of all "
-    "together, and its fairness; docs/reference/study-file.md lists these."
+    "together, and its fairness; docs/reference/workloads/tenants.md lists these."
 )
