@@ -24,8 +24,8 @@ from left_behind import loops_under
 from strata.devices.device import Device, find_device
 from strata.diagnostics.registry import Registry
 from strata.disks.machine import mounts_under
-from strata.execution.agenda import RETRIES
 from strata.execution.display import LineDisplay
+from strata.execution.schedule import RETRIES
 from strata.experiment.run import Summary, run_study
 from strata.experiment.survey import Survey, chosen_probes
 from strata.lab import Lab

@@ -131,7 +131,7 @@ def test_transactions_of_sysbench_are_there_unless_the_drive_lies(lab: Lab, tmp_
         kept, lost = found["honest", workload], found["lying-drive", workload]
         assert (kept.verdict, kept.lost) == ("sound", 0), kept
         assert (kept.acknowledged or 0) > 20, kept
-        assert lost.kept_its_word is False, lost
+        assert lost.durability_held is False, lost
     assert sum(each.lost or 0 for each in found.values()) > 0
 
 

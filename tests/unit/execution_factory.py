@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from strata.execution.agenda import plan_study
 from strata.execution.display import Display
+from strata.execution.schedule import plan_study
 from strata.experiment.run import Summary, run_study
 from strata.model.step import Step
 from strata.model.study import Study

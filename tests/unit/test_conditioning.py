@@ -20,7 +20,7 @@ from execution_factory import fake_runner, study_in
 from strata.devices.device import find_device
 from strata.devices.kinds.flash import precondition
 from strata.errors import LabError
-from strata.execution.agenda import plan_study
+from strata.execution.schedule import plan_study
 from strata.machine.reading import SystemFiles
 from strata.model.study import StudyDevice
 from strata.runners.base import Cancelled, Progress, Task

@@ -11,7 +11,7 @@ from execution_factory import TEXT, fake_runner, run_tiny, study_in
 from command_line import checked, shown
 from strata.execution import estimate as estimates
 from strata.execution.estimate import Past, estimate_of, past_trials
-from strata.execution.forecast import Took
+from strata.execution.forecast import TrialDuration
 from strata.execution.pool import LAB_OVERHEAD_BYTES
 from strata.model.study import Study
 from strata.model.trial import CellKey
@@ -22,7 +22,7 @@ CELLS = {CellKey("ext4", "mix"): 2, CellKey("xfs", "mix"): 2}
 
 def past(study: Study, stack: str, real_s: float) -> Past:
     described = study.describe()
-    took = Took(100.0 * NS_PER_S, real_s)
+    took = TrialDuration(100.0 * NS_PER_S, real_s)
     parts = described["workloads"]["mix"], described["stacks"][stack]
     return Past(*parts, ("wd-re4-500gb",), study.processor.name, took)
 

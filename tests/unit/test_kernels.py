@@ -10,7 +10,7 @@ import pytest
 
 from planted_tree import git
 from strata.errors import LabError, StudyError, ToolError
-from strata.execution.agenda import stack_title
+from strata.execution.schedule import stack_title
 from strata.lab.own_source import OwnSource, own_source
 from strata.lab.recipe import Recipe, project_root
 from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, KERNELS, Kernel, find_kernel

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from strata.execution.agenda import snapshot_of
+from strata.execution.schedule import snapshot_of
 from strata.files import JSON_BYTES_MAX
 from strata.model.design import TRIALS_MAX
 from strata.plan.compile import trials

@@ -15,8 +15,8 @@ from results_factory import EventLog
 
 from command_line import checked
 from strata.errors import DiagnosticsError
-from strata.execution.agenda import plan_study
 from strata.execution.estimate import estimate_of
+from strata.execution.schedule import plan_study
 from strata.lab.cache import Cache, Inputs
 from strata.lab.lab import Project
 from strata.lab.machine import QemuProcessor

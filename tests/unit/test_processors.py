@@ -18,7 +18,7 @@ from strata.devices.processor import (
     load_processor,
 )
 from strata.errors import DiagnosticsError, StudyError
-from strata.execution.agenda import plan_study
+from strata.execution.schedule import plan_study
 from strata.runners.fake import FakeRunner
 
 SERVER = "generic-server-2024"

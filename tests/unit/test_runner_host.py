@@ -16,7 +16,7 @@ from execution_factory import fake_runner, study_in
 from left_behind import loops_under
 from strata.disks.machine import mounts_under
 from strata.errors import RunError, ToolError
-from strata.execution.agenda import plan_study
+from strata.execution.schedule import plan_study
 from strata.lab.folder import private_folder
 from strata.lab.programs import AgentBuild
 from strata.model.layer import LayerContext, Provided

@@ -9,7 +9,7 @@ import pytest
 from execution_factory import fake_runner, study_in
 
 from strata.errors import RunError
-from strata.execution.agenda import plan_study
+from strata.execution.schedule import plan_study
 from strata.model.step import Step
 from strata.plan.model import Plan
 from strata.runners.kernel import (

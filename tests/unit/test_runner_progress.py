@@ -10,8 +10,8 @@ import pytest
 from execution_factory import fake_runner, study_in
 from rich.console import Console
 
-from strata.execution.agenda import plan_study
 from strata.execution.display import LineDisplay, LiveDisplay
+from strata.execution.schedule import plan_study
 from strata.plan.model import Plan
 from strata.runners.base import EventTail, Progress, teardown_limit_ns
 from strata.units import NS_PER_S

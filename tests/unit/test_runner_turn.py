@@ -10,7 +10,7 @@ import pytest
 from execution_factory import fake_runner, study_in
 
 from strata.errors import LabError
-from strata.execution.agenda import plan_study
+from strata.execution.schedule import plan_study
 from strata.runners.base import Cancelled, Progress, Task
 from strata.runners.host import turn
 

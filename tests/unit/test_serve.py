@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from made_results import made_results
 from strata.advice.advise import advise
 from strata.advice.uses import bundled_uses
-from strata.execution.agenda import plan_study
+from strata.execution.schedule import plan_study
 from strata.model.trial import TrialKey
 from strata.plan.catalogue import catalogue
 from strata.report.page import render

@@ -11,7 +11,7 @@ from execution_factory import fake_runner, run_tiny
 from rich.console import Console
 
 from strata.execution.display import LineDisplay, LiveDisplay, TableSoFar
-from strata.execution.forecast import Countdown, Forecast, Took
+from strata.execution.forecast import Countdown, Forecast, TrialDuration
 from strata.model.trial import CellKey, TrialKey
 from strata.plan.model import Trial
 from strata.results.record import ResultRecord, Validity
@@ -39,7 +39,7 @@ def forecast_of(**took: tuple[float, float]) -> Forecast:
     """Of cells such as ``ext4__oltp``: virtual seconds and real seconds of one trial."""
     return Forecast(
         {
-            CellKey(*name.split("__")): [Took(virtual_s * NS_PER_S, real_s)]
+            CellKey(*name.split("__")): [TrialDuration(virtual_s * NS_PER_S, real_s)]
             for name, (virtual_s, real_s) in took.items()
         }
     )
@@ -82,7 +82,7 @@ def test_what_a_trial_still_takes_is_its_virtual_time_at_the_pace_of_its_cell() 
 
 def test_a_slower_machine_changes_the_pace_and_not_the_virtual_time() -> None:
     forecast = forecast_of(ext4__oltp=(100, 20))
-    forecast.took[CellKey("ext4", "oltp")].append(Took(100 * NS_PER_S, 60))
+    forecast.took[CellKey("ext4", "oltp")].append(TrialDuration(100 * NS_PER_S, 60))
 
     assert forecast.expected_ns(Cell("ext4", "oltp")) == 100 * NS_PER_S
     assert forecast.left_s(Cell("ext4", "oltp"), 50 * NS_PER_S) == pytest.approx(20)
@@ -106,11 +106,11 @@ def test_a_trial_that_failed_says_nothing_of_how_long_a_good_one_takes(record: R
 def test_a_record_says_its_virtual_time_and_on_a_host_its_real_one(record: ResultRecord) -> None:
     trial = trial_of("ext4", "oltp", 1)
 
-    took = Took.of(made(record, trial, virtual_s=90, real_s=30))
+    took = TrialDuration.of(made(record, trial, virtual_s=90, real_s=30))
     assert took.trial_ns == pytest.approx(90 * NS_PER_S)
     assert took.real_s == 30
     host = record.real_time.model_copy(update={"duration_s": 30.0, "virtual_per_real": None})
-    assert Took.of(record.model_copy(update={"real_time": host})) == Took(30 * NS_PER_S, 30)
+    assert TrialDuration.of(record.model_copy(update={"real_time": host})) == TrialDuration(30 * NS_PER_S, 30)
 
 
 def test_trials_are_spread_over_the_workers_in_their_order() -> None:

@@ -249,7 +249,7 @@ class _Adviser:
 
 def _kept_words(cuts: Sequence[PowerCutFinding]) -> str:
     """That nothing acknowledged was lost, where power cuts show it; empty: they show something else."""
-    kept = [cut for cut in cuts if cut.kept_its_word]
+    kept = [cut for cut in cuts if cut.durability_held]
     if not kept or len(kept) < len(cuts):
         return ""
     acknowledged = sum(cut.acknowledged or 0 for cut in kept)

@@ -30,7 +30,7 @@ from strata.cli.parameters import (
     option,
 )
 from strata.errors import StudyError
-from strata.execution.agenda import RETRIES
+from strata.execution.schedule import RETRIES
 from strata.experiment.run import Summary
 from strata.model.consent import consent
 from strata.model.study import Study

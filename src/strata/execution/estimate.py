@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from strata.errors import StrataError
-from strata.execution.forecast import Took
+from strata.execution.forecast import TrialDuration
 from strata.execution.pool import lab_bytes, lab_jobs, memory_available_bytes
 from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
 from strata.model.find import probed, searched_workload
@@ -111,7 +111,7 @@ class Past:
     stack: Mapping[str, Any]
     models: tuple[str, ...]
     processor: str
-    took: Took
+    took: TrialDuration
     age: object = None
 
 
@@ -141,7 +141,7 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
         processor = described["processor"]["model"]
         workload = described["workloads"][searched_workload(trial.workload, described["workloads"])]
         age = _age(described, stack)
-        yield Past(workload, stack, models, processor, Took.of(record), age)
+        yield Past(workload, stack, models, processor, TrialDuration.of(record), age)
 
 
 def _age(described: Mapping[str, Any], stack: Mapping[str, Any]) -> object:

@@ -13,7 +13,7 @@ from typing import Any
 from strata.devices.plausible import drawn_drives
 from strata.devices.processor import Processor
 from strata.errors import ResultError, RunError, StrataError
-from strata.execution.agenda import PlannedTrial, fingerprint_of
+from strata.execution.schedule import PlannedTrial, fingerprint_of
 from strata.execution.validity_checks import FinishedTrial, checks_of, throughput_of, without_charges
 from strata.lab.machine import QemuProcessor
 from strata.model.metric import Metric, of_open_loop

@@ -32,7 +32,7 @@ class Cell(Protocol):
 
 
 @dataclass(frozen=True)
-class Took:
+class TrialDuration:
     """A trial's duration in its own time and in real time."""
 
     trial_ns: float
@@ -49,14 +49,14 @@ class Took:
 class Forecast:
     """The duration of trials so far, and an estimate of others."""
 
-    took: dict[CellKey, list[Took]] = field(default_factory=dict)
+    took: dict[CellKey, list[TrialDuration]] = field(default_factory=dict)
 
     def learn(self, record: ResultRecord) -> None:
         """Add a finished trial, if it is valid: a failed one may have ended at any time."""
         if record.validity.valid:
-            self.took.setdefault(record.trial.key.cell, []).append(Took.of(record))
+            self.took.setdefault(record.trial.key.cell, []).append(TrialDuration.of(record))
 
-    def alike(self, cell: Cell) -> list[Took]:
+    def nearest(self, cell: Cell) -> list[TrialDuration]:
         """The durations of the most similar trials: of its cell, else of its workload, else all."""
         if own := self.took.get(CellKey(cell.stack, cell.workload)):
             return own
@@ -65,17 +65,17 @@ class Forecast:
 
     def expected_ns(self, cell: Cell) -> float | None:
         """A trial's expected duration in its own time; None before any is done."""
-        alike = self.alike(cell)
-        return sum(each.trial_ns for each in alike) / len(alike) if alike else None
+        nearest = self.nearest(cell)
+        return sum(each.trial_ns for each in nearest) / len(nearest) if nearest else None
 
     def left_s(self, cell: Cell, done_ns: float = 0.0) -> float | None:
         """Real seconds until a running trial is done; None before any is done."""
-        alike = self.alike(cell)
-        trial_ns = sum(each.trial_ns for each in alike)
+        nearest = self.nearest(cell)
+        trial_ns = sum(each.trial_ns for each in nearest)
         if not trial_ns:
             return None
-        real_s_per_ns = sum(each.real_s for each in alike) / trial_ns
-        return max(0.0, trial_ns / len(alike) - done_ns) * real_s_per_ns
+        real_s_per_ns = sum(each.real_s for each in nearest) / trial_ns
+        return max(0.0, trial_ns / len(nearest) - done_ns) * real_s_per_ns
 
     def share(self, cell: Cell, done_ns: float) -> float:
         """The share of a running trial that is done, below 1; 0 before any is done."""

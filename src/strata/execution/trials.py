@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final
 
 from strata.errors import RunError
-from strata.execution.agenda import Agenda, PlannedTrial, disturbance_of
 from strata.execution.display import Display
 from strata.execution.finalise import finalise
 from strata.execution.pool import Stop, over_cpus
 from strata.execution.prepared import carry_out
+from strata.execution.schedule import PlannedTrial, Schedule, disturbance_of
 from strata.files import refused
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
@@ -58,30 +58,32 @@ class TrialRun:
         """The trials that it has carried out."""
         return {*self.valid, *self.invalid}
 
-    def work(self, agenda: Agenda, cpus: Sequence[int | None]) -> None:
-        """Work until the agenda is done or the run is to end.
+    def work(self, schedule: Schedule, cpus: Sequence[int | None]) -> None:
+        """Work until the schedule is done or the run is to end.
 
         Raises StrataError if the run cannot go on, such as when results cannot be written.
         """
-        waiting = [planned for planned in agenda.to_run if planned.key.cell not in self.given_up]
+        waiting = [planned for planned in schedule.to_run if planned.key.cell not in self.given_up]
         self.display.begin(
-            [each.plan.trial for each in waiting], len(agenda.kept) + len(self.done), len(cpus)
+            [each.plan.trial for each in waiting], len(schedule.kept) + len(self.done), len(cpus)
         )
         try:
             with suppress(Cancelled):  # the same command continues
-                over_cpus([partial(self._carry_out, agenda, planned) for planned in waiting], cpus, self.stop)
+                over_cpus(
+                    [partial(self._carry_out, schedule, planned) for planned in waiting], cpus, self.stop
+                )
         except OSError as error:
             raise refused(error, "go on", kind=RunError) from error
         finally:
             self.display.end()
 
-    def _carry_out(self, agenda: Agenda, planned: PlannedTrial, cpu: int | None) -> None:
+    def _carry_out(self, schedule: Schedule, planned: PlannedTrial, cpu: int | None) -> None:
         """Measure a trial, and again while it is disturbed: at once, so that its block stays together."""
         if planned.key.cell in self.given_up:
             return
         trial, of = planned.plan.trial, self.retries + 1
-        record = self._attempt(agenda.study, planned, cpu)
-        for number in range(agenda.disturbed.get(planned.key, 0) + 2, of + 1):
+        record = self._attempt(schedule.study, planned, cpu)
+        for number in range(schedule.disturbed.get(planned.key, 0) + 2, of + 1):
             why = disturbance_of(record)
             if why is None:
                 break
@@ -90,7 +92,7 @@ class TrialRun:
             self.runner.settle(self.stop.event)
             if self.stop.event.is_set():
                 return  # the same command continues with it
-            record = self._attempt(agenda.study, planned, cpu)
+            record = self._attempt(schedule.study, planned, cpu)
         self._count(planned, record)
 
     def _attempt(self, study: Study, planned: PlannedTrial, cpu: int | None) -> ResultRecord:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strata.errors import RunError
-from strata.execution.agenda import (
+from strata.execution.display import Display
+from strata.execution.pool import lab_bytes, stopped_by_signals, worker_cpus
+from strata.execution.schedule import (
     RETRIES,
-    Agenda,
     PlannedTrial,
+    Schedule,
     chosen_trials,
     disturbance_of,
     disturbed_attempts,
@@ -25,8 +27,6 @@ from strata.execution.agenda import (
     plan_study,
     snapshot_of,
 )
-from strata.execution.display import Display
-from strata.execution.pool import lab_bytes, stopped_by_signals, worker_cpus
 from strata.execution.trials import TrialRun
 from strata.experiment.strategies.find import more_probes
 from strata.experiment.strategies.precision import more_seeds, with_all_seeds
@@ -95,42 +95,42 @@ def run_study(
     chosen = chosen_trials(with_all_seeds(study), only)  # before a folder is made, in case of an error
     rounds = _Rounds(folder, runner, chosen, only, fresh, retries, command)
     with folder.lock():
-        agenda = rounds.first(study)
-        if not any(trial in chosen for trial in agenda.snapshot.trials) and not agenda.skipped:
-            chosen_trials(agenda.study, only)  # refuses a seed that could have been added, but was not
-        for identity in agenda.snapshot.trials.values():
+        schedule = rounds.first(study)
+        if not any(trial in chosen for trial in schedule.snapshot.trials) and not schedule.skipped:
+            chosen_trials(schedule.study, only)  # refuses a seed that could have been added, but was not
+        for identity in schedule.snapshot.trials.values():
             folder.store.discard_unfinished(identity)
         with stopped_by_signals() as stop:
             run = TrialRun(folder.store, runner, display, stop, retries)
-            agenda = _carry_on(agenda, rounds, run, jobs)
+            schedule = _carry_on(schedule, rounds, run, jobs)
         return Summary(
-            kept=agenda.kept,
+            kept=schedule.kept,
             valid=tuple(run.valid),
             invalid=run.invalid,
-            unrun=tuple(each.key for each in agenda.to_run if each.key not in run.done),
-            skipped=agenda.skipped,
+            unrun=tuple(each.key for each in schedule.to_run if each.key not in run.done),
+            skipped=schedule.skipped,
             signal_number=stop.signal_number,
             duration_s=time.monotonic() - started_s,
-            added_seeds=agenda.study.added_seeds,
-            not_converged=rounds.conclude(agenda, run.given_up),
+            added_seeds=schedule.study.added_seeds,
+            not_converged=rounds.conclude(schedule, run.given_up),
             given_up=run.given_up,
             prepared=run.prepared,
             found_prepared=run.found_prepared,
         )
 
 
-def _carry_on(agenda: Agenda, rounds: _Rounds, run: TrialRun, jobs: int | None) -> Agenda:
+def _carry_on(schedule: Schedule, rounds: _Rounds, run: TrialRun, jobs: int | None) -> Schedule:
     """Carry out rounds until all is precise enough or the run is to end; returns the last one."""
     while True:
-        rounds.runner.check([each.plan for each in agenda.to_run])
-        cpus = worker_cpus(rounds.runner, jobs, lab_bytes(agenda.study))
-        disks = max((len(each.plan.devices) for each in agenda.to_run), default=0)
+        rounds.runner.check([each.plan for each in schedule.to_run])
+        cpus = worker_cpus(rounds.runner, jobs, lab_bytes(schedule.study))
+        disks = max((len(each.plan.devices) for each in schedule.to_run), default=0)
         provide_descriptors(len(cpus), disks)
-        run.work(agenda, cpus[: max(1, len(agenda.to_run))])
-        following = None if run.stop.event.is_set() else rounds.next(agenda, run.done)
+        run.work(schedule, cpus[: max(1, len(schedule.to_run))])
+        following = None if run.stop.event.is_set() else rounds.next(schedule, run.done)
         if following is None:
-            return agenda
-        agenda = following
+            return schedule
+        schedule = following
         for reason in rounds.added:
             run.display.say(reason)
 
@@ -160,33 +160,33 @@ class _Rounds:
     _done: set[TrialKey] = field(default_factory=set)  # this run has carried them out
     _carried_out: set[TrialKey] = field(default_factory=set)
 
-    def first(self, study: Study) -> Agenda:
+    def first(self, study: Study) -> Schedule:
         """The round that earlier runs have reached; the first one where everything is measured anew."""
-        agenda = self._round(study)
-        while not (self.fresh and self.only is None) and self._all_carried_out(agenda):
-            following = self._following(agenda)
+        schedule = self._round(study)
+        while not (self.fresh and self.only is None) and self._all_carried_out(schedule):
+            following = self._following(schedule)
             if following is None:
                 break
-            agenda = following
-        return agenda
+            schedule = following
+        return schedule
 
-    def next(self, agenda: Agenda, done: Collection[TrialKey]) -> Agenda | None:
-        """The round after ``agenda``, given all trials that the run has carried out; None after the last."""
+    def next(self, schedule: Schedule, done: Collection[TrialKey]) -> Schedule | None:
+        """The round after ``schedule``, given the trials that were carried out; None after the last."""
         self._done.update(done)
-        return self._following(agenda, adds_seeds=self.only is None)
+        return self._following(schedule, adds_seeds=self.only is None)
 
-    def conclude(self, agenda: Agenda, given_up: Mapping[CellKey, str]) -> dict[CellKey, float]:
+    def conclude(self, schedule: Schedule, given_up: Mapping[CellKey, str]) -> dict[CellKey, float]:
         """State in study.json the cells that were given up, and those less precise than the study asks.
 
         Returns the half-widths of the latter.
         """
-        asked = agenda.study.precision
+        asked = schedule.study.precision
         widths = {} if asked is None else gather(self.folder).unconverged(asked)
         stating = {"not_converged": stated(widths), "given_up": dict(given_up)}
-        self.folder.write_study(agenda.snapshot.model_copy(update=stating))
+        self.folder.write_study(schedule.snapshot.model_copy(update=stating))
         return widths
 
-    def _round(self, study: Study) -> Agenda:
+    def _round(self, study: Study) -> Schedule:
         """Find the work of a round; study.json then states it. The results folder is locked."""
         planned, left_out = plan_study(study, self.runner, self.chosen, self._known)
         to_run, kept, disturbed = [], [], {}
@@ -209,10 +209,10 @@ class _Rounds:
         snapshot = snapshot_of(study, planned, left_out, self.runner, self.command)
         self.folder.write_study(snapshot)
         skipped = {cell: why for cell, why in left_out.items() if is_chosen(study, cell, self.only)}
-        return Agenda(study, snapshot, tuple(to_run), tuple(kept), skipped, disturbed)
+        return Schedule(study, snapshot, tuple(to_run), tuple(kept), skipped, disturbed)
 
-    def _following(self, agenda: Agenda, *, adds_seeds: bool = True) -> Agenda | None:
-        study = agenda.study
+    def _following(self, schedule: Schedule, *, adds_seeds: bool = True) -> Schedule | None:
+        study = schedule.study
         self.added = ()
         strategies = [more_probes] if any(map(find_of, study.workloads.values())) else []
         strategies += [more_seeds] if adds_seeds and study.precision is not None else []
@@ -224,9 +224,9 @@ class _Rounds:
                 return self._round(growth.study)
         return None
 
-    def _all_carried_out(self, agenda: Agenda) -> bool:
+    def _all_carried_out(self, schedule: Schedule) -> bool:
         """Whether every trial has a result of this specification and this runner, valid or not."""
-        for trial, sha256 in agenda.snapshot.trials.items():
+        for trial, sha256 in schedule.snapshot.trials.items():
             if trial in self._carried_out or trial in self._kept:
                 continue
             record = self.folder.read_trial(trial, sha256).record

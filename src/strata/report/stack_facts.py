@@ -93,7 +93,7 @@ def _facts(study: Study, name: str, capabilities: Capabilities | None) -> StackF
         price_per_tb=per_tb,
         memory_bytes=_memory_bytes(study, stack, capacities),
         risks=tuple(dict.fromkeys(risks)),
-        cuts_survived=0 if risks else sum(cut.kept_its_word is True for cut in cuts),
+        cuts_survived=0 if risks else sum(cut.durability_held is True for cut in cuts),
         unable=unable if tried else None,
         aged=f"aged: {study.age}" if study.age is not None else "new filesystems",
     )

@@ -77,7 +77,7 @@ class PowerCutFinding(Frozen):
     uncounted: str = ""
 
     @property
-    def kept_its_word(self) -> bool | None:
+    def durability_held(self) -> bool | None:
         """Whether everything acknowledged was there again; None: nobody can say."""
         if self.verdict in ("unknown", "failed"):
             return None
@@ -94,7 +94,7 @@ def mean_recovery_ns(cuts: Sequence[PowerCutFinding]) -> float | None:
 
 def lost_words(cuts: Sequence[PowerCutFinding]) -> str:
     """What power cuts took of what was acknowledged, in words; empty: nothing that was found."""
-    broken = [cut for cut in cuts if cut.kept_its_word is False]
+    broken = [cut for cut in cuts if cut.durability_held is False]
     lost = sum(cut.lost or 0 for cut in broken)
     bad = Counter(cut.verdict for cut in broken if cut.verdict != "sound")
     ways = [f"{lost:,} acknowledged operations lost"] if lost else []

@@ -42,7 +42,7 @@ class PlannedTrial:
 
 
 @dataclass(frozen=True)
-class Agenda:
+class Schedule:
     study: Study  # with its added seeds
     snapshot: StudySnapshot  # for study.json; it has all trials, also those not chosen for this run
     to_run: tuple[PlannedTrial, ...]  # in the order to run them
