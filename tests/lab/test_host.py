@@ -83,7 +83,7 @@ def unmet_need(folder: Path) -> str | None:
     if os.geteuid() != 0:
         return "needs root, for loop devices"
     study = load_study(folder / "study.toml", catalogue())
-    plans = [compile_trial(study, each.stack, each.workload, each.seed) for each in trials(study)]
+    plans = [compile_trial(study, *each.key) for each in trials(study)]
     tools = sorted({tool for plan in plans for tool in plan.prerequisites.tools})
     missing = [tool for tool in tools if not shutil.which(tool, path=ENVIRONMENT["PATH"])]
     if missing:

@@ -42,7 +42,7 @@ def carried(folder: Path, attack: Attack) -> list[str]:
     words: list[str] = []
     try:
         study = read(folder, study_text([attack]))
-        plans = [compile_trial(study, each.stack, each.workload, each.seed) for each in trials(study)]
+        plans = [compile_trial(study, *each.key) for each in trials(study)]
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
     for command in (command for plan in plans for step in plan.steps for command in step.commands):

@@ -16,7 +16,7 @@ from strata.layers.xfs import Xfs
 from strata.layers.zfs.zpool import Zpool
 from strata.model.abilities import FreeSpace
 from strata.model.study import Study
-from strata.model.trial import CellKey
+from strata.model.trial import CellKey, TrialKey
 from strata.model.workload import Outputs, StepOutput
 from strata.plan.aspects.fragmentation import Fragmentation
 from strata.plan.aspects.snapshots import WindowSnapshots
@@ -135,7 +135,7 @@ EXTENTS = {
 @pytest.mark.parametrize("supported", [True, False])
 def test_the_looks_become_metrics(supported: bool, tmp_path: Path) -> None:
     declared = study(tmp_path, '{ layer = "xfs" }', LOOKS)
-    _, placements = placements_of(declared, declared.stacks["stack"], "load", 1)
+    _, placements = placements_of(declared, TrialKey("stack", "load", 1))
     compiled = compile_trial(declared, "stack", "load", 1)
     outputs = {
         "extents": StepOutput(stdout=json.dumps({**EXTENTS, "supported": supported})),

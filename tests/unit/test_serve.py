@@ -153,7 +153,7 @@ def test_a_trials_page_shows_its_metrics_its_checks_its_plan_and_its_console(
     attempt = attempt_of(folder)
     planned = plan_study(study_in(tmp_path), fake_runner())[0]
     attempt.plan_path.write_bytes(
-        next(each.plan for each in planned if each.key == ("ext4", "mix", 1)).to_json()
+        next(each.plan for each in planned if each.key == TrialKey("ext4", "mix", 1)).to_json()
     )
     attempt.console_path.write_text("first\n" * 20_000 + "Kernel panic <not syncing>\n")
 

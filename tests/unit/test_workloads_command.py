@@ -113,12 +113,10 @@ def test_a_server_is_waited_for(key: str, argv: tuple[str, ...], tmp_path: Path)
 def test_each_probe_of_a_search_gets_its_rate(tmp_path: Path) -> None:
     study = read(tmp_path, f"{STUDY}{FIND}metrics = [{TIME}, {REACHED}]\n")
 
-    rates = {
-        probe: compile_trial(study, "ext4", probe, 1).steps[-1].environment["rate"]
-        for probe in ("own-rate-5", "own-rate-40")
-    }
-
-    assert rates == {"own-rate-5": "5", "own-rate-40": "40"}
+    for rate in (5, 40):
+        plan = compile_trial(study, "ext4", "own", 1, rate)
+        assert plan.trial.id == f"ext4.own-rate-{rate}.s1"
+        assert plan.steps[-1].environment["rate"] == str(rate)
 
 
 def test_a_port_is_looked_for_in_the_kernels_table(tmp_path: Path) -> None:

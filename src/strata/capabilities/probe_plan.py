@@ -11,6 +11,7 @@ from strata.model.layer import Interface, Layer, LayerContext, Placed
 from strata.model.stack import Stack, names_of
 from strata.model.step import Prerequisites, Step
 from strata.model.study import Study
+from strata.model.trial import TrialKey
 from strata.plan.compile import plan_of
 from strata.plan.model import Plan
 from strata.plan.placement import HERE, Site, placed_layers, sites
@@ -245,8 +246,7 @@ class ProbePlan:
         return plan_of(
             self.study,
             self.stack,
-            self.probe,
-            self.seed,
+            TrialKey(self.stack.name, self.probe, self.seed),
             self.steps,
             outside=outside,
             inside=inside,

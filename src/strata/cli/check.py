@@ -134,7 +134,7 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
         for stack, seed in {(trial.stack, trial.seed) for trial in runnable}:
             read.drawn_devices(stack, seed)
         firsts = list({trial.key.cell: trial for trial in reversed(runnable)}.values())
-        plans = [compile_trial(read, trial.stack, trial.workload, trial.seed) for trial in firsts]
+        plans = [compile_trial(read, *trial.key) for trial in firsts]
     except StrataError as error:
         return error
     cells = expected_trials(read, runnable)
@@ -149,9 +149,7 @@ def _checked(file: Path, past: Callable[[], list[Past]], scale: float) -> _Sound
     ]
     host = read.on_host()
     there = [
-        plan
-        if host.stacks[each.stack] == read.stacks[each.stack]
-        else compile_trial(host, each.stack, each.workload, each.seed)
+        plan if host.stacks[each.stack] == read.stacks[each.stack] else compile_trial(host, *each.key)
         for plan, each in zip(plans, firsts, strict=True)
     ]
     only = _by_reason(there, lambda plan: lab_only(plan.prerequisites))

@@ -70,7 +70,7 @@ def plan(  # noqa: PLR0917  typer makes options of them
     if not as_json and not only_list:
         _print_text(read, chosen)
         return
-    plans = [compile_trial(read, each.stack, each.workload, each.seed) for each in chosen]
+    plans = [compile_trial(read, *each.key) for each in chosen]
     if not only_list:
         print_json(plans=[each.model_dump(mode="json") for each in plans])
     elif as_json:
@@ -85,7 +85,7 @@ def plan(  # noqa: PLR0917  typer makes options of them
 def _print_text(study: Study, found: list[Trial]) -> None:
     trial = found[0]
     console = stdout()
-    plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+    plan = compile_trial(study, *trial.key)
     for line in plan_lines(plan, study.of(trial.stack).drawn_devices(trial.stack, trial.seed)):
         console.print(line, soft_wrap=True)
     if others := _sharing_with(study, trial):
@@ -105,7 +105,7 @@ def _sharing_with(study: Study, trial: Trial) -> str:
     if study.prepare == "each":
         return ""
     same_seed = [each for each in runnable_trials(study) if each.seed == trial.seed]
-    plans = (compile_trial(study, each.stack, each.workload, each.seed) for each in same_seed)
+    plans = (compile_trial(study, *each.key) for each in same_seed)
     group = next(group for group in sharing(plans) if trial.key.cell in group)
     return ", ".join(str(cell) for cell in group if cell != trial.key.cell)
 

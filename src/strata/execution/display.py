@@ -246,7 +246,7 @@ class LiveDisplay(Display):
         for running in list(self.tally.running.values()):
             trial, now = running.trial, running.progress
             done = _done(now, self.tally.forecast, trial)
-            cells = [trial.stack, trial.workload, str(trial.seed), now.step, done]
+            cells = [trial.stack, trial.key.named_workload, str(trial.seed), now.step, done]
             if self.virtual:
                 real_s = self.clock() - running.started_s
                 speed = f"{times(now.trial_ns / NS_PER_S / real_s)} real time" if real_s > 0.5 else ""

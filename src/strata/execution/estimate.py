@@ -19,7 +19,6 @@ from strata.errors import StrataError
 from strata.execution.forecast import TrialDuration
 from strata.execution.pool import lab_bytes, lab_jobs, memory_available_bytes
 from strata.model.duties import FILLED_BYTES_PER_REAL_S, CostsRealTime
-from strata.model.find import probed, searched_workload
 from strata.model.study import Study
 from strata.model.trial import CellKey
 from strata.model.workload import Workload, loads_of
@@ -139,7 +138,7 @@ def _past_of(folder: ResultsFolder) -> Iterator[Past]:
         stack = described["stacks"][trial.stack]
         models = tuple(described["devices"][name]["model"] for name in stack["devices"])
         processor = described["processor"]["model"]
-        workload = described["workloads"][searched_workload(trial.workload, described["workloads"])]
+        workload = described["workloads"][trial.workload]
         age = _age(described, stack)
         yield Past(workload, stack, models, processor, TrialDuration.of(record), age)
 
@@ -154,12 +153,11 @@ def expected_trials(study: Study, trials: Iterable[Trial]) -> Counter[CellKey]:
     """The number of trials to expect of each cell. A search counts with its probable number of probes."""
     found: Counter[CellKey] = Counter()
     for trial in trials:
-        probe = probed(trial.workload, study.workloads)
-        if probe is None:
+        if trial.rate is None:
             found[trial.key.cell] += 1
         else:
-            seeds = len(study.seeds_of(probe.workload))
-            found[CellKey(trial.stack, probe.workload)] = _FIRST_PROBES + (seeds - 1) * _FURTHER_PROBES
+            seeds = len(study.seeds_of(trial.workload))
+            found[trial.key.cell] = _FIRST_PROBES + (seeds - 1) * _FURTHER_PROBES
     return found
 
 
@@ -227,7 +225,7 @@ def _cell(  # noqa: PLR0917
         trial_ns = sum(each.took.trial_ns for each in same) / len(same)
         real_s = sum(each.took.real_s for each in same) / len(same)
         return CellEstimate(cell, count, trial_ns, real_s, "same cell")
-    load = study.workload(cell.workload)
+    load = study.workloads[cell.workload]
     streaming = [] if is_read_alike(study, cell.stack) else loads_of(load)
     data_bytes = sum(each.streamed_bytes for each in streaming) / (shared_by or 1)
     busy_ns = load.duration_ns_min + _AROUND_NS // (shared_by or 1)
@@ -267,7 +265,7 @@ def _aged_bytes(study: Study, cell: CellKey) -> float:
     """What ageing writes for a trial: files, and again as much as it replaces."""
     if study.age is None:
         return 0.0
-    load = study.workload(cell.workload)
+    load = study.workloads[cell.workload]
     stack = study.stacks[cell.stack].at(load.place)
     held_bytes = capacity_bytes(stack, study.capacities_bytes, load) if stack.ages else None
     return study.age.filled_bytes(held_bytes or 0) * (1 + study.age.overwrites)

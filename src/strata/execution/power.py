@@ -18,6 +18,7 @@ from strata.lab.disk_image import DiskImage, PowerCut, PowerCutDamage
 from strata.model.step import Step
 from strata.model.study import Study
 from strata.model.survival import CountsAcknowledged, Kept
+from strata.model.trial import TrialKey
 from strata.model.workload import Outputs, StepOutput
 from strata.plan.aspects.interventions import LOSE_DISK
 from strata.plan.aspects.power_cut import ACKNOWLEDGED, with_cut_after
@@ -157,7 +158,7 @@ class _Content:
         if self.said is None:
             return []
         study = self.study.of(self.stack)
-        [placement] = placements_of(study, study.stacks[self.stack], self.workload, self.seed)[1]
+        [placement] = placements_of(study, TrialKey(self.stack, self.workload, self.seed))[1]
         assert isinstance(placement.load, CountsAcknowledged), "it has said what is acknowledged"
         found = placement.of_load(placement.load.recovered(placement.context(), self.said))
         return [step.model_copy(update={"phase": "build"}) for step in found]

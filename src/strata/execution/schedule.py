@@ -13,7 +13,6 @@ from strata.devices.device import Device
 from strata.diagnostics.names import disk_of
 from strata.errors import RunError
 from strata.model.describe import title
-from strata.model.find import probed, searched_workload
 from strata.model.stack import Stack
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
@@ -75,7 +74,7 @@ def plan_study(
         if key in known:
             planned.append(known[key])
             continue
-        plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+        plan = compile_trial(study, *trial.key)
         if runner.time_domain == "wall":  # its computing costs what it costs, whatever the study's prices
             plan = plan.model_copy(update={"processor": ()})
         unmet = runner.unmet(plan)
@@ -107,22 +106,18 @@ def _identity(study: Study, plan: Plan, setting: Mapping[str, Any]) -> str:
 class Chosen:
     """The trials of a run, and of these searches every probe that they come to."""
 
-    study: Study
     only: str | None
     keys: frozenset[TrialKey]
 
     def __contains__(self, key: object) -> bool:
         if key in self.keys:
             return True
-        if not isinstance(key, TrialKey) or probed(key.workload, self.study.workloads) is None:
-            return False
-        return _matches(self.study, key, self.only)
+        return isinstance(key, TrialKey) and key.rate is not None and _matches(key, self.only)
 
 
-def _matches(study: Study, key: TrialKey, only: str | None) -> bool:
+def _matches(key: TrialKey, only: str | None) -> bool:
     """Whether the id of a trial, or that of the search that it is a probe of, matches a glob."""
-    keys = {key, key._replace(workload=searched_workload(key.workload, study.workloads))}
-    return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in keys)
+    return only is None or any(fnmatch.fnmatchcase(str(each), only) for each in {key, key.search})
 
 
 def chosen_trials(study: Study, only: str | None) -> Chosen:
@@ -131,7 +126,7 @@ def chosen_trials(study: Study, only: str | None) -> Chosen:
     Raises PlanError if the study has no trial that can be run, and RunError if none matches.
     """
     keys = [trial.key for trial in runnable_trials(study)]
-    chosen = Chosen(study, only, frozenset(each for each in keys if _matches(study, each, only)))
+    chosen = Chosen(only, frozenset(key for key in keys if _matches(key, only)))
     if not chosen.keys:
         for cell, why in skipped(study).items():
             if is_chosen(study, cell, only):

@@ -344,13 +344,13 @@ class FinishedTrial:
 
     @cached_property
     def load(self) -> Workload:
-        return self.study.load(self.plan.trial.stack, self.plan.trial.workload)
+        trial = self.plan.trial
+        return self.study.load(trial.stack, trial.workload, trial.rate)
 
     @cached_property
     def placements(self) -> list[Placement]:
         """The placement of its workload, or of each of its tenants."""
-        trial = self.plan.trial
-        return placements_of(self.study, self.study.stacks[trial.stack], trial.workload, trial.seed)[1]
+        return placements_of(self.study, self.plan.trial.key)[1]
 
     @cached_property
     def outputs(self) -> Outputs:

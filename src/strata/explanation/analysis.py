@@ -204,7 +204,7 @@ def explain(source: Source, trace: Trace | None, tenant: str | None = None) -> E
     return Explanation(
         trial_id=source.trial_id,
         stack=record.trial.stack,
-        workload=record.trial.workload,
+        workload=record.trial.key.named_workload,
         workload_title=source.workload_title,
         time_domain=record.time_domain,
         window_ns=window[1] - window[0],

@@ -106,7 +106,8 @@ def spans_ns(source: Source) -> list[tuple[int, int]]:
         return []
     try:
         study = declared_study(source.study, has_inputs=False)
-        load = study.load(source.record.trial.stack, source.record.trial.workload)
+        trial = source.record.trial
+        load = study.load(trial.stack, trial.workload, trial.rate)
         if not isinstance(load, LogsThroughput):
             return []
         events = read_events(source.attempt.events_path)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``find``: the highest rate of an open loop that keeps a target, searched by trials at single rates.
 
-A search is of one stack with one seed. Its trials, the probes, are ordinary ones of the workload at a rate,
-called ``NAME-rate-200``; their definition follows from their name.
+A search is of one stack with one seed. Its trials, the probes, are ordinary ones of the workload at a rate.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Iterator
-from typing import Annotated, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
@@ -22,7 +20,6 @@ RATE_MAX: Final = 1_000_000
 """The highest rate that is tried: sysbench and pgbench take no higher one."""
 REACHED: Final = ("transactions_per_s", "operations_per_s")
 """The metrics that say which rate a load reached, by its own account."""
-_PROBE: Final = re.compile(r"(.+)-rate-([1-9][0-9]*)")
 
 _Within = Annotated[
     Share,
@@ -87,31 +84,6 @@ def find_of(load: Workload) -> Find | None:
     return load.find if isinstance(load, OpenLoop) else None
 
 
-def probe_name(workload: str, rate: int) -> str:
-    return f"{workload}-rate-{rate}"
-
-
-class Probed(NamedTuple):
-    """A probe: the workload that is searched, and the rate that is tried."""
-
-    workload: str
-    rate: int
-
-
-def probed(name: str, known: Container[str]) -> Probed | None:
-    """The probe that a trial's workload names; None for the name of a workload itself."""
-    match = _PROBE.fullmatch(name)
-    if name in known or match is None or match[1] not in known:
-        return None
-    return Probed(match[1], int(match[2]))
-
-
-def searched_workload(name: str, known: Container[str]) -> str:
-    """The study's workload behind a trial's: itself, or the one that the trial is a probe of."""
-    probe = probed(name, known)
-    return probe.workload if probe else name
-
-
 def _limit_diagnostics(find: Find, load: Workload) -> Iterator[Diagnostic]:
     """The mistakes of a search's metric and limit: a time has `below`, a count `at_most`."""
     specs = (*load.metric_specs, *PER_OPERATION)
@@ -130,10 +102,10 @@ def _limit_diagnostics(find: Find, load: Workload) -> Iterator[Diagnostic]:
         yield Diagnostic(cause, remedy=f"write for example {key} = {example}", key="find")
 
 
-def find_diagnostics(name: str, load: Workload, others: Iterable[str]) -> Iterator[Diagnostic]:
-    """The mistakes of a search; ``others`` are the names of all workloads."""
-    for tenant, each in load.tenants().items():
-        if find_of(each.load) is not None:
+def find_diagnostics(load: Workload) -> Iterator[Diagnostic]:
+    """The mistakes of a search."""
+    for tenant, member in load.tenants().items():
+        if find_of(member.load) is not None:
             cause = f"the tenant {tenant} cannot search a rate while others run beside it"
             yield Diagnostic(cause, remedy="leave find out, or make a workload of its own of it")
     find = find_of(load)
@@ -146,7 +118,3 @@ def find_diagnostics(name: str, load: Workload, others: Iterable[str]) -> Iterat
         cause = f"a search begins at a whole rate from 1 to {RATE_MAX:,}"
         yield Diagnostic(cause, remedy="round it", key="rate")
     yield from _limit_diagnostics(find, load)
-    for other in others:
-        if probed(other, {name}) is not None:
-            cause = f'"{other}" has the name of a probe of {name}'
-            yield Diagnostic(cause, remedy="call one of them otherwise", key="find")

@@ -34,7 +34,7 @@ from strata.model.design import (
     Seeds,
 )
 from strata.model.duties import HasServer
-from strata.model.find import OpenLoop, find_of, probe_name, probed
+from strata.model.find import OpenLoop, find_of
 from strata.model.inputs import InputFile
 from strata.model.kernel import DEFAULT_KERNEL, DEFAULT_VERSION, Kernel
 from strata.model.matrix import Matrix
@@ -339,23 +339,17 @@ class Study:
     def trial_count(self) -> int:
         return len(self.stacks) * sum(len(self.seeds_of(workload)) for workload in self.workloads)
 
-    def load(self, stack: str, workload: str) -> Workload:
-        """A workload as it runs on a stack, with the stack's settings."""
-        return self.workload(workload).with_settings(self.stacks[stack].settings)
-
-    def workload(self, name: str) -> Workload:
-        """A workload, or a probe of its search, by name."""
-        if (probe := probed(name, self.workloads)) is None:
-            return self.workloads[name]
-        update = {"rate_per_s": probe.rate, "find": None}
-        return self.workloads[probe.workload].model_copy(update=update)
+    def load(self, stack: str, workload: str, rate: int | None = None) -> Workload:
+        """A workload with the stack's settings, and with a ``rate`` as a probe of its search."""
+        load = self.workloads[workload].with_settings(self.stacks[stack].settings)
+        return load if rate is None else load.model_copy(update={"rate_per_s": rate, "find": None})
 
     def trial_keys(self, stack: str, workload: str, seed: int) -> list[TrialKey]:
         """The trials of a cell with a seed: one, or the probes of its search so far."""
         key, load = TrialKey(stack, workload, seed), self.workloads[workload]
         if find_of(load) is None:
             return [key]
-        return [key._replace(workload=probe_name(workload, rate)) for rate in self.probe_rates(key)]
+        return [key._replace(rate=rate) for rate in self.probe_rates(key)]
 
     def probe_rates(self, search: TrialKey) -> tuple[int, ...]:
         """The rates of a search so far. The other seeds begin near what the first one finds."""

@@ -32,14 +32,31 @@ class CellKey(NamedTuple):
 
 
 class TrialKey(NamedTuple):
-    """One workload on one stack with one seed. It is written ``STACK.WORKLOAD.sSEED``."""
+    """One workload on one stack with one seed. It is written ``STACK.WORKLOAD.sSEED``.
+
+    Attributes:
+        rate: The rate of a probe, whose workload is written ``WORKLOAD-rate-200``; None: it is no probe.
+
+    >>> str(TrialKey("xfs", "oltp", 1, rate=200))
+    'xfs.oltp-rate-200.s1'
+    """
 
     stack: str
     workload: str
     seed: int
+    rate: int | None = None
+
+    @property
+    def named_workload(self) -> str:
+        return self.workload if self.rate is None else f"{self.workload}-rate-{self.rate}"
 
     def __str__(self) -> str:
-        return f"{self.stack}.{self.workload}.s{self.seed}"
+        return f"{self.stack}.{self.named_workload}.s{self.seed}"
+
+    @property
+    def search(self) -> TrialKey:
+        """The search that a probe belongs to."""
+        return self._replace(rate=None)
 
     @property
     def cell(self) -> CellKey:

@@ -3,22 +3,23 @@
 
 >>> study = load_study(Path("studies/quickstart.toml"), catalogue())
 >>> for trial in trials(study):
-...     plan = compile_trial(study, trial.stack, trial.workload, trial.seed)
+...     plan = compile_trial(study, *trial.key)
 ...     identity = spec_sha256(study, plan)
 """
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from strata.diagnostics.names import nearest
 from strata.errors import PlanError
 from strata.model.duties import SharesPreparation
-from strata.model.find import find_of, probed
+from strata.model.find import find_of
 from strata.model.packages import asked_packages
 from strata.model.stack import Stack
 from strata.model.step import (
@@ -172,27 +173,42 @@ def _reasons(study: Study, name: str, combination: Combination) -> Iterator[str]
 def find_trial(study: Study, wanted: str) -> Trial:
     """The trial with the id ``wanted``; a `PlanError` if the study has none."""
     by_id = {trial.id: trial for trial in trials(study)}
-    with suppress(ValueError):
-        key = TrialKey.parse(wanted)
-        probe = probed(key.workload, study.workloads)
-        if probe and key.stack in study.stacks and find_of(study.workloads[probe.workload]):
-            return Trial.of(study.name, key)
+    if wanted not in by_id and (probe := _probe(study, wanted)) is not None:
+        return Trial.of(study.name, probe)
     if wanted not in by_id:
         raise PlanError(f'there is no trial "{wanted}"', place=str(study.file), remedy=nearest(wanted, by_id))
     return by_id[wanted]
 
 
+def _probe(study: Study, wanted: str) -> TrialKey | None:
+    """The probe of one of the study's searches that somebody asks for, at whatever rate and with any seed."""
+    for stack, (workload, load) in itertools.product(study.stacks, study.workloads.items()):
+        names = rf"{re.escape(stack)}\.{re.escape(workload)}"
+        match = re.fullmatch(rf"{names}-rate-([1-9]\d*)\.s(0|[1-9]\d*)", wanted, re.ASCII)
+        if match is not None and find_of(load):
+            return TrialKey(stack, workload, seed=int(match[2]), rate=int(match[1]))
+    return None
+
+
 def compile_trial(
-    study: Study, stack: str, workload: str, seed: int, *, cut_after_ns: int | None = None
+    study: Study,
+    stack: str,
+    workload: str,
+    seed: int,
+    rate: int | None = None,
+    *,
+    cut_after_ns: int | None = None,
 ) -> Plan:
     """Compile one trial to explicit steps: a pure function of the study's content and the arguments.
 
-    With ``cut_after_ns`` the power is cut this long after the beginning of the measured window.
+    With a ``rate`` it is a probe of the workload's search. With ``cut_after_ns`` the power is cut this long
+    after the beginning of the measured window.
     """
     study = study.of(stack)
     declared = study.stacks[stack]
-    load = study.load(stack, workload)
-    shared, placements = placements_of(study, declared, workload, seed)
+    key = TrialKey(stack, workload, seed, rate)
+    load = study.load(stack, workload, rate)
+    shared, placements = placements_of(study, key)
     placements = [replace(each, is_cut=cut_after_ns is not None and not each.tenant) for each in placements]
     combination = Combination(study, declared, load, cut_after_ns)
     steps = _before_load(combination, shared, placements)
@@ -207,7 +223,7 @@ def compile_trial(
     steps.sort(key=lambda step: PHASES.index(step.phase))
     if study.prepare == "once":
         steps = restarted(steps, shared, placements[0], repeatable)
-    pause_ns = _pause_ns(study, stack, workload, seed)
+    pause_ns = _pause_ns(study, key)
     if pause_ns:
         prepared = sum(step.phase in {"build", "prepare"} for step in steps)
         steps.insert(prepared, _pause(pause_ns))
@@ -216,8 +232,7 @@ def compile_trial(
     return plan_of(
         study,
         declared,
-        workload,
-        seed,
+        key,
         steps,
         outside=_needs(places, load, placements, steps, inside=False) | _packages(study, load),
         inside=_needs(places, load, placements, steps, inside=True),
@@ -292,7 +307,7 @@ def _load_steps(
     return [*shared, *(step for step in loaded if not prepares(step))], repeatable
 
 
-def _pause_ns(study: Study, stack: str, workload: str, seed: int) -> int:
+def _pause_ns(study: Study, key: TrialKey) -> int:
     """The pause before the load, in whole ms: uniform over the longest of the kernel's periods.
 
     The load would otherwise meet the kernel's periodic work at the same phase in every seed: dirty pages
@@ -300,9 +315,9 @@ def _pause_ns(study: Study, stack: str, workload: str, seed: int) -> int:
     30 s (`commit`). The pause is the same for all stacks of a block. Times of faults count from the boot, so
     there is none with faults.
     """
-    if study.phases == "fixed" or any(used.device.faults for used in study.stack_devices(stack)):
+    if study.phases == "fixed" or any(used.device.faults for used in study.stack_devices(key.stack)):
         return 0
-    return derive_seed(seed, workload, "phase") % (_PERIOD_NS_MAX // NS_PER_MS) * NS_PER_MS
+    return derive_seed(key.seed, key.named_workload, "phase") % (_PERIOD_NS_MAX // NS_PER_MS) * NS_PER_MS
 
 
 def _pause(pause_ns: int) -> Step:
@@ -320,8 +335,7 @@ def _pause(pause_ns: int) -> Step:
 def plan_of(
     study: Study,
     stack: Stack,
-    workload: str,
-    seed: int,
+    key: TrialKey,
     steps: list[Step],
     *,
     outside: Prerequisites,
@@ -339,7 +353,7 @@ def plan_of(
     files = [f"{INPUT_PREFIX}{each.name}" for each in inputs]
     brought = [name for name in BROUGHT if name in used]
     variables = (*stack.all_devices, "mount", "mounts", "scratch", "stack", *slots, *files, *brought)
-    trial = Trial.of(study.name, TrialKey(stack.name, workload, seed))
+    trial = Trial.of(study.name, key)
     check_steps(steps, variables, stack.all_devices, place=trial.id)
     check_steps(after_restart(steps), variables, stack.all_devices, place=f"{trial.id}, second boot")
     return Plan(
@@ -356,7 +370,7 @@ def plan_of(
         inputs=inputs,
         memory_bytes=study.memory_bytes,
         kernel=study.kernel,
-        processor=study.drawn_processor(seed).kernel_lines,
+        processor=study.drawn_processor(key.seed).kernel_lines,
         monitors=Monitors(interval_ns=interval_ns, disks=stack.all_devices),
         time_limit_ns=time_limit_ns,
         steps=tuple(steps),
@@ -432,7 +446,7 @@ def spec_sha256(study: Study, plan: Plan) -> str:
     trial = plan.trial
     drawn = study.of(trial.stack).drawn_devices(trial.stack, trial.seed)
     devices = {name: device.identity() for name, device in drawn.items()}
-    versions = [each.metrics_version for each in loads_of(study.workload(trial.workload))]
+    versions = [each.metrics_version for each in loads_of(study.workloads[trial.workload])]
     specification = {
         "plan": plan.model_dump(mode="json"),
         # The content of a user's source is in the fingerprint.

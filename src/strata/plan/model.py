@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from strata.model.inputs import InputFile
 from strata.model.kernel import DEFAULT_KERNEL, Kernel
@@ -31,6 +31,7 @@ class Trial(Frozen):
     stack: str
     workload: str
     seed: int
+    rate: int | None = Field(default=None, exclude_if=lambda rate: rate is None)  # of a probe
     id: str
 
     @classmethod
@@ -39,7 +40,7 @@ class Trial(Frozen):
 
     @property
     def key(self) -> TrialKey:
-        return TrialKey(self.stack, self.workload, self.seed)
+        return TrialKey(self.stack, self.workload, self.seed, self.rate)
 
 
 class PlanDevice(Frozen):
@@ -92,6 +93,11 @@ class Plan(Frozen):
     monitors: Monitors
     time_limit_ns: int = Field(gt=0)  # the time the whole plan may take, in the runner's time domain
     steps: tuple[Step, ...]
+
+    @field_serializer("trial")
+    def _named(self, trial: Trial) -> dict[str, object]:
+        """A plan's file has a probe's rate in its names alone."""
+        return {**trial.model_dump(exclude={"rate"}), "workload": trial.key.named_workload}
 
     @property
     def network_devices(self) -> list[str]:

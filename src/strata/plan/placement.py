@@ -14,6 +14,7 @@ from strata.model.page_cache import synced
 from strata.model.stack import Stack
 from strata.model.step import INPUT_PREFIX, LOAD_USER, Command, Phase, Prerequisites, Purpose, Step, Window
 from strata.model.study import Study
+from strata.model.trial import TrialKey
 from strata.model.workload import Tenant, Workload, WorkloadContext, loads_of
 from strata.rules.fit import snapshotting
 
@@ -202,14 +203,13 @@ def placed_layers(study: Study, stack: Stack, seed: int = 1) -> list[Placed]:
     return list(zip(stack.layers, stack.contexts(study.capacities_bytes, seed), strict=True))
 
 
-def placements_of(
-    study: Study, stack: Stack, workload: str, seed: int
-) -> tuple[list[LayerPlace], list[Placement]]:
+def placements_of(study: Study, key: TrialKey) -> tuple[list[LayerPlace], list[Placement]]:
     """The layers that tenants share, and a placement for each tenant or for the only workload."""
-    load = study.workload(workload)
+    stack, seed = study.stacks[key.stack], key.seed
+    load = study.load(key.stack, key.workload, key.rate)
     tenants = load.tenants()
     if not tenants:
-        alone = _alone(study, stack, workload, seed)
+        alone = _alone(study, stack, key, load)
         if not stack.filesystems:
             return [], [alone]
         here, common = stack.at(alone.load.place), stack.common_base
@@ -225,7 +225,7 @@ def placements_of(
     contexts = stack.common_contexts(study.capacities_bytes, seed, tuple(tenants))
     placed = _with_inputs(zip(stack.common, contexts, strict=True), load)
     shared, base = stand(placed, stack.layer_names)
-    return shared, [_of_tenant(study, stack, workload, name, (shared, base)) for name in tenants]
+    return shared, [_of_tenant(study, key, *tenant, (shared, base)) for tenant in tenants.items()]
 
 
 def _places(study: Study, part: Stack, seed: int, load: Workload) -> tuple[list[LayerPlace], Site]:
@@ -238,20 +238,19 @@ def _with_inputs(placed: Iterable[Placed], *loads: Workload | None) -> list[Plac
     return [(layer, replace(context, inputs=tuple(sorted(named)))) for layer, context in placed]
 
 
-def _alone(study: Study, stack: Stack, workload: str, seed: int) -> Placement:
-    load = study.load(stack.name, workload)
+def _alone(study: Study, stack: Stack, key: TrialKey, load: Workload) -> Placement:
     places = {name: each.mount for name, each in stack.filesystems.items()}
     if stack.is_bare:
         places |= {name: f"${{{name}}}" for name in stack.devices}
     stack = stack.at(load.place)
-    layers, site = _places(study, stack, seed, load)
+    layers, site = _places(study, stack, key.seed, load)
     placed = [(each.layer, each.context) for each in layers]
     target, kind = _top(placed, (f"${{{stack.devices[0]}}}" if stack.devices else "", "block"))
     memory_bytes = load.memory_limit_bytes() if isinstance(load, RunsPrograms) else None
-    limits, limited = _limits("load", seed, memory_bytes, stack.layers)
+    limits, limited = _limits("load", key.seed, memory_bytes, stack.layers)
     return Placement(
-        name=workload,
-        seed=seed,
+        name=key.named_workload,
+        seed=key.seed,
         load=load,
         places=places,
         restarts=study.prepare == "once",
@@ -277,10 +276,9 @@ def _limits(
 
 
 def _of_tenant(
-    study: Study, stack: Stack, workload: str, name: str, common: tuple[list[LayerPlace], Site]
+    study: Study, key: TrialKey, name: str, tenant: Tenant, common: tuple[list[LayerPlace], Site]
 ) -> Placement:
-    shared, base = common
-    tenant = study.load(stack.name, workload).tenants()[name]
+    (shared, base), stack = common, study.stacks[key.stack]
     lowest, memory_bytes = shared[-1], tenant.memory_bytes
     layer, seed = lowest.layer, lowest.context.seed
     layer = layer if memory_bytes is None else layer.limited(memory_bytes)
@@ -295,7 +293,7 @@ def _of_tenant(
     target, kind = _top(own, (share.path, layer.provides))
     limits, limited = _limits(name, seed, memory_bytes, [layer, *each])
     return Placement(
-        name=workload,
+        name=key.named_workload,
         seed=seed,
         load=tenant.load,
         tenant=name,

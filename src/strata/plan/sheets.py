@@ -20,6 +20,7 @@ from strata.model.metric import MetricSpec
 from strata.model.stack import Stack
 from strata.model.step import Step
 from strata.model.study import Study, StudyDevice
+from strata.model.trial import TrialKey
 from strata.model.workload import Workload, loads_of
 from strata.plan.catalogue import catalogue
 from strata.plan.compile import PHASES
@@ -184,5 +185,5 @@ def _steps(catalogue: Catalogue, load: Workload) -> list[Step]:
         workloads={_EXAMPLE: load},
         file=Path(),
     )
-    _, placements = placements_of(study, stack, _EXAMPLE, 1)
+    _, placements = placements_of(study, TrialKey(_EXAMPLE, _EXAMPLE, 1))
     return workload_steps(placements, load.tenants())

@@ -72,7 +72,7 @@ def _of_readings(rows: Callable[[Reading], Iterable[Row]]) -> _Rows:
     def made(results: StudyResults, _: Advice | None) -> Iterator[Row]:
         for reading in results.readings:
             key = reading.trial
-            head = (results.snapshot.name, reading.trial_id, key.stack, key.workload, key.seed)
+            head = (results.snapshot.name, reading.trial_id, key.stack, key.named_workload, key.seed)
             yield from ((*head, *row) for row in rows(reading))
 
     return made
@@ -266,7 +266,7 @@ def cells_table(results: StudyResults, names: Sequence[str] = (), *, asked: Advi
 def trial_metrics(study: str, reading: Reading) -> Table:
     """The metrics of one trial."""
     key = reading.trial
-    head = (study, reading.trial_id, key.stack, key.workload, key.seed)
+    head = (study, reading.trial_id, key.stack, key.named_workload, key.seed)
     return Table(TABLES["metrics"].columns, [(*head, *row) for row in _metric_rows(reading)])
 
 

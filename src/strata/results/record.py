@@ -25,7 +25,6 @@ from pydantic import (
 
 from strata.diagnostics.names import KebabName
 from strata.model.asked import Requirement, UseName
-from strata.model.find import searched_workload
 from strata.model.metric import Metric
 from strata.model.step import Phase
 from strata.model.trial import CellName, TrialKey
@@ -318,6 +317,7 @@ class _Named(Frozen):
     stack: KebabName
     workload: KebabName
     seed: Annotated[int, Field(ge=0)]
+    rate: Annotated[int, Field(ge=1)] | None = None
     sha256: Sha256
 
 
@@ -342,7 +342,7 @@ Trials = Annotated[
     BeforeValidator(_by_key),
     PlainSerializer(_as_list),
 ]
-"""The identity of each trial: in a file a list of ``{stack, workload, seed, sha256}``."""
+"""The identity of each trial: in a file a list of ``{stack, workload, seed, rate, sha256}``."""
 
 STUDY_VERSION: Final = 2
 
@@ -415,6 +415,6 @@ class StudySnapshot(Frozen):
         stacks = {choice.name for choice in self.stacks}
         workloads = {choice.name for choice in self.workloads}
         for named in (*(trial.cell for trial in self.trials), *self.skipped):
-            if named.stack not in stacks or searched_workload(named.workload, workloads) not in workloads:
+            if named.stack not in stacks or named.workload not in workloads:
                 raise ValueError(f"{named} is of no stack and workload of the study")
         return self

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
-from strata.model.find import RATE_MAX, REACHED, Find, probed
+from strata.model.find import RATE_MAX, REACHED, Find
 from strata.model.metric import Metric
 from strata.model.trial import TrialKey
 from strata.plan.model import Trial
@@ -116,21 +116,14 @@ def _is_find(described: object) -> TypeGuard[dict[str, Any]]:
     return all(isinstance(each, int | float) and 0 < each < math.inf for each in numbers)
 
 
-def searched(snapshot: StudySnapshot, trial: TrialKey) -> tuple[TrialKey, int] | None:
-    """The search that a trial is a probe of, and its rate; None: it is none."""
-    probe = probed(trial.workload, {choice.name for choice in snapshot.workloads})
-    return None if probe is None else (trial._replace(workload=probe.workload), probe.rate)
-
-
 def searches(snapshot: StudySnapshot, records: Iterable[ResultRecord]) -> dict[TrialKey, Search]:
     """The searches among the usable records of a study, in the order of their first probes."""
     declared = finds(snapshot)
     found: dict[TrialKey, list[Probe]] = {}
     for record in records if declared else ():
-        place = searched(snapshot, record.trial.key)
-        if place is not None and place[0].workload in declared:
-            key, rate = place
-            found.setdefault(key, []).append(_probe(declared[key.workload], rate, record))
+        key = record.trial.key
+        if key.rate is not None and key.workload in declared:
+            found.setdefault(key.search, []).append(_probe(declared[key.workload], key.rate, record))
     return {
         key: Search(declared[key.workload], tuple(sorted(probes, key=lambda each: each.rate)))
         for key, probes in found.items()

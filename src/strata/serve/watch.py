@@ -23,7 +23,6 @@ from pydantic import ValidationError
 from strata.errors import StrataError
 from strata.execution.forecast import Countdown, Forecast
 from strata.files import explained, read_plain
-from strata.model.find import searched_workload
 from strata.model.metric import headlines
 from strata.plan.model import Plan, canonical_json, sha256_hex
 from strata.report.origin import precision_notes
@@ -81,7 +80,7 @@ class StudyNow:
         """A row per workload: for each stack its trials, by seed."""
         found: dict[tuple[str, str], list[TrialNow]] = {}
         for each in sorted(self.trials, key=lambda trial: trial.seed):
-            found.setdefault((each.stack, searched_workload(each.workload, self.workloads)), []).append(each)
+            found.setdefault((each.stack, each.workload), []).append(each)
         return [(row, [found.get((stack, row), []) for stack in self.stacks]) for row in self.workloads]
 
     def newest(self, count: int) -> list[TrialNow]:
@@ -196,7 +195,9 @@ class Watch:
     def _trial(self, reading: Reading, *, running: bool) -> TrialNow:
         attempts = self.folder.attempts(reading.trial)
         begun = [each for each in attempts if not each.result_path.exists()]
-        known: dict[str, Any] = {"id": reading.trial_id, **reading.trial._asdict()}
+        trial = reading.trial
+        known: dict[str, Any] = {"id": str(trial), "stack": trial.stack, "workload": trial.workload}
+        known["seed"] = trial.seed
         if begun and running:
             tail = self._tail(begun[-1])
             done_ns = tail.last_ns - (tail.first_ns or 0)

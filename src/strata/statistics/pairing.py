@@ -206,7 +206,7 @@ def cells_of(first: Side, second: Side, naming: Naming) -> tuple[list[PairedCell
 def _usable(results: StudyResults) -> dict[tuple[str, str], dict[int, Reading]]:
     found: dict[tuple[str, str], dict[int, Reading]] = {}
     for reading in results.readings:
-        if reading.record is not None and reading.usable:
+        if reading.record is not None and reading.usable and reading.trial.rate is None:
             trial = reading.record.trial
             found.setdefault((trial.stack, trial.workload), {})[trial.seed] = reading
     return found

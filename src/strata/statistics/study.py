@@ -14,7 +14,7 @@ from strata.model.trial import CellKey, TrialKey
 from strata.model.warning import ResultWarning, doubted_by, unranked_by
 from strata.results.counts import COUNT_NAMES, counts_of, metric_of
 from strata.results.record import Fingerprint, ResultRecord, StudySnapshot
-from strata.results.search import Search, searched, searches
+from strata.results.search import Search, searches
 from strata.results.store import Reading, ResultsFolder
 from strata.statistics.comparison import CellSeries, Comparison, MetricKind, Ratio, family_over, judge
 from strata.statistics.family import Family
@@ -105,8 +105,7 @@ class StudyResults(Remembering):
     def _readings(self) -> dict[tuple[str, str], list[Reading]]:
         found: dict[tuple[str, str], list[Reading]] = {}
         for reading in self.readings:
-            search = searched(self.snapshot, reading.trial)
-            found.setdefault((search[0] if search else reading.trial).cell, []).append(reading)
+            found.setdefault(reading.trial.cell, []).append(reading)
         return found
 
     def metrics(self, workload: str) -> list[MetricKind]:
@@ -310,7 +309,9 @@ def gather(folder: ResultsFolder) -> StudyResults:
     found = searches(snapshot, usable)
     whole = (search.as_record(key) for key, search in found.items())
     by_cell: dict[tuple[str, str], dict[int, ResultRecord]] = {}
-    for record in (*usable, *filter(None, whole)):
+    # A probe is no value of its cell: the search is.
+    alone = (record for record in usable if record.trial.rate is None)
+    for record in (*alone, *filter(None, whole)):
         by_cell.setdefault((record.trial.stack, record.trial.workload), {})[record.trial.seed] = record
     names = ((stack.name, workload.name) for stack in snapshot.stacks for workload in snapshot.workloads)
     cells = {cell: Cell(*cell, by_cell.get(cell, {})) for cell in names}

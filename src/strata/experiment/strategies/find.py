@@ -30,13 +30,13 @@ def more_probes(study: Study, results: StudyResults, chosen: Container[TrialKey]
     known = {reading.trial for reading in results.readings if reading.usable}
     probes = dict(study.probes)
     for key in _searched(study):
-        if not known.issuperset(study.trial_keys(*key)):
+        if not known.issuperset(study.trial_keys(*key.cell, key.seed)):
             continue
         begin = _begin(study, key, results.searches, known)
         rate = None if begin is None else next_rate(results.searches.get(key), *begin)
         if rate is not None:
             grown = replace(study, probes={key: (*study.probe_rates(key), rate)})
-            if grown.trial_keys(*key)[-1] in chosen:
+            if grown.trial_keys(*key.cell, key.seed)[-1] in chosen:
                 probes[key] = (*study.probe_rates(key), rate)
     return None if probes == dict(study.probes) else Growth(replace(study, probes=probes))
 
@@ -64,7 +64,7 @@ def _begin(
     ended = found.get(first)
     if ended is not None and ended.is_ended:
         return (float(ended.kept.rate), load.find.within) if ended.kept else declared
-    has_failed = any(each not in known for each in study.trial_keys(*first))
+    has_failed = any(each not in known for each in study.trial_keys(*first.cell, first.seed))
     return declared if has_failed else None
 
 

@@ -19,7 +19,6 @@ from strata.experiment.growth import Growth
 from strata.model.design import CONVERGED_SEEDS_MIN, further_seeds
 from strata.model.study import Study
 from strata.model.trial import CellKey, TrialKey
-from strata.results.search import searched
 from strata.statistics.study import StudyResults
 from strata.units import format_share, percent
 
@@ -36,7 +35,7 @@ def more_seeds(study: Study, results: StudyResults, chosen: Container[TrialKey])
     if study.precision is None:
         return None
     unusable = [reading.trial for reading in results.readings if not reading.usable]
-    failed = {(searched(results.snapshot, trial) or (trial, 0))[0].cell for trial in unusable}
+    failed = {trial.cell for trial in unusable}
     widths = results.unconverged(study.precision)
     unsure = {cell: width for cell, width in widths.items() if cell not in failed}
     grown = with_more_seeds(study, unsure)
