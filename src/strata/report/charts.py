@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 from strata.report import svg
@@ -99,17 +98,15 @@ class Piece:
     ink: Colour | None = None
 
 
-def stacked_bars(
-    bars: Mapping[str, Sequence[Piece]], unit: str, title: str, *, axis: str = "", legend: bool = False
-) -> Drawing:
+def stacked_bars(bars: Mapping[str, Sequence[Piece]], unit: str, title: str, *, axis: str = "") -> Drawing:
     """A bar for each name, made of pieces, all on one scale; shares have an axis, others their sums."""
     left, height = names_px([*bars], WIDE_PX), _ROWS_PX[len(bars) > _MANY]
     sums = {name: sum(piece.length for piece in pieces) for name, pieces in bars.items()}
     is_share, longest = unit == "share", max(sums.values()) or 1.0
     x = svg.Linear(0, 1 if is_share else longest, left, WIDE_PX - (20 if is_share else 90))
-    top = 4 + (_LEGEND_PX if legend else 0)
+    top = 4
     bottom = top + height * len(bars)
-    drawn = [_pieces_legend(bars, left)] if legend else []
+    drawn = []
     if is_share:
         ticks = {share: format_share(share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)}
         drawn.append(svg.x_axis(x, ticks, top=top, bottom=bottom, title=axis))
@@ -145,14 +142,12 @@ def _pieces(pieces: Sequence[Piece], x: svg.Scale, middle: float, tall: float) -
     return [*drawn, svg.tag("g", "".join(labels), text_anchor="middle")] if labels else drawn
 
 
-def _pieces_legend(bars: Mapping[str, Sequence[Piece]], left: float) -> str:
-    used = {piece.name: piece.colour for piece in chain(*bars.values()) if piece.length}
-    drawn, at = [], left
-    for name, colour in used.items():
-        drawn.append(svg.tag("rect", x=at, y=4, width=10, height=10, fill=colour.light))
-        drawn.append(svg.text(at + 14, 9, name))
-        at += 14 + len(name) * 6.6 + 12
-    return "".join(drawn)
+def legend(colours: Mapping[str, Colour], left: float, top: float) -> Iterator[str]:
+    """Names with their colours in a row."""
+    for name, colour in colours.items():
+        yield svg.tag("rect", x=left, y=top, width=10, height=10, fill=colour.light)
+        yield svg.text(left + 14, top + 5, name)
+        left += 14 + len(name) * 6.6 + 12
 
 
 def distributions(shapes: Mapping[str, Shape], title: str, colours: Mapping[str, Colour]) -> Drawing:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from strata.model.metric import LATENCY, metric_title, name_title
@@ -15,6 +16,7 @@ from strata.report.charts import (
     bars,
     distributions,
     latencies,
+    legend,
     over_time,
     stacked_bars,
 )
@@ -23,14 +25,15 @@ from strata.report.heat_map import draw_heat_map, heat_map
 from strata.report.knee import knee
 from strata.report.palette import INK, ON_PARTS, PARTS, stack_colours
 from strata.report.svg import document, escape, placed, text
-from strata.report.table import Table
+from strata.report.table import Column, Table, columns
 from strata.report.xy import BANDS_MAX, Line
 from strata.results.record import ResultRecord
 from strata.statistics.comparison import MetricKind
-from strata.statistics.curve import OverTime, percentile_band, shape_of, throughputs
+from strata.statistics.curve import OverTime, merged_percentiles, percentile_band, shape_of, throughputs
 from strata.statistics.level import Distribution, distribution_of
 from strata.statistics.study import StudyResults
 from strata.traces.kinds import TIME_PARTS
+from strata.units import format_share
 from strata.words import sentence_case
 
 _NINES: Final = "Each nine to the right is ten times rarer; lower is better. Both scales are logarithmic."
@@ -38,20 +41,25 @@ _AT_DISKS: Final = (
     "Requests' time at the disk, from the start of the measuring step to its end, without their waiting for "
     "each other. The start and the end of the load's program count as idle."
 )
+_PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+_STACK: Final = Column("stack", "stack")
+_LEGEND_PX: Final = 24
 _MARGIN_PX: Final = 16
 _TITLE_PX: Final = 52
 
 
 def to_svg(figure: Figure) -> str:
-    drawing = figure.drawing
+    drawing, legend_px = figure.drawing, _LEGEND_PX if figure.legend else 0
     title = f"{figure.workload}: {figure.title}" if figure.workload else figure.title
+    top = _MARGIN_PX + _TITLE_PX
     parts = [
         f"<title>{escape(title)}</title><desc>{escape(drawing.alternative)}</desc>",
         text(_MARGIN_PX, _MARGIN_PX + 8, title, size=16, bold=True, fill=INK.light),
         text(_MARGIN_PX, _MARGIN_PX + 30, figure.caption),
-        placed(drawing, x=_MARGIN_PX, y=_MARGIN_PX + _TITLE_PX),
+        *legend(figure.legend, _MARGIN_PX, top),
+        placed(drawing, x=_MARGIN_PX, y=top + legend_px),
     ]
-    height = drawing.height_px + _TITLE_PX + 2 * _MARGIN_PX
+    height = drawing.height_px + top + legend_px + _MARGIN_PX
     return document(parts, width=drawing.width_px + 2 * _MARGIN_PX, height=height)
 
 
@@ -66,15 +74,12 @@ def figures(results: StudyResults, reference: str | None = None) -> Iterator[Fig
         yield from workload_figures(results, workload)
 
 
-def workload_figures(results: StudyResults, workload: str) -> list[Figure]:
-    found = [metric_figure(results, workload, kind) for kind in results.leading(workload)]
-    if (searched := knee_figure(results, workload)) is not None:
-        found.append(searched[0])
-    found += rate_figures(results, workload)
-    for kind in latency_medians(results, workload):
-        found += latency_figures(results, workload, kind, latency_distributions(results, workload, kind))
-    disks = disks_figure(results, workload, legend=True)
-    return found if disks is None else [*found, disks]
+def workload_figures(results: StudyResults, workload: str) -> Iterator[Figure]:
+    yield from (metric_figure(results, workload, kind) for kind in results.leading(workload))
+    yield from knee_figures(results, workload)
+    yield from rate_figures(results, workload)
+    yield from chain(*latency_figures(results, workload))
+    yield from disks_figures(results, workload)
 
 
 def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Figure:
@@ -85,92 +90,115 @@ def metric_figure(results: StudyResults, workload: str, kind: MetricKind) -> Fig
     return Figure(_name(workload, kind.name), sentence_case(title), caption, drawing, workload)
 
 
-def knee_figure(results: StudyResults, workload: str) -> tuple[Figure, Table] | None:
-    """The knee of a search with its numbers; None for a workload without one."""
-    found = knee(results, workload)
-    if found is None:
-        return None
-    title, caption, drawing, table = found
-    return Figure(_name(workload, "knee"), sentence_case(title), caption, drawing, workload), table
+def knee_figures(results: StudyResults, workload: str) -> Iterator[Figure]:
+    """The knee of a search; none for a workload without one."""
+    if (found := knee(results, workload)) is not None:
+        title, caption, drawing, numbers = found
+        name = _name(workload, "knee")
+        yield Figure(name, sentence_case(title), caption, drawing, workload, numbers=numbers)
 
 
-def rate_figures(
-    results: StudyResults, workload: str, each: Sequence[dict[str, OverTime]] | None = None
-) -> list[Figure]:
-    """A figure for each load that has an account of its own; ``each`` is of `rates`, if it is known."""
-    found = []
-    for series in rates(results, workload) if each is None else each:
-        tenant = next(iter(series.values())).tenant
-        of_tenant = f" of {tenant}" if tenant else ""
+def rate_figures(results: StudyResults, workload: str) -> Iterator[Figure]:
+    """The throughput over the measured window, once for each load that has an account of its own."""
+    cells = {stack: results.cells[stack, workload].records.values() for stack in results.stacks}
+    for series in throughputs(cells):
+        some = next(iter(series.values()))
+        of_tenant = f" of {some.tenant}" if some.tenant else ""
         drawing = over_time(series, f"throughput over time{of_tenant}", stack_colours(results.stacks))
-        name = _name(workload, *([tenant] if tenant else []), "over-time")
-        caption = sentence_case(account_words(series)) + "."
-        found.append(Figure(name, f"Throughput over time{of_tenant}", caption, drawing, workload))
-    return found
+        name = _name(workload, *([some.tenant] if some.tenant else []), "over-time")
+        rows = [(stack, *_levels(each)) for stack, each in series.items()]
+        titles = ("mean", "first fifth", "last fifth", "lowest", "highest")
+        yield Figure(
+            name,
+            f"Throughput over time{of_tenant}",
+            f"{sentence_case(account_words(series))}.",
+            drawing,
+            workload,
+            numbers=Table((_STACK, *columns(*((title, some.unit) for title in titles))), rows),
+        )
 
 
-def rates(results: StudyResults, workload: str) -> list[dict[str, OverTime]]:
-    """The throughput over the measured window by stack, once for each load with an account of its own."""
-    return throughputs({stack: results.cells[stack, workload].records.values() for stack in results.stacks})
-
-
-def latency_medians(results: StudyResults, workload: str) -> list[MetricKind]:
-    """The medians of the latencies: of the whole load if a workload has them, else of each of its parts."""
-    medians = [kind for kind in results.metrics(workload) if kind.quantile == 0.5 and kind.is_latency]
-    return [kind for kind in medians if kind.family == LATENCY] or medians
-
-
-def latency_distributions(
-    results: StudyResults, workload: str, median: MetricKind
-) -> dict[str, Distribution]:
-    """The histograms behind a median, by stack, if any. Raises ResultError if one is unreadable."""
-    series = {stack: results.cells[stack, workload].series(median.name) for stack in results.stacks}
-    found = {stack: distribution_of(each.histograms) for stack, each in series.items() if each.histograms}
-    return {stack: each for stack, each in found.items() if each.total}
+def _levels(series: OverTime) -> Iterator[float]:
+    mean, fifth = series.mean, max(1, len(series.mean) // 5)
+    levels = (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max())
+    return map(float, levels)
 
 
 def latency_figures(
-    results: StudyResults, workload: str, median: MetricKind, merged: dict[str, Distribution]
-) -> list[Figure]:
-    family, colours, found = median.family or "", stack_colours(results.stacks), []
-    bands = {stack: percentile_band(each) for stack, each in merged.items()}
+    results: StudyResults, workload: str, first: Collection[str | None] = ()
+) -> list[list[Figure]]:
+    """The figures of each latency: of the whole load if it has one, else of its parts.
+
+    Those of the families ``first`` come first. Raises ResultError if a histogram is unreadable.
+    """
+    medians = [kind for kind in results.metrics(workload) if kind.quantile == 0.5 and kind.is_latency]
+    medians = [kind for kind in medians if kind.family == LATENCY] or medians
+    ordered = sorted(medians, key=lambda kind: kind.family not in first)
+    found = [[*_latency_figures(results, workload, median)] for median in ordered]
+    return [figures for figures in found if figures]
+
+
+def _latency_figures(results: StudyResults, workload: str, median: MetricKind) -> Iterator[Figure]:
+    family, colours = median.family or "", stack_colours(results.stacks)
+    series = {stack: results.cells[stack, workload].series(median.name) for stack in results.stacks}
+    known = {stack: distribution_of(each.histograms) for stack, each in series.items() if each.histograms}
+    merged = {stack: distribution for stack, distribution in known.items() if distribution.total}
+    bands = {stack: percentile_band(distribution) for stack, distribution in merged.items()}
     if curves := [Line(stack, each.points, each.band) for stack, each in bands.items() if each.points]:
-        title = f"{name_title(family)} by percentile"
         has_band = len(curves) <= BANDS_MAX and any(curve.band for curve in curves)
         band = "; the band is the range of the seeds" if has_band else ""
-        drawing = latencies(curves, title, colours)
-        name = _name(workload, family, "percentiles")
-        caption = f"All seeds' histograms merged{band}."
-        found.append(Figure(name, sentence_case(title), caption, drawing, workload, reading=_NINES))
+        yield Figure(
+            _name(workload, family, "percentiles"),
+            sentence_case(f"{name_title(family)} by percentile"),
+            f"All seeds' histograms merged{band}.",
+            latencies(curves, f"{name_title(family)} by percentile", colours),
+            workload,
+            reading=_NINES,
+            numbers=_percentiles_table(merged),
+        )
     if shapes := {stack: shape for stack, each in merged.items() if (shape := shape_of(each)) is not None}:
         title = f"{name_title(family)}, distribution"
+        caption = "All seeds' histograms merged, each as high as its most frequent latency."
         drawing = distributions(shapes, title, colours)
         name = _name(workload, family, "distribution")
-        caption = "All seeds' histograms merged, each as high as its most frequent latency."
-        found.append(Figure(name, sentence_case(title), caption, drawing, workload))
-    return found
+        yield Figure(name, sentence_case(title), caption, drawing, workload)
 
 
-def disks_figure(
-    results: StudyResults,
-    workload: str,
-    spent: Mapping[str, Mapping[str, float]] | None = None,
-    *,
-    legend: bool = False,
-) -> Figure | None:
-    """The disks' time by its parts; ``spent`` is of `disk_shares`, if known; a ``legend`` names the parts."""
-    spent = disk_shares(results, workload) if spent is None else spent
+def _percentiles_table(merged: Mapping[str, Distribution]) -> Table:
+    """Each percentile, where at least ten values lie above it."""
+    rows = []
+    for stack, distribution in merged.items():
+        values = zip(_PERCENTILES, merged_percentiles(distribution, _PERCENTILES), strict=True)
+        above = [
+            value if distribution.total * (100 - percentile) / 100 >= 10 else None
+            for percentile, value in values
+        ]
+        rows.append((stack, distribution.total, *above))
+    titles = ((format_share(percentile / 100), "ns") for percentile in _PERCENTILES)
+    return Table((_STACK, *columns(("values", "count"), *titles)), rows)
+
+
+def disks_figures(results: StudyResults, workload: str) -> Iterator[Figure]:
+    """The disks' time by its parts; none without modelled disks."""
+    spent = disk_shares(results, workload)
     if not spent:
-        return None
+        return
     bars = {
-        stack: [Piece(part, share, PARTS[part], ON_PARTS[part]) for part, share in parts.items()]
-        for stack, parts in spent.items()
+        stack: [Piece(part, share, PARTS[part], ON_PARTS[part]) for part, share in shares.items()]
+        for stack, shares in spent.items()
     }
-    title = "where the disks' time went"
-    drawing = stacked_bars(bars, "share", title, axis="of the measured window", legend=legend)
-    caption = "Shares of the measured window, all disks and seeds together."
-    name = _name(workload, "disks-time")
-    return Figure(name, "Where the disks' time went", caption, drawing, workload, reading=_AT_DISKS)
+    parts = [*next(iter(spent.values()))]
+    rows = [(stack, *shares.values()) for stack, shares in spent.items()]
+    yield Figure(
+        _name(workload, "disks-time"),
+        "Where the disks' time went",
+        "Shares of the measured window, all disks and seeds together.",
+        stacked_bars(bars, "share", "where the disks' time went", axis="of the measured window"),
+        workload,
+        reading=_AT_DISKS,
+        legend={part: PARTS[part] for part in PARTS if part in parts},
+        numbers=Table((_STACK, *columns(*((part, "share") for part in parts))), rows),
+    )
 
 
 def disk_shares(results: StudyResults, workload: str) -> dict[str, dict[str, float]]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
@@ -17,7 +17,6 @@ from strata.report.document import (
     WRITTEN,
     Block,
     Bullets,
-    Figure,
     Fold,
     Group,
     Medium,
@@ -25,17 +24,13 @@ from strata.report.document import (
     Section,
 )
 from strata.report.knee import search_table, searches_of
-from strata.report.palette import PARTS
 from strata.report.report import Report
 from strata.report.spans import Times
-from strata.report.table import Cell, Column, Table, columns
+from strata.report.table import Cell, Column, Table
 from strata.report.warnings import answer_warnings, checks_of, denials, warning_blocks
 from strata.report.wording import between
 from strata.statistics.comparison import MetricKind
-from strata.statistics.curve import merged_percentiles
-from strata.statistics.level import Distribution
 from strata.statistics.study import StudyResults
-from strata.units import format_share
 from strata.words import sentence_case
 
 _PERCENTILES: Final = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -141,64 +136,15 @@ _NAME_WIDTH: Final = 12  # in a terminal: the tables of a workload are aligned w
 
 
 def _figures(results: StudyResults, workload: str, tails: set[str | None]) -> Iterator[Block]:
-    # Latencies whose tails are compared come first.
-    medians = sorted(figures.latency_medians(results, workload), key=lambda kind: kind.family not in tails)
-    latencies = [found for kind in medians if (found := _latency(results, workload, kind))]
+    latencies = figures.latency_figures(results, workload, tails)
     # Many latencies, such as those of a file server's kinds of requests, are folded away.
     shown = TAILS_MAX if len(latencies) <= TAILS_MAX else 1
-    yield from _knee(results, workload)
-    yield from _rates(results, workload)
+    yield from figures.knee_figures(results, workload)
+    yield from figures.rate_figures(results, workload)
     yield from chain(*latencies[:shown])
-    yield from _disks(results, workload)
+    yield from figures.disks_figures(results, workload)
     if folded := [*chain(*latencies[shown:])]:
         yield Fold(f"The latencies of {len(latencies) - shown} more kinds of requests", folded)
-
-
-def _latency(results: StudyResults, workload: str, median: MetricKind) -> list[Figure]:
-    merged = figures.latency_distributions(results, workload, median)
-    rows = [(stack, each.total, *_percentiles(each)) for stack, each in merged.items()]
-    heads = columns(
-        ("values", "count"), *((format_share(percentile / 100), "ns") for percentile in _PERCENTILES)
-    )
-    drawn = figures.latency_figures(results, workload, median, merged)
-    return [replace(each, numbers=Table((_STACK, *heads), rows)) for each in drawn[:1]] + drawn[1:]
-
-
-def _percentiles(distribution: Distribution) -> list[float | None]:
-    """Each percentile, where at least ten values lie above it."""
-    found = merged_percentiles(distribution, _PERCENTILES)
-    return [
-        value if distribution.total * (100 - percentile) / 100 >= 10 else None
-        for percentile, value in zip(_PERCENTILES, found, strict=True)
-    ]
-
-
-def _knee(results: StudyResults, workload: str) -> Iterable[Figure]:
-    if (found := figures.knee_figure(results, workload)) is not None:
-        yield replace(found[0], numbers=found[1])
-
-
-def _rates(results: StudyResults, workload: str) -> Iterable[Figure]:
-    rates = figures.rates(results, workload)
-    for figure, series in zip(figures.rate_figures(results, workload, rates), rates, strict=True):
-        unit = next(iter(series.values())).unit
-        titles = ("mean", "first fifth", "last fifth", "lowest", "highest")
-        rows: list[tuple[Any, ...]] = []
-        for stack, each in series.items():
-            mean, fifth = each.mean, max(1, len(each.mean) // 5)
-            levels = (mean.mean(), mean[:fifth].mean(), mean[-fifth:].mean(), mean.min(), mean.max())
-            rows.append((stack, *map(float, levels)))
-        yield replace(figure, numbers=Table((_STACK, *columns(*((title, unit) for title in titles))), rows))
-
-
-def _disks(results: StudyResults, workload: str) -> Iterable[Figure]:
-    spent: Mapping[str, Mapping[str, float]] = figures.disk_shares(results, workload)
-    figure = figures.disks_figure(results, workload, spent)
-    if figure is not None:
-        parts = [*next(iter(spent.values()))]
-        rows = [(stack, *shares.values()) for stack, shares in spent.items()]
-        numbers = Table((_STACK, *columns(*((part, "share") for part in parts))), rows)
-        yield replace(figure, numbers=numbers, legend={part: PARTS[part] for part in PARTS if part in parts})
 
 
 def _others(results: StudyResults, workload: str, leading: Sequence[MetricKind]) -> Table:
