@@ -38,10 +38,6 @@ WITHOUT_JSON = {
 }
 
 
-def name_of(command: Command) -> str:
-    return command.name
-
-
 def strata(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The program as a shell runs it, in a pipe."""
     environment = {name: value for name, value in os.environ.items() if name not in FORCING} | more
@@ -66,49 +62,39 @@ def test_streams_that_the_caller_has_closed_are_no_mistake(closed: str) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
-def test_a_command_shows_how_it_is_typed(command: Command) -> None:
-    assert command.examples, "EXAMPLES of its module"
-    typed = [each for each in command.examples if f"{command.name} " in f"{each} "]
-    assert typed or command.commands, "none of its examples is of the command itself"
+def test_every_command_keeps_the_conventions() -> None:
+    """Examples, a line on the map, forms of output, ``--quiet``, and a sentence on each parameter."""
+    line = NEWCOMERS_WIDTH - max(len(each.words[-1]) for each in TREE.commands) - 6  # borders and a gap
+    found = []
+    for command in EVERYTHING:
+        names = {name for each in command.options for name in each.names}
+        parameters = (*command.arguments, *command.options)
+        typed = any(f"{command.name} " in f"{example} " for example in command.examples)
+        rules = {
+            "has an example of its own": bool(command.examples) and (typed or bool(command.commands)),
+            "has a summary of one line": command is TREE or len(command.summary) < line,
+            "has --json": bool(command.commands) or ("--json" in names) is (command.name not in WITHOUT_JSON),
+            "can be quiet": bool(command.commands) or {"--quiet", "-q"} <= names,
+            "says what each parameter is": all(
+                each.help.rstrip().endswith((".", ")", "?")) for each in parameters
+            ),
+            "has its place on the map": command not in TREE.commands or bool(command.panel),
+        }
+        found += [f"{command.name}: {rule}" for rule, holds in rules.items() if not holds]
+    assert found == []
 
 
-@pytest.mark.parametrize("command", EVERYTHING[1:], ids=name_of)
-def test_the_overview_has_one_line_for_a_command(command: Command) -> None:
-    names = max(len(each.words[-1]) for each in TREE.commands)
-    borders_and_gap = 6
-
-    assert len(command.summary) < NEWCOMERS_WIDTH - names - borders_and_gap
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=name_of)
-def test_what_a_person_reads_a_program_can_read_too(command: Command) -> None:
-    has_json = any("--json" in each.names for each in command.options)
-
-    assert has_json is (command.name not in WITHOUT_JSON), WITHOUT_JSON.get(command.name)
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=name_of)
-def test_every_command_can_be_quiet(command: Command) -> None:
-    assert any({"--quiet", "-q"} <= set(each.names) for each in command.options)
-
-
-@pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
-def test_every_parameter_says_what_it_is(command: Command) -> None:
-    for each in (*command.arguments, *command.options):
-        assert each.help, each.names
-        assert each.help.rstrip().endswith((".", ")", "?")), f"{each.names}: {each.help}"
-
-
-@pytest.mark.parametrize("command", EVERYTHING[1:], ids=name_of)
-def test_a_help_page_has_every_word_of_the_docstring_whole_in_80_columns(command: Command) -> None:
-    words = [*command.words[1:], "--help"]
-    shown = CliRunner().invoke(app, words, env={"TERMINAL_WIDTH": "", "COLUMNS": "80"}).output
-
-    said = set(shown.split())
-    for text in (*command.description, *(each.help for each in (*command.arguments, *command.options))):
-        assert not {*text.split()} - said, f"the help page of {command.name} breaks or loses a word"
-    assert not re.search(r"<list\[[^\]\s]*\s", shown), "a type that does not fit: give the option a metavar"
+def test_a_help_page_has_every_word_of_the_docstring_whole_in_80_columns() -> None:
+    lost = {}
+    for command in EVERYTHING[1:]:
+        words = [*command.words[1:], "--help"]
+        shown = CliRunner().invoke(app, words, env={"TERMINAL_WIDTH": "", "COLUMNS": "80"}).output
+        texts = (*command.description, *(each.help for each in (*command.arguments, *command.options)))
+        missing = {word for text in texts for word in text.split()} - set(shown.split())
+        # A type that does not fit needs a metavar.
+        if missing or re.search(r"<list\[[^\]\s]*\s", shown):
+            lost[command.name] = missing
+    assert lost == {}
 
 
 def test_the_help_is_wrapped_where_the_terminal_ends_and_not_where_the_source_does() -> None:
@@ -117,11 +103,6 @@ def test_the_help_is_wrapped_where_the_terminal_ends_and_not_where_the_source_do
 
     body = [line.strip() for line in text if line.strip()][2:]
     assert all(len(line) > 55 for line in body[:-1]), body
-
-
-@pytest.mark.parametrize("command", TREE.commands, ids=name_of)
-def test_every_command_has_its_place_on_the_map(command: Command) -> None:
-    assert command.panel
 
 
 def test_the_map_has_the_summaries_of_the_commands_themselves() -> None:
@@ -327,30 +308,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("strata list work", ["workloads"]),
-        ("strata lab power", ["power-cut"]),
-        ("strata run stu", ["studies/mine.toml"]),
-        ("strata check studies/m", ["studies/mine.toml"]),
-        ("strata show res", ["results/mine"]),
-        ("strata claims results/m", ["results/mine"]),
-        ("strata claims studies/m", ["studies/mine.toml"]),
-        ("strata report results/", ["results/mine"]),
-        ("strata explain results/mine/x", ["results/mine/xfs.oltp.s1"]),
-        ("strata show results/mine --trial e", ["ext4.oltp.s1"]),
-        ("strata list devices wd-re4-5", ["wd-re4-500gb"]),
-        ("strata trace x --on wd-re4-5", ["wd-re4-500gb"]),
-        ("strata list workloads pgb", ["pgbench"]),
-        ("strata run --runner h", ["host"]),
-    ],
-)
-def test_a_shell_completes_commands_and_values(
-    shell: str, line: str, offered: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert complete(shell, line, folder, monkeypatch) == offered
+def test_each_shell_completes_commands_and_values(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = {
+        "strata list work": ["workloads"],
+        "strata lab power": ["power-cut"],
+        "strata run stu": ["studies/mine.toml"],
+        "strata check studies/m": ["studies/mine.toml"],
+        "strata show res": ["results/mine"],
+        "strata claims results/m": ["results/mine"],
+        "strata claims studies/m": ["studies/mine.toml"],
+        "strata report results/": ["results/mine"],
+        "strata explain results/mine/x": ["results/mine/xfs.oltp.s1"],
+        "strata show results/mine --trial e": ["ext4.oltp.s1"],
+        "strata list devices wd-re4-5": ["wd-re4-500gb"],
+        "strata trace x --on wd-re4-5": ["wd-re4-500gb"],
+        "strata list workloads pgb": ["pgbench"],
+        "strata run --runner h": ["host"],
+    }
+    found = {
+        shell: {line: complete(shell, line, folder, monkeypatch) for line in lines}
+        for shell in ("bash", "zsh", "fish")
+    }
+    assert found == dict.fromkeys(found, lines)
 
 
 def test_bash_completes_what_is_typed_into_it(folder: Path) -> None:
@@ -379,12 +358,10 @@ def test_completion_can_be_had_for_every_shell(shell: str) -> None:
 # Manual pages.
 
 
-@pytest.mark.parametrize("command", EVERYTHING, ids=name_of)
-def test_every_command_has_a_manual_page_that_renders_without_a_warning(
-    command: Command, tmp_path: Path
-) -> None:
-    page = tmp_path / f"{page_name(command)}.1"
-    page.write_text(manual_page(command, TREE))
+def test_every_command_has_a_manual_page_that_renders_without_a_warning(tmp_path: Path) -> None:
+    pages = [tmp_path / f"{page_name(command)}.1" for command in EVERYTHING]
+    for page, command in zip(pages, EVERYTHING, strict=True):
+        page.write_text(manual_page(command, TREE))
     if shutil.which("groff"):
         checker = ["groff", "-man", "-ww", "-z", "-Tutf8", "-K", "utf8"]
     elif shutil.which("mandoc"):
@@ -392,7 +369,7 @@ def test_every_command_has_a_manual_page_that_renders_without_a_warning(
     else:
         pytest.skip("neither groff nor mandoc is installed")
 
-    said = subprocess.run([*checker, page], capture_output=True, text=True, check=False)
+    said = subprocess.run([*checker, *pages], capture_output=True, text=True, check=False)
 
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
 
